@@ -1,0 +1,107 @@
+"""From the command line to the running program."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from first_start import plan, screen
+from first_start.failure import SetupError
+from first_start.progress import Console
+from first_start.set_up import ensure
+from first_start.steps import clean_environment
+from first_start.venv import Venv
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main(argv: Sequence[str], root: Path = ROOT) -> int:
+    """Run one command of `bootstrap.py`.
+
+    Args:
+        argv: What was typed, without the name of the file.
+        root: The folder of `pyproject.toml`.
+
+    Returns:
+        The exit code. On POSIX the program takes this process over, and with it the exit code.
+    """
+    own, extra = split_arguments(argv)
+    parser = _parser()
+    action = parser.parse_args(own).action
+    if action == "setup" and extra:
+        parser.error("setup starts nothing that could take arguments")
+    console, venv = Console(sys.stderr), Venv(root)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        ensure(venv, plan.TEST_EXTRAS if action == "test" else plan.RUN_EXTRAS, console, os.environ)
+        if action == "setup":
+            return 0
+        env = clean_environment(os.environ)
+        return (
+            _run_tests(extra, venv, console, env) if action == "test" else _start(extra, venv, console, env)
+        )
+    except SetupError as error:
+        console.say(f"\n{error.message}\n{error.remedy}")
+        return 1
+    except KeyboardInterrupt:
+        console.say("\nInterrupted. Type the same command again; it goes on where it stopped.")
+        return 130
+
+
+def split_arguments(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is for the set-up and what, after the first `--`, for the program."""
+    arguments = list(argv)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bootstrap.py",
+        description="Sets SoulsGUI up in .venv (once) and starts it.",
+        epilog="What follows -- goes to the program or to pytest:  bootstrap.py -- status",
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=("start", "setup", "test"), default="start", help="default: start"
+    )
+    return parser
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _run_tests(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, str]) -> int:
+    env["QT_QPA_PLATFORM"] = "offscreen"
+    screen.ensure_libraries({**env, "DISPLAY": ""}, sys.platform, console.say)
+    os.chdir(venv.root)
+    return _become([str(venv.python), "-m", "pytest", *extra], env)
+
+
+def _start(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, str]) -> int:
+    has_window = (venv.root / "soulsgui/gui/app.py").is_file()
+    arguments = plan.program_arguments(extra, window=has_window and screen.has_screen(env, sys.platform))
+    if arguments[0] == "gui":
+        screen.ensure_libraries(env, sys.platform, console.say)
+    elif arguments[: len(plan.DEMO)] == list(plan.DEMO):
+        console.say("Starting the demo: CartPole, PPO, until it is solved. Ctrl-C stops it.")
+    # -P: what lies in the folder where the user happens to be is no part of the program.
+    return _become([str(venv.python), "-P", "-m", "soulsgui", *arguments], env)
+
+
+def _become(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Hand over to the program; where a process can't be replaced, wait for it and pass its exit code on."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if sys.platform != "win32":
+        os.execve(command[0], list(command), dict(env))
+    child = subprocess.Popen(command, env=dict(env))
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            continue  # the program has had Ctrl-C too and ends in its own time

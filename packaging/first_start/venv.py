@@ -1,0 +1,130 @@
+"""The environment `.venv`: made, filled by pip, and found again."""
+
+import importlib
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from first_start import screen
+from first_start.failure import SAME_COMMAND, SetupError
+from first_start.plan import Pin, normalised
+from first_start.progress import Console, Progress
+from first_start.steps import Steps, clean_environment, pip_environment
+
+_KEPT = ("bootstrap.lock", "bootstrap.log")
+_IMPORTS = "import soulsgui, aiohttp, gymnasium, numpy, psutil, pydantic, redis, torch, PySide6.QtCore"
+
+
+class Venv:
+    """The paths inside `.venv` and what they tell.
+
+    Args:
+        root: The folder of `pyproject.toml`.
+        platform: A value of `sys.platform`.
+    """
+
+    def __init__(self, root: Path, platform: str = sys.platform) -> None:
+        self.root = root
+        self.folder = root / ".venv"
+        self.stamp = self.folder / "bootstrap.json"
+        self.lock = self.folder / "bootstrap.lock"
+        self.log = self.folder / "bootstrap.log"
+        windows = platform == "win32"
+        self.python = self.folder / ("Scripts/python.exe" if windows else "bin/python")
+        self._libraries = "Lib/site-packages" if windows else "lib/python3.*/site-packages"
+
+    def python_version(self) -> str:
+        """Of the Python it was made with, "" when there is none."""
+        try:
+            text = (self.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+        found = re.search(r"^version(?:_info)? = (\d+\.\d+\.\d+)", text, re.MULTILINE)
+        return found[1] if found else ""
+
+    def installed(self) -> dict[str, str]:
+        """Version by normalised name of everything that pip installed to the end."""
+        whole = [info for info in self._infos() if (info / "RECORD").exists()]
+        pairs = (info.name.removesuffix(".dist-info").rpartition("-") for info in whole)
+        return {normalised(name): version for name, _, version in pairs}
+
+    def remove_half_installed(self) -> list[str]:
+        """Make pip install anew what an interruption left in pieces (it writes RECORD last, yet never looks).
+
+        Returns:
+            The names of what was removed.
+        """
+        halves = [info for info in self._infos() if not (info / "RECORD").exists()]
+        halves += [left for place in self.folder.glob(self._libraries) for left in place.glob("~*")]
+        for half in halves:
+            shutil.rmtree(half)
+        return [half.name for half in halves]
+
+    def clear(self) -> None:
+        """Remove everything but the lock and the log of the running set-up."""
+        for entry in self.folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name not in _KEPT:
+                entry.unlink()
+
+    def _infos(self) -> list[Path]:
+        return [info for place in self.folder.glob(self._libraries) for info in place.glob("*.dist-info")]
+
+
+def make(venv: Venv, steps: Steps, console: Console, env: Mapping[str, str]) -> None:
+    """Make sure that `.venv` holds a Python with a pip that works; what is broken is made anew.
+
+    Raises:
+        SetupError: It can't be made.
+    """
+    test = [str(venv.python), "-I", "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
+    if venv.python_version() and steps.works(test, clean_environment(env)):
+        for name in venv.remove_half_installed():
+            console.say(f"  {name} was left in pieces by an interruption; it is installed again.")
+        return
+    _require_ensurepip(env, console)
+    console.show("making .venv", notable=True)
+    venv.clear()
+    # Of a Python that itself belongs to an environment, the one behind it.
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    steps.run([base, "-I", "-m", "venv", str(venv.folder)], clean_environment(env))
+
+
+def _require_ensurepip(env: Mapping[str, str], console: Console) -> None:
+    # Debian and Ubuntu ship Python without what makes environments.
+    if importlib.util.find_spec("ensurepip"):
+        return
+    if screen.may_install(env):
+        console.say("Installing the system's package python3-venv.")
+        screen.install_packages(["python3-venv"], env)
+        importlib.invalidate_caches()
+    if not importlib.util.find_spec("ensurepip"):
+        raise SetupError(
+            "This Python can't make environments: its module ensurepip is missing.",
+            f"Type:  sudo apt install python3-venv  (elsewhere: Python from python.org). {SAME_COMMAND}",
+        )
+
+
+def install(
+    venv: Venv, steps: Steps, commands: Sequence[Sequence[str]], pins: Sequence[Pin], env: Mapping[str, str]
+) -> None:
+    """Run pip, then prove that what it installed can be imported.
+
+    Raises:
+        SetupError: A step failed; says why.
+    """
+    for command in commands:
+        steps.run([str(venv.python), "-I", "-m", "pip", *command], pip_environment(env), Progress(pins))
+    proof = Progress(pins, "trying what was installed")
+    steps.run([str(venv.python), "-I", "-c", _IMPORTS], clean_environment(env), proof)
+
+
+def write_stamp(venv: Venv, text: str) -> None:
+    """Note, at the very end, what was set up."""
+    aside = venv.stamp.with_suffix(".new")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(venv.stamp)

@@ -1,0 +1,1 @@
+"""The settings: their schema, their layers, their files, and what is said when one is wrong."""

@@ -1,0 +1,228 @@
+"""From files, presets and `--set` to one checked configuration.
+
+A layer is a flat map from dotted keys to values that remembers where each was written. Later layers
+win entry by entry: defaults < preset < config.yaml < --set.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.rules import broken_rules
+from soulsgui.config.schema import Settings, all_settings
+
+PRESET_KEY = "preset"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Values of one source.
+
+    Attributes:
+        source: Name of the source as the user knows it.
+        values: Dotted key to value.
+        lines: Dotted key to the line it stands in, from 1; empty for sources without lines.
+        problems: Mistakes found while reading, such as unknown keys.
+        preset: The preset this source asks for, empty for none.
+    """
+
+    source: str
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    preset: str = ""
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a nested map as dotted keys, not descending into values that are maps themselves."""
+    known = all_settings()
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if key in known or not isinstance(value, dict):
+            flat[key] = value
+        else:
+            flat |= flatten(value, f"{key}.")
+    return flat
+
+
+def nest(flat: dict[str, Any]) -> dict[str, Any]:
+    """Return dotted keys as a nested map: the reverse of `flatten`."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = value
+    return tree
+
+
+def read_layer(path: Path) -> Layer:
+    """Read a YAML file of settings; a missing file is an empty layer.
+
+    Raises:
+        ConfigError: The file can't be read or is not YAML.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Layer(path.name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise file_problem(path, None, f"can't be read: {error}") from error
+    return parse_layer(text, path.name)
+
+
+def parse_layer(text: str, source: str) -> Layer:
+    """Read settings from YAML text.
+
+    Raises:
+        ConfigError: The text is not YAML, or not a map at the top.
+    """
+    try:
+        tree = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise ConfigError([Problem(source, line, "", None, f"not valid YAML: {error.problem}")]) from error
+    except YAMLError as error:
+        raise ConfigError([Problem(source, None, "", None, f"not valid YAML: {error}")]) from error
+    if tree is None:
+        return Layer(source)
+    if not isinstance(tree, CommentedMap):
+        reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
+        raise ConfigError([Problem(source, 1, "", None, reason)])
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
+    _walk(tree, "", source, values, lines, problems)
+    preset = values.pop(PRESET_KEY, "") or ""
+    if not isinstance(preset, str):
+        problems.append(
+            Problem(source, lines.get(PRESET_KEY), PRESET_KEY, preset, "expected a preset's name")
+        )
+        preset = ""
+    return Layer(source, values, lines, tuple(problems), preset)
+
+
+def _walk(
+    node: CommentedMap,
+    prefix: str,
+    source: str,
+    values: dict[str, Any],
+    lines: dict[str, int],
+    problems: list[Problem],
+) -> None:
+    known = all_settings()
+    sections = {key.split(".")[0] for key in known if "." in key}
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        line = node.lc.key(name)[0] + 1
+        if key in known or key == PRESET_KEY:
+            values[key] = _plain(value)
+            lines[key] = line
+        elif not prefix and key in sections:
+            if isinstance(value, CommentedMap):
+                _walk(value, f"{key}.", source, values, lines, problems)
+            elif value is not None:
+                problems.append(
+                    Problem(source, line, key, _plain(value), "is a section: settings go below it")
+                )
+        else:
+            problems.append(unknown_key(source, line, key))
+
+
+def _plain(value: Any) -> Any:
+    """Return a YAML value without the round-trip wrappers."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
+def unknown_key(source: str, line: int | None, key: str) -> Problem:
+    """Return the problem of a key that is not a setting."""
+    return Problem(source, line, key, None, "is not a setting.", nearest(key, list(all_settings())))
+
+
+def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:
+    """Read `key=value` words; values are YAML (`3`, `true`, `[64, 64]`, `null`)."""
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    known = all_settings()
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals:
+            problems.append(Problem(source, None, key, None, "expected key=value."))
+        elif key not in known:
+            problems.append(unknown_key(source, None, key))
+        else:
+            try:
+                values[key] = _plain(YAML(typ="safe").load(text))
+            except YAMLError:
+                problems.append(Problem(source, None, key, text, "is not a YAML value."))
+    return Layer(source, values, problems=tuple(problems))
+
+
+def combine(layers: Sequence[Layer]) -> Settings:
+    """Merge layers, later ones winning, and check the result.
+
+    Raises:
+        ConfigError: With every mistake of every layer.
+    """
+    problems = [problem for layer in layers for problem in layer.problems]
+    merged: dict[str, Any] = {}
+    origin: dict[str, Layer] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            merged[key] = value
+            origin[key] = layer
+    try:
+        settings = Settings.model_validate(nest(merged))
+    except ValidationError as error:
+        problems += _in_words(error, merged, origin)
+        raise ConfigError(problems) from None
+    for rule in broken_rules(settings):
+        layer = origin.get(rule.key, Layer("defaults"))
+        problems.append(
+            Problem(layer.source, layer.lines.get(rule.key), rule.key, merged.get(rule.key), rule.reason)
+        )
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, Layer]) -> list[Problem]:
+    """Return pydantic's findings as problems, one per setting."""
+    found: dict[str, Problem] = {}
+    known = all_settings()
+    for detail in error.errors(include_url=False):
+        parts = [str(part) for part in detail["loc"]]
+        key = next(
+            (".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in known),
+            ".".join(parts),
+        )
+        layer = origin.get(key, Layer("defaults"))
+        reason = _reason(detail["msg"])
+        unit = known[key].unit if key in known else ""
+        if unit:
+            reason += f" (in {unit})"
+        found.setdefault(key, Problem(layer.source, layer.lines.get(key), key, merged.get(key), reason + "."))
+    return list(found.values())
+
+
+def _reason(message: str) -> str:
+    return message.replace("Input should be", "should be").removeprefix("Value error, ")

@@ -1,0 +1,70 @@
+"""The configuration a command runs with, from the user's folder, a preset and `--set`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from soulsgui.config.errors import ConfigError, Problem, nearest
+from soulsgui.config.layers import Layer, combine, parse_assignments, read_layer
+from soulsgui.config.paths import Folders, shipped
+from soulsgui.config.schema import Settings
+
+
+def defaults_layer() -> Layer:
+    """Return the shipped defaults as a layer."""
+    return read_layer(shipped("configs", "config_d.yaml"))
+
+
+def preset_names() -> list[str]:
+    """Return the names of the shipped presets, sorted."""
+    return sorted(path.stem for path in shipped("configs", "presets").glob("*.yaml"))
+
+
+def preset_layer(name: str, source: str = "--preset") -> Layer:
+    """Return a shipped preset as a layer.
+
+    Raises:
+        ConfigError: There is no preset of that name.
+    """
+    names = preset_names()
+    if name not in names:
+        known = ", ".join(names)
+        raise ConfigError(
+            [Problem(source, None, "preset", name, f"is not a preset ({known}).", nearest(name, names))]
+        )
+    layer = read_layer(shipped("configs", "presets", f"{name}.yaml"))
+    return Layer(f"preset {name}", layer.values, layer.lines, layer.problems)
+
+
+def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = ()) -> list[Layer]:
+    """Return all layers in order: defaults, preset, config.yaml, then `overrides`.
+
+    Raises:
+        ConfigError: A file can't be read, or the preset is unknown.
+    """
+    layers = [defaults_layer()]
+    own = read_layer(folders.overrides)
+    chosen = preset or own.preset
+    if chosen:
+        layers.append(preset_layer(chosen, "--preset" if preset else own.source))
+    return [*layers, own, *overrides]
+
+
+def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:
+    """Return the effective configuration.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    return combine(layers_of(folders, preset, [parse_assignments(assignments)]))
+
+
+def load_run_settings(path: Path) -> Settings:
+    """Return the configuration a run was started with, from its config.json.
+
+    Raises:
+        ConfigError: The file is missing or was changed into something invalid.
+    """
+    layer = read_layer(path)  # JSON is YAML
+    if not layer.values:
+        raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
+    return combine([layer])

@@ -1,0 +1,134 @@
+"""Where things are: the shipped files, the folders of the user, and the names inside them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+APP_NAME = "SoulsGUI"
+
+
+def shipped(*parts: str) -> Path:
+    """Return the path of a shipped file, such as `shipped("configs", "config_d.yaml")`.
+
+    It is found in a checkout (beside the package) and in an installed wheel (inside it) alike.
+
+    Raises:
+        FileNotFoundError: The installation lacks the file.
+    """
+    package = Path(__file__).parents[1]
+    for root in (package / "_shipped", package.parent):
+        path = root.joinpath(*parts)
+        if path.exists():
+            return path
+    raise FileNotFoundError(f"{'/'.join(parts)} is missing from this installation: install SoulsGUI again.")
+
+
+def default_config_dir() -> Path:
+    """Return the folder of the user's overrides and secrets."""
+    return Path(platformdirs.user_config_dir(APP_NAME, appauthor=False))
+
+
+def default_data_dir() -> Path:
+    """Return the folder of runs, server and client state."""
+    return Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The two folders every command is given, and the fixed names inside them."""
+
+    config: Path
+    data: Path
+
+    @property
+    def overrides(self) -> Path:
+        """The user's own settings."""
+        return self.config / "config.yaml"
+
+    @property
+    def redis_secret(self) -> Path:
+        """The server's password: the line `requirepass <password>`."""
+        return self.config / "redis.secret"
+
+    @property
+    def runs(self) -> Path:
+        """One folder per run."""
+        return self.data / "runs"
+
+    @property
+    def server(self) -> Path:
+        """State of the runner of a server."""
+        return self.data / "server"
+
+    @property
+    def client(self) -> Path:
+        """State of the runner of client mode."""
+        return self.data / "client"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The names inside the folder of one run."""
+
+    root: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the name of its folder."""
+        return self.root.name
+
+    @property
+    def config(self) -> Path:
+        """The whole effective configuration, without secrets."""
+        return self.root / "config.json"
+
+    @property
+    def run(self) -> Path:
+        """What the runner knows of the run: name, note, state."""
+        return self.root / "run.json"
+
+    @property
+    def attempts(self) -> Path:
+        """Number of attempts begun, written by the trainer."""
+        return self.root / "attempts.json"
+
+    @property
+    def spaces(self) -> Path:
+        """The environment's spaces, as the probe found them."""
+        return self.root / "spaces.json"
+
+    @property
+    def store(self) -> Path:
+        """Every episode, metric and event."""
+        return self.root / "telemetry.sqlite"
+
+    @property
+    def series(self) -> Path:
+        """The exported series."""
+        return self.root / "telemetry.json"
+
+    @property
+    def figure(self) -> Path:
+        """The exported figure."""
+        return self.root / "telemetry.png"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The current checkpoint."""
+        return self.root / "checkpoint"
+
+    @property
+    def best_model(self) -> Path:
+        """The model with the best score."""
+        return self.root / "best_model"
+
+    @property
+    def manual_saves(self) -> Path:
+        """One folder per quicksave."""
+        return self.root / "manual_save"
+
+    @property
+    def logs(self) -> Path:
+        """One log file per service."""
+        return self.root / "logs"

@@ -1,0 +1,40 @@
+"""Rules between settings, which a type and a range can't say."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from soulsgui.config.schema import Settings
+
+
+@dataclass(frozen=True)
+class BrokenRule:
+    """A setting that does not go with the others."""
+
+    key: str
+    reason: str
+
+
+def broken_rules(settings: Settings) -> list[BrokenRule]:
+    """Return every rule that the settings break."""
+    broken = []
+    if settings.ppo.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
+        broken.append(
+            BrokenRule(
+                "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
+            )
+        )
+    if not is_loopback(settings.redis.host):
+        broken.append(
+            BrokenRule("redis.host", "should be an address of this machine itself, such as 127.0.0.1.")
+        )
+    return broken
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address stays on this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

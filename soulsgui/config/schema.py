@@ -1,0 +1,449 @@
+"""Every setting of the program, declared once.
+
+Each field carries its description, unit, range, the moment a change takes effect, whether clients
+receive it, and whether it is secret. The form of the window, the comments of `config_d.yaml`, the
+validation and the subset sent to clients are all read from here.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.fields import FieldInfo
+
+
+class Effect(StrEnum):
+    """When a changed value is used."""
+
+    NOW = "now"
+    NEXT_ROUND = "next round"
+    NEXT_EPISODE = "next episode"
+    NEW_RUN = "new run"
+    RESTART_RUNNER = "restart of the runner"
+    RESTART_TELEMETRY = "restart of telemetry"
+    RESTART_CLIENTS = "restart of clients"
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    effect: Effect = Effect.NEW_RUN,
+    unit: str = "",
+    to_clients: bool = False,
+    secret: bool = False,
+    **constraints: Any,
+) -> Any:
+    """Declare one setting.
+
+    Args:
+        default: The shipped value.
+        description: One or two sentences for a person who sees it for the first time.
+        effect: When a change takes effect.
+        unit: Unit of the value, empty for plain numbers and words.
+        to_clients: Whether clients receive the value through the `config` key.
+        secret: Whether the value is left out of every file, log and message.
+        **constraints: Bounds passed on to pydantic (`ge`, `gt`, `le`, `lt`, `min_length`, ...).
+    """
+    extra: dict[str, JsonValue] = {
+        "effect": effect.value,
+        "unit": unit,
+        "to_clients": to_clients,
+        "secret": secret,
+    }
+    return Field(default, description=description, json_schema_extra=extra, **constraints)
+
+
+class Section(BaseModel):
+    """A group of settings: unknown keys are refused, a built one does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_length=8)]
+
+
+class EnvSettings(Section):
+    """What the clients play."""
+
+    id: str = setting(
+        "CartPole-v1",
+        "Gymnasium id of the environment, or `module:Env-v0` to import a module that registers it.",
+        to_clients=True,
+        min_length=1,
+    )
+    kwargs: dict[str, Any] = setting({}, "Keyword arguments the environment is made with.", to_clients=True)
+    wrappers: tuple[str | dict[str, dict[str, Any]], ...] = setting(
+        (),
+        "Wrappers around the environment, innermost first: a name from gymnasium.wrappers or "
+        "`module:Class`; arguments as `{name: {argument: value}}`.",
+        to_clients=True,
+    )
+    num_envs: int = setting(
+        4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
+    )
+
+
+class NetworkSettings(Section):
+    """Shape of the networks."""
+
+    hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the policy network.")
+    value_hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the value network.")
+    activation: Literal["tanh", "relu"] = setting("tanh", "Activation between the layers.")
+    policy_init_scale: float = setting(
+        0.01,
+        "Factor on the initial weights of the last policy layer; small values begin with a nearly "
+        "uniform policy (arXiv 2006.05990, section 3.2).",
+        gt=0,
+        le=10,
+    )
+
+
+class NormalizeSettings(Section):
+    """Scaling of what the networks see."""
+
+    observations: bool = setting(
+        True, "Scale observations by their running mean and standard deviation, as part of the agent."
+    )
+    clip: float = setting(
+        10.0,
+        "Normalised observations are limited to plus and minus this value.",
+        unit="standard deviations",
+        gt=0,
+        le=1000,
+    )
+
+
+class PPOSettings(Section):
+    """Proximal policy optimisation."""
+
+    n_steps: int = setting(
+        256,
+        "Steps each environment contributes to a round.",
+        effect=Effect.NEXT_ROUND,
+        unit="steps per environment",
+        ge=1,
+        le=1_000_000,
+    )
+    n_clients: int | None = setting(
+        None,
+        "Fewest clients needed to begin the first round; empty means `clients.local`, at least 1. "
+        "Later rounds need one.",
+        ge=1,
+        le=10_000,
+    )
+    gamma: float = setting(
+        0.99,
+        "Discount of future rewards: the most important setting of all.",
+        effect=Effect.NEXT_ROUND,
+        ge=0,
+        le=1,
+    )
+    gae_lambda: float = setting(
+        0.9,
+        "Weight of longer returns in the advantage estimate: 0 trusts the value network, 1 the rewards.",
+        effect=Effect.NEXT_ROUND,
+        ge=0,
+        le=1,
+    )
+    epochs: int = setting(
+        10, "Passes over the data of a round.", effect=Effect.NEXT_ROUND, unit="passes", ge=1, le=1000
+    )
+    minibatch_size: int = setting(
+        256,
+        "Transitions per gradient step.",
+        effect=Effect.NEXT_ROUND,
+        unit="transitions",
+        ge=1,
+        le=1_000_000,
+    )
+    learning_rate: float = setting(
+        1e-3, "Step size of the optimiser (Adam).", effect=Effect.NEXT_ROUND, gt=0, le=1
+    )
+    learning_rate_schedule: Literal["constant", "linear"] = setting(
+        "constant",
+        "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
+        effect=Effect.NEXT_ROUND,
+    )
+    clip: float = setting(
+        0.2,
+        "How far the probability ratio may move away from 1 before its gradient is cut off.",
+        effect=Effect.NEXT_ROUND,
+        gt=0,
+        le=10,
+    )
+    entropy_coef: float = setting(
+        0.0, "Reward for an undecided policy; 0 switches it off.", effect=Effect.NEXT_ROUND, ge=0, le=10
+    )
+    value_coef: float = setting(0.5, "Weight of the value loss.", effect=Effect.NEXT_ROUND, gt=0, le=100)
+    value_clip: float | None = setting(
+        None,
+        "Limit on the change of the value estimate per update; empty switches it off "
+        "(arXiv 2006.05990 advises against it).",
+        effect=Effect.NEXT_ROUND,
+        gt=0,
+    )
+    max_grad_norm: float = setting(
+        0.5, "Gradients longer than this are shortened to it.", effect=Effect.NEXT_ROUND, gt=0
+    )
+    normalize_advantage: bool = setting(
+        True, "Scale advantages to mean 0 and deviation 1 within each minibatch.", effect=Effect.NEXT_ROUND
+    )
+    recompute_advantages: bool = setting(
+        True, "Compute advantages anew before each pass instead of once per round.", effect=Effect.NEXT_ROUND
+    )
+    target_kl: float | None = setting(
+        None,
+        "Stop the passes of a round early when the policy has moved this far; empty switches it off.",
+        effect=Effect.NEXT_ROUND,
+        gt=0,
+    )
+    round_timeout: float = setting(
+        30.0,
+        "A client that has not delivered its share of a round by then is left out of it, and the round "
+        "is trained with the rest.",
+        effect=Effect.NEXT_ROUND,
+        unit="s",
+        gt=0,
+        le=86_400,
+    )
+
+
+class StopSettings(Section):
+    """When a run has reached its goal. With neither goal set it goes on until it is stopped."""
+
+    mean_return: float | None = setting(
+        None,
+        "Stop when the mean return of the last `stop.window` finished training episodes reaches this.",
+        effect=Effect.RESTART_TELEMETRY,
+    )
+    env_steps: int | None = setting(
+        None, "Stop after this many environment steps were trained on.", unit="steps", ge=1
+    )
+    window: int = setting(
+        20,
+        "Episodes over which the mean return is taken, for the goal, the best model and the display.",
+        effect=Effect.RESTART_TELEMETRY,
+        unit="episodes",
+        ge=1,
+        le=100_000,
+    )
+
+
+class CheckpointSettings(Section):
+    """How often the state of the training is saved."""
+
+    every_updates: int = setting(
+        10,
+        "Rounds between two checkpoints. A crash costs at most the work since the last one.",
+        effect=Effect.NEXT_ROUND,
+        unit="rounds",
+        ge=1,
+        le=1_000_000,
+    )
+
+
+class ClientsSettings(Section):
+    """The clients this server starts itself, and what it expects of all of them."""
+
+    local: int = setting(
+        2, "Clients that the server starts on its own machine.", unit="clients", ge=0, le=1024
+    )
+
+
+class ClientSettings(Section):
+    """How a client samples."""
+
+    segment_length: int = setting(
+        256,
+        "Longest piece of an episode that is sent as one segment.",
+        effect=Effect.NEXT_EPISODE,
+        unit="steps",
+        to_clients=True,
+        ge=1,
+        le=65_536,
+    )
+    buffer_bytes: int = setting(
+        64 * 2**20,
+        "Memory for samples that wait to be sent while the server is away or slow.",
+        effect=Effect.RESTART_CLIENTS,
+        unit="bytes",
+        to_clients=True,
+        ge=2**16,
+    )
+
+
+class RedisSettings(Section):
+    """The server that carries everything between the processes."""
+
+    host: str = setting(
+        "127.0.0.1",
+        "Address the server listens on. Only addresses of this machine itself are accepted.",
+        effect=Effect.RESTART_RUNNER,
+        min_length=1,
+    )
+    port: int = setting(
+        0,
+        "Port the server listens on; 0 takes any free one and keeps to it.",
+        effect=Effect.RESTART_RUNNER,
+        ge=0,
+        le=65_535,
+    )
+    binary: str = setting(
+        "",
+        "Path of the server program; empty looks for valkey-server, redis-server, then the packaged one.",
+        effect=Effect.RESTART_RUNNER,
+    )
+    max_memory: int = setting(
+        512 * 2**20,
+        "Memory limit of the server; half of it is shared out to clients as credits.",
+        effect=Effect.RESTART_RUNNER,
+        unit="bytes",
+        ge=2**24,
+    )
+    prefix: str = setting(
+        "souls:",
+        "First part of every key on the server.",
+        effect=Effect.RESTART_RUNNER,
+        pattern=r"^[A-Za-z0-9_.-]+:$",
+    )
+
+
+class TelemetrySettings(Section):
+    """What is recorded beside the training."""
+
+    figure_every_episodes: int = setting(
+        1000,
+        "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
+        "the end of a run.",
+        effect=Effect.RESTART_TELEMETRY,
+        unit="episodes",
+        ge=1,
+    )
+
+
+class ControlSettings(Section):
+    """The runner's control interface, on this machine only."""
+
+    port: int = setting(
+        0,
+        "Port of the control interface; 0 takes any free one and keeps to it.",
+        effect=Effect.RESTART_RUNNER,
+        ge=0,
+        le=65_535,
+    )
+
+
+class LoggingSettings(Section):
+    """What the log files hold."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "Least important kind of message that is written.", to_clients=True
+    )
+
+
+class Settings(Section):
+    """The whole configuration of a server and its runs."""
+
+    env: EnvSettings = Field(default_factory=EnvSettings, description="What the clients play.")
+    seed: int = setting(
+        1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
+    )
+    algorithm: Literal["ppo"] = setting(
+        "ppo", "Learning algorithm: ppo (synchronous, on-policy).", to_clients=True
+    )
+    network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
+    normalize: NormalizeSettings = Field(
+        default_factory=NormalizeSettings, description="Scaling of what the networks see."
+    )
+    ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
+    stop: StopSettings = Field(default_factory=StopSettings, description="When a run has reached its goal.")
+    checkpoint: CheckpointSettings = Field(
+        default_factory=CheckpointSettings, description="How often the training is saved."
+    )
+    clients: ClientsSettings = Field(
+        default_factory=ClientsSettings, description="The clients this server starts itself."
+    )
+    client: ClientSettings = Field(default_factory=ClientSettings, description="How a client samples.")
+    telemetry: TelemetrySettings = Field(
+        default_factory=TelemetrySettings, description="What is recorded beside the training."
+    )
+    redis: RedisSettings = Field(
+        default_factory=RedisSettings, description="The server between the processes."
+    )
+    control: ControlSettings = Field(
+        default_factory=ControlSettings, description="The runner's control interface."
+    )
+    logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+
+
+class SettingInfo(BaseModel):
+    """What the schema says of one setting."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    description: str
+    effect: Effect
+    unit: str
+    to_clients: bool
+    secret: bool
+    default: Any
+    annotation: Any
+
+
+def _info(key: str, field: FieldInfo) -> SettingInfo:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), f"{key} is not declared with setting()"
+    return SettingInfo(
+        key=key,
+        description=field.description or "",
+        default=field.default,
+        annotation=field.annotation,
+        effect=Effect(str(extra["effect"])),
+        unit=str(extra["unit"]),
+        to_clients=bool(extra["to_clients"]),
+        secret=bool(extra["secret"]),
+    )
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def all_settings() -> dict[str, SettingInfo]:
+    """Return every setting by its dotted key, in the order of the file."""
+    found: dict[str, SettingInfo] = {}
+    for name, field in Settings.model_fields.items():
+        if _is_section(field.annotation):
+            section: type[Section] = field.annotation  # type: ignore[assignment]
+            for inner, inner_field in section.model_fields.items():
+                found[f"{name}.{inner}"] = _info(f"{name}.{inner}", inner_field)
+        else:
+            found[name] = _info(name, field)
+    return found
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """Return the value of a dotted key.
+
+    Raises:
+        AttributeError: The key is not a setting.
+    """
+    value: Any = settings
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def client_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that clients receive, by dotted key; never a secret."""
+    dumped = settings.model_dump(mode="json")
+    chosen: dict[str, Any] = {}
+    for key, info in all_settings().items():
+        if info.to_clients and not info.secret:
+            value: Any = dumped
+            for part in key.split("."):
+                value = value[part]
+            chosen[key] = value
+    return chosen

@@ -1,0 +1,1 @@
+"""Environments, free of torch: `spaces` describes, `make` builds, `step` drives, `check` examines them."""

@@ -1,0 +1,173 @@
+"""Examines an environment before a run depends on it, and says in words what it found."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_vector, make_env
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import EnvironmentCheckError
+
+
+@dataclass(frozen=True)
+class EnvironmentReport:
+    """What `check` found.
+
+    Args:
+        env_id: The environment's id.
+        spaces: What it shows and takes; None when it can't be made or its spaces are not supported.
+        native_vector: It brings a vector form of its own, which steps many at once much faster.
+        steps: Steps tried.
+        episodes: Episodes that ended in these steps.
+        seconds_per_step: Mean time of a step, resets included; 0 without steps.
+        problems: What keeps it from being trained on, in sentences.
+        notes: What is worth to know, in sentences.
+    """
+
+    env_id: str
+    spaces: SpacesSpec | None
+    native_vector: bool
+    steps: int
+    episodes: int
+    seconds_per_step: float
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be trained on."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON-able data."""
+        spaces = None if self.spaces is None else self.spaces.to_json()
+        return asdict(self) | {
+            "spaces": spaces,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "ok": self.ok,
+        }
+
+
+def check(
+    env_id: str,
+    kwargs: Mapping[str, Any],
+    wrappers: Sequence[WrapperEntry],
+    steps: int = 200,
+    seed: int = 0,
+) -> EnvironmentReport:
+    """Make an environment, play random actions, and report; whatever goes wrong stands in the report.
+
+    Args:
+        env_id: As in `make.make_env`.
+        kwargs: As in `make.make_env`.
+        wrappers: As in `make.make_env`.
+        steps: Number of steps to try.
+        seed: Of the environment and of the actions.
+    """
+    trial = _Trial()
+    spaces, native = None, False
+    try:
+        env = make_env(env_id, kwargs, wrappers)
+    except EnvironmentCheckError as error:
+        trial.problems.append(str(error))
+    else:
+        native = not wrappers and has_native_vector(find_spec(env_id), kwargs)
+        try:
+            spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
+            trial.play(env, spaces, steps, seed)
+        except EnvironmentCheckError as error:
+            trial.problems.append(str(error))
+        finally:
+            env.close()
+    return EnvironmentReport(
+        env_id=env_id,
+        spaces=spaces,
+        native_vector=native,
+        steps=trial.steps,
+        episodes=trial.episodes,
+        seconds_per_step=trial.seconds / trial.steps if trial.steps else 0.0,
+        problems=tuple(trial.problems),
+        notes=tuple(trial.notes),
+    )
+
+
+class _Trial:
+    """Plays an environment and collects what is wrong with it, each kind of fault once."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.episodes = 0
+        self.seconds = 0.0
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def play(self, env: Env, spaces: SpacesSpec, steps: int, seed: int) -> None:
+        """Play `steps` random actions; an exception of the environment ends the trial as a problem."""
+        doing = "reset"
+        try:
+            first = self._observed(env.reset(seed=seed), "reset", spaces)
+            again = self._observed(env.reset(seed=seed), "reset", spaces)
+            if first is not None and again is not None and not np.array_equal(first, again):
+                self._note("Two resets with the same seed differ: runs will not repeat exactly.")
+            rng = np.random.default_rng(seed)
+            begin = time.perf_counter()
+            while self.steps < steps and not self.problems:
+                doing = f"step {self.steps + 1}"
+                action = int(rng.integers(spaces.action.n)) + spaces.action.start
+                if self._step(env.step(action), spaces):
+                    doing = f"the reset after step {self.steps}"
+                    self._observed(env.reset(), "reset", spaces)
+            self.seconds = time.perf_counter() - begin
+        except Exception as error:
+            self._problem(f"It raised in {doing}: {type(error).__name__}: {error}")
+        if not self.problems and not self.episodes:
+            self._note(f"No episode ended within {self.steps} random steps.")
+
+    def _step(self, result: Any, spaces: SpacesSpec) -> bool:
+        """Examine what a step returned; say whether the episode ended."""
+        self.steps += 1
+        if not isinstance(result, tuple) or len(result) != 5:
+            self._problem("step() does not return (observation, reward, terminated, truncated, info).")
+            return False
+        obs, reward, terminated, truncated, info = result
+        self._observed((obs, info), "step", spaces)
+        if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
+            self._problem(f"The reward {reward!r} is no finite number.")
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(flag, bool | np.bool_):
+                self._problem(f"{name} is {flag!r}, not a bool.")
+        ended = bool(terminated) or bool(truncated)
+        self.episodes += ended
+        return ended
+
+    def _observed(self, result: Any, where: str, spaces: SpacesSpec) -> NDArray[Any] | None:
+        """Examine `(observation, info)`; return the observation when it is one."""
+        if not isinstance(result, tuple) or len(result) != 2:
+            self._problem(f"{where}() does not return (observation, info).")
+            return None
+        obs = np.asarray(result[0])
+        wanted = spaces.observation
+        if obs.shape != wanted.shape or str(obs.dtype) != wanted.dtype:
+            self._problem(
+                f"An observation of {where}() has shape {obs.shape} and dtype {obs.dtype}; "
+                f"its space says {wanted.shape} and {wanted.dtype}."
+            )
+            return None
+        if obs.dtype.kind == "f" and not np.isfinite(obs).all():
+            self._problem(f"An observation of {where}() holds values that are not finite.")
+        elif not spaces.contains_observations(obs[None])[0]:
+            self._problem(f"An observation of {where}() is out of the bounds that its space states.")
+        return obs
+
+    def _problem(self, words: str) -> None:
+        if words not in self.problems:
+            self.problems.append(words)
+
+    def _note(self, words: str) -> None:
+        self.notes.append(words)

@@ -1,0 +1,170 @@
+"""Environments by name: Gymnasium ids or `module:Env-v0`, with wrappers by name or import path."""
+
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from soulsgui.errors import EnvironmentCheckError
+
+Env = gymnasium.Env[Any, Any]
+Vector = VectorEnv[Any, Any, Any]
+WrapperEntry = str | Mapping[str, Mapping[str, Any] | None]
+
+
+def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry]) -> Env:
+    """Make one environment.
+
+    Args:
+        env_id: A registered Gymnasium id, or `module:Env-v0`, where importing the module registers the id.
+        kwargs: Keyword arguments of the environment's constructor (and of `gymnasium.make`).
+        wrappers: From the inside out: `Name` out of `gymnasium.wrappers`, `module:Class`, or `{either:
+            {kwargs}}`.
+
+    Raises:
+        EnvironmentCheckError: Unknown id or wrapper, missing package, or a constructor that fails.
+    """
+    layers = [_wrapper(entry) for entry in wrappers]
+    spec = find_spec(env_id)
+    try:
+        env: Env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
+    except Exception as error:
+        raise _constructor_failed(env_id, kwargs, error) from error
+    for name, wrap in layers:
+        try:
+            env = wrap(env)
+        except Exception as error:
+            env.close()
+            raise EnvironmentCheckError(
+                f"The wrapper {name} does not go around {env_id}: {_words(error)}.",
+                "Check its arguments and its place in the list under env.wrappers.",
+            ) from error
+    return env
+
+
+def make_vector(
+    env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], num_envs: int
+) -> Vector:
+    """Make `num_envs` environments that step together.
+
+    An environment's own vector form is used where there is one, no wrapper stands in its way and it takes the
+    arguments; else the environments step one after the other. `step.EnvStepper` hides the difference in
+    autoreset.
+
+    Args:
+        env_id: As in `make_env`.
+        kwargs: As in `make_env`.
+        wrappers: As in `make_env`.
+        num_envs: Number of environments, at least 1.
+
+    Raises:
+        EnvironmentCheckError: As in `make_env`.
+    """
+    spec = find_spec(env_id)
+    if not wrappers and has_native_vector(spec, kwargs):
+        try:
+            return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
+        except Exception as error:
+            raise _constructor_failed(env_id, kwargs, error) from error
+    make = partial(make_env, env_id, kwargs, wrappers)
+    return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Look an id up in Gymnasium's registry, importing the module in front of a colon.
+
+    Raises:
+        EnvironmentCheckError: The module can't be imported, or the id is not registered; names the nearest
+            one.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if colon:
+        _import(module, f"the environment {env_id}")
+    try:
+        return gymnasium.spec(name)
+    except gymnasium.error.NamespaceNotFound as error:
+        raise EnvironmentCheckError(
+            f"There is no environment {env_id!r}: nobody registered the namespace {name.split('/')[0]!r}.",
+            f"Install the package that brings it, and put the module in front: module:{name}",
+        ) from error
+    except gymnasium.error.Error as error:
+        raise EnvironmentCheckError(
+            f"There is no environment {env_id!r}: {_words(error)}.", _nearest(name, list(gymnasium.registry))
+        ) from error
+
+
+def has_native_vector(spec: EnvSpec, kwargs: Mapping[str, Any]) -> bool:
+    """Say whether an environment has a vector form of its own that takes these arguments."""
+    if spec.vector_entry_point is None or spec.additional_wrappers:
+        return False
+    entry = spec.vector_entry_point
+    creator: Callable[..., Any] = load_env_creator(entry) if isinstance(entry, str) else entry
+    try:
+        inspect.signature(creator).bind(num_envs=1, **{**spec.kwargs, **kwargs})
+    except TypeError:
+        return False
+    return True
+
+
+def _wrapper(entry: WrapperEntry) -> tuple[str, Callable[[Env], Env]]:
+    """Read one entry of `env.wrappers`: its name and a function that puts it around an environment."""
+    name, kwargs = (entry, None) if isinstance(entry, str) else _only_item(entry)
+    module, colon, class_name = name.rpartition(":")
+    owner = _import(module, f"the wrapper {name}") if colon else gymnasium.wrappers
+    wrapper = getattr(owner, class_name, None)
+    if not callable(wrapper):
+        known = [item for item in dir(owner) if not item.startswith("_") and callable(getattr(owner, item))]
+        raise EnvironmentCheckError(
+            f"There is no wrapper {class_name!r} in {owner.__name__}.", _nearest(class_name, known)
+        )
+    return name, partial(wrapper, **(kwargs or {}))
+
+
+def _only_item(entry: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, Mapping[str, Any] | None]:
+    if len(entry) != 1:
+        raise EnvironmentCheckError(
+            f"A wrapper is a name or {{name: {{arguments}}}}, not {dict(entry)!r}.",
+            "Give each wrapper an entry of its own under env.wrappers.",
+        )
+    return next(iter(entry.items()))
+
+
+def _import(module: str, wanted_for: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        raise EnvironmentCheckError(
+            f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.",
+            f"Install the package that holds it (often `pip install {module.split('.')[0]}`).",
+        ) from error
+
+
+def _constructor_failed(env_id: str, kwargs: Mapping[str, Any], error: Exception) -> EnvironmentCheckError:
+    install = re.search(r"pip install [^`]*", str(error))
+    if install:
+        remedy = f"Install what is missing: {install.group().strip()}"
+    elif isinstance(error, ModuleNotFoundError) and error.name:
+        remedy = f"Install the package that holds it (often `pip install {error.name.split('.')[0]}`)."
+    else:
+        remedy = (
+            f"Check env.kwargs: {dict(kwargs)!r}."
+            if kwargs
+            else "Make it by hand with gymnasium.make to see why."
+        )
+    return EnvironmentCheckError(f"The environment {env_id} can't be made: {_words(error)}.", remedy)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"The nearest known name is {near[0]}." if near else "Check the spelling, or write module:Name."
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(". ")

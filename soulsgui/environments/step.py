@@ -1,0 +1,106 @@
+"""One way to step any vector environment, whatever its autoreset does."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import Vector
+from soulsgui.errors import EnvironmentCheckError
+
+
+class StepResult(NamedTuple):
+    """What one step of `N` environments gave. The arrays belong to the caller.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | next_obs | `[N, *shape]` | true next observation, at an episode's end its final one |
+    | reward | `[N]` float32 | |
+    | terminated | `[N]` bool | the episode ended in a final state |
+    | truncated | `[N]` bool | the episode was cut off |
+    | valid | `[N]` bool | False: no transition happened, the environment was reset in this step |
+    | reset_obs | `[N, *shape]` | what to act on next |
+    """
+
+    next_obs: NDArray[Any]
+    reward: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+    reset_obs: NDArray[Any]
+
+
+class EnvStepper:
+    """Steps a vector environment and hides its autoreset mode.
+
+    `NEXT_STEP` (Gymnasium's default) spends a step on the reset after an episode's end; that step is no
+    transition and comes back with `valid` False. `SAME_STEP` resets at once and hands the final observation
+    over aside. `DISABLED` leaves the reset to the caller; it is done here.
+
+    Args:
+        vector_env: Any Gymnasium vector environment that tells its autoreset mode.
+
+    Raises:
+        EnvironmentCheckError: It does not tell its mode.
+    """
+
+    def __init__(self, vector_env: Vector) -> None:
+        mode = vector_env.metadata.get("autoreset_mode")
+        if not isinstance(mode, AutoresetMode):
+            raise EnvironmentCheckError(
+                f"The vector environment {vector_env} does not say how it resets (autoreset_mode: {mode!r}).",
+                "Set metadata['autoreset_mode'] to a gymnasium.vector.AutoresetMode in its class.",
+            )
+        self.vector_env = vector_env
+        self.num_envs = vector_env.num_envs
+        self._mode = mode
+        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
+        self._all_valid.flags.writeable = False
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
+        obs, _ = self.vector_env.reset(seed=seed)
+        self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        return np.asarray(obs)
+
+    def step(self, actions: NDArray[np.int64]) -> StepResult:
+        """Step every environment.
+
+        Args:
+            actions: `[N]` int64; in an environment whose episode has ended it may count for nothing.
+        """
+        obs, reward, terminated, truncated, info = self.vector_env.step(actions)
+        obs = np.asarray(obs)
+        reward = np.asarray(reward, dtype=np.float32)
+        terminated = np.asarray(terminated, dtype=np.bool_)
+        truncated = np.asarray(truncated, dtype=np.bool_)
+        ended = terminated | truncated
+        if self._mode is AutoresetMode.NEXT_STEP:
+            valid = ~self._ended
+            self._ended = ended
+            return StepResult(obs, reward, terminated, truncated, valid, obs)
+        if not ended.any():
+            return StepResult(obs, reward, terminated, truncated, self._all_valid, obs)
+        if self._mode is AutoresetMode.SAME_STEP:
+            next_obs, reset_obs = _with_final(obs, ended, info), obs
+        else:
+            next_obs, reset_obs = (
+                obs.copy(),
+                np.asarray(self.vector_env.reset(options={"reset_mask": ended})[0]),
+            )
+        return StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.vector_env.close()
+
+
+def _with_final(obs: NDArray[Any], ended: NDArray[np.bool_], info: dict[str, Any]) -> NDArray[Any]:
+    """Put the final observations of the ended episodes in place of the first ones of the next."""
+    next_obs = obs.copy()
+    final = info["final_obs"]
+    for index in np.flatnonzero(ended):
+        next_obs[index] = final[index]
+    return next_obs

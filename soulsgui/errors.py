@@ -1,0 +1,60 @@
+"""The errors this program raises on purpose: what happened, where, and what to do."""
+
+
+class SoulsGuiError(Exception):
+    """Base of every error with a message meant for the user.
+
+    Args:
+        message: What happened, and where.
+        remedy: What the user can do about it; shown on its own line.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class UsageError(SoulsGuiError):
+    """The command was called in a way that can't work."""
+
+    exit_code = 2
+
+
+class ServerUnreachableError(SoulsGuiError):
+    """The runner or the Redis server can't be reached."""
+
+    exit_code = 3
+
+
+class NotAllowedError(SoulsGuiError):
+    """The server knows us and says no: wrong token, wrong password, missing right."""
+
+    exit_code = 4
+
+
+class ServerTimeoutError(SoulsGuiError):
+    """The server did not answer within the time given to it."""
+
+    exit_code = 3
+
+
+class ClientRegistrationError(SoulsGuiError):
+    """The server refused this client: name in use, other contract, other protocol."""
+
+
+class CheckpointError(SoulsGuiError):
+    """A checkpoint is incomplete, damaged, or does not fit this run."""
+
+
+class EnvironmentCheckError(SoulsGuiError):
+    """The environment can't be made here, or its spaces are not supported."""
+
+
+class ServiceError(SoulsGuiError):
+    """A service could not be started or ended with a failure."""

@@ -1,0 +1,195 @@
+"""Every colour of the window, in a light and a dark set, and the arithmetic of contrast (no Qt)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """What a colour says."""
+
+    TEXT = "text"
+    MUTED = "muted"
+    ACCENT = "accent"
+    GOOD = "good"
+    BUSY = "busy"
+    PAUSED = "paused"
+    WARNING = "warning"
+    BAD = "bad"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True)
+class Colours:
+    """One set of colours, each as `#rrggbb`.
+
+    Attributes:
+        dark: Whether this is the dark set.
+        window: Behind everything; toolbar and navigation.
+        base: Behind tables, editors and plots.
+        alternate: Every second row of a table.
+        card: Behind a card.
+        hover: Behind a button under the mouse.
+        border: Lines between and around parts.
+        edge: Outline of controls, which must be seen (3:1).
+        text: Words.
+        muted: Words of less weight.
+        disabled: Words of what can't be used now.
+        accent: Links, the main button, the focus frame.
+        on_accent: Words on the main button.
+        selection: Behind selected rows; every tone stays readable on it.
+        grid: Lines of a plot.
+        tones: Colour of each tone.
+        washes: Faint background for each tone (message bar, banner, badge).
+        curves: Colours of plotted curves, in the order they are given out.
+    """
+
+    dark: bool
+    window: str
+    base: str
+    alternate: str
+    card: str
+    hover: str
+    border: str
+    edge: str
+    text: str
+    muted: str
+    disabled: str
+    accent: str
+    on_accent: str
+    selection: str
+    grid: str
+    tones: dict[Tone, str]
+    washes: dict[Tone, str]
+    curves: tuple[str, ...]
+
+    def curve(self, index: int) -> str:
+        """Return the colour of the curve with this number; they repeat after the last."""
+        return self.curves[index % len(self.curves)]
+
+    def faded_curve(self, index: int) -> str:
+        """Return the opaque, faded colour for the raw trace behind a smoothed curve."""
+        return blend(self.curve(index), self.base, 0.36 if self.dark else 0.32)
+
+    def backgrounds(self) -> tuple[str, ...]:
+        """Return everything that words and state icons are drawn on."""
+        return self.window, self.base, self.alternate, self.card, self.hover, self.selection
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def blend(colour: str, onto: str, opacity: float) -> str:
+    """Return the opaque colour of `colour` laid over `onto` with an opacity from 0 to 1."""
+    mixed = (round(b + (a - b) * opacity) for a, b in zip(_channels(colour), _channels(onto), strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    linear = []
+    for channel in _channels(colour):
+        share = channel / 255
+        linear.append(share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4)
+    red, green, blue = linear
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _set(dark: bool, window: str, tones: dict[Tone, str], **rest: str | tuple[str, ...]) -> Colours:
+    card = str(rest["card"])
+    washes = {tone: blend(colour, card, 0.13 if dark else 0.11) for tone, colour in tones.items()}
+    return Colours(dark=dark, window=window, tones=tones, washes=washes, **rest)  # type: ignore[arg-type]
+
+
+LIGHT = _set(
+    dark=False,
+    window="#f3f4f7",
+    base="#ffffff",
+    alternate="#f8f9fb",
+    card="#ffffff",
+    hover="#e7eaf0",
+    border="#d8dce4",
+    edge="#858d9b",
+    text="#1a1e26",
+    muted="#535b69",
+    disabled="#8a919d",
+    accent="#1d5fc4",
+    on_accent="#ffffff",
+    selection="#dbe7fa",
+    grid="#e3e6ec",
+    tones={
+        Tone.TEXT: "#1a1e26",
+        Tone.MUTED: "#535b69",
+        Tone.ACCENT: "#1d5fc4",
+        Tone.GOOD: "#146c2e",
+        Tone.BUSY: "#1d5bbd",
+        Tone.PAUSED: "#6a3fb0",
+        Tone.WARNING: "#855000",
+        Tone.BAD: "#b3231b",
+        Tone.IDLE: "#535b69",
+    },
+    curves=(
+        "#1f6fe0",
+        "#bf4d06",
+        "#177a41",
+        "#b02a86",
+        "#7a5af0",
+        "#0b7a8d",
+        "#9a6a00",
+        "#d4334a",
+        "#4d6b8a",
+        "#5b7800",
+    ),
+)
+
+DARK = _set(
+    dark=True,
+    window="#191c21",
+    base="#14171b",
+    alternate="#181b20",
+    card="#20242a",
+    hover="#2b3038",
+    border="#343a44",
+    edge="#78828f",
+    text="#e7eaef",
+    muted="#a3acb9",
+    disabled="#6b7482",
+    accent="#82b1ff",
+    on_accent="#10141a",
+    selection="#26395a",
+    grid="#282d35",
+    tones={
+        Tone.TEXT: "#e7eaef",
+        Tone.MUTED: "#a3acb9",
+        Tone.ACCENT: "#82b1ff",
+        Tone.GOOD: "#62d283",
+        Tone.BUSY: "#82b1ff",
+        Tone.PAUSED: "#c6a5f7",
+        Tone.WARNING: "#f2bb4e",
+        Tone.BAD: "#ff9088",
+        Tone.IDLE: "#a3acb9",
+    },
+    curves=(
+        "#7db0ff",
+        "#ff9d5c",
+        "#5fd08a",
+        "#ef8fd0",
+        "#b39dff",
+        "#4fd0e0",
+        "#e3c04a",
+        "#ff8592",
+        "#a4bbd4",
+        "#b8d64a",
+    ),
+)
+
+
+def colours_for(dark: bool) -> Colours:
+    """Return the dark or the light set."""
+    return DARK if dark else LIGHT

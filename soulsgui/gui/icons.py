@@ -1,0 +1,142 @@
+"""Bundled icons, drawn as SVG in one colour and recoloured for the theme.
+
+A button or an action is dressed once (`dress`); when the theme changes, `redress` gives it the icon again
+in the new colours. The rest paints `pixmap` itself and repaints on `QEvent.PaletteChange`.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt
+from PySide6.QtGui import QAction, QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+
+from soulsgui.config.paths import shipped
+from soulsgui.gui.colours import Colours, Tone, colours_for
+
+# Every size a toolbar, button, table or card asks for, and twice that for fine screens.
+_SIZES_PX = (16, 20, 24, 32, 40, 48, 64)
+_APP_SIZES_PX = (16, 24, 32, 48, 64, 128, 256, 512)
+_NAME = "iconName"
+_TONE = "iconTone"
+
+
+def palette_colours(palette: QPalette) -> Colours:
+    """Return the set of colours that belongs to a palette: dark when its window colour is."""
+    return colours_for(palette.color(QPalette.ColorRole.Window).lightness() < 128)
+
+
+def colours_of(widget: QWidget) -> Colours:
+    """Return the colours a widget is drawn with now."""
+    return palette_colours(widget.palette())
+
+
+@lru_cache(maxsize=256)
+def _source(name: str) -> str:
+    return shipped("resources", "icons", f"{name}.svg").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=2048)
+def _render(name: str, colour: str, size_px: int) -> QPixmap:
+    renderer = QSvgRenderer(QByteArray(_source(name).replace("currentColor", colour).encode()))
+    picture = QPixmap(size_px, size_px)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
+    renderer.render(painter, QRectF(0, 0, size_px, size_px))
+    painter.end()
+    return picture
+
+
+def pixmap(name: str, colour: str, size: int, ratio: float = 1.0) -> QPixmap:
+    """Return an icon as a picture.
+
+    Args:
+        name: File name in `resources/icons` without its suffix.
+        colour: `#rrggbb`.
+        size: Edge in device-independent pixels.
+        ratio: The screen's pixels per device-independent pixel.
+
+    Raises:
+        FileNotFoundError: There is no such icon.
+    """
+    picture = QPixmap(_render(name, colour, round(size * ratio)))
+    picture.setDevicePixelRatio(ratio)
+    return picture
+
+
+def icon(name: str, colours: Colours, tone: Tone = Tone.TEXT) -> QIcon:
+    """Return an icon in the colour of a tone, greyed where it is disabled.
+
+    Raises:
+        FileNotFoundError: There is no such icon.
+    """
+    return _icon(name, colours.tones[tone], colours.disabled)
+
+
+def primary_icon(name: str, colours: Colours) -> QIcon:
+    """Return an icon for the main button, which is filled with the accent colour."""
+    return _icon(name, colours.on_accent, colours.disabled)
+
+
+@lru_cache(maxsize=512)
+def _icon(name: str, colour: str, disabled: str) -> QIcon:
+    made = QIcon()
+    for size in _SIZES_PX:
+        made.addPixmap(_render(name, colour, size), QIcon.Mode.Normal)
+        made.addPixmap(_render(name, disabled, size), QIcon.Mode.Disabled)
+    return made
+
+
+def dress(target: QAbstractButton | QAction, name: str, tone: Tone = Tone.TEXT) -> None:
+    """Give a button or an action an icon that follows the theme.
+
+    Raises:
+        FileNotFoundError: There is no such icon.
+    """
+    target.setProperty(_NAME, name)
+    target.setProperty(_TONE, tone.value)
+    _put_on(target, palette_colours(QGuiApplication.palette()))
+
+
+def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
+    name = str(target.property(_NAME))
+    if target.property("role") == "primary":
+        target.setIcon(primary_icon(name, colours))
+    else:
+        target.setIcon(icon(name, colours, Tone(str(target.property(_TONE)))))
+
+
+def redress(roots: Iterable[QObject], colours: Colours) -> None:
+    """Give everything dressed below these objects its icon again, in other colours."""
+    for root in roots:
+        dressed: list[QAbstractButton | QAction] = [
+            *root.findChildren(QAbstractButton),
+            *root.findChildren(QAction),
+        ]
+        for target in dressed:
+            if target.property(_NAME) is not None:
+                _put_on(target, colours)
+
+
+def app_icon() -> QIcon:
+    """Return the program's own icon in every size it is shipped in."""
+    made = QIcon()
+    for size in _APP_SIZES_PX:
+        made.addFile(str(shipped("resources", "icons", "app", f"app-{size}.png")), QSize(size, size))
+    return made
+
+
+def device_ratio(widget: QWidget | None) -> float:
+    """Return the pixels per device-independent pixel where a widget is shown."""
+    if widget is not None:
+        return widget.devicePixelRatioF()
+    app = QApplication.instance()
+    return app.devicePixelRatio() if isinstance(app, QGuiApplication) else 1.0
+
+
+def qcolor(colour: str, opacity: float = 1.0) -> QColor:
+    """Return a Qt colour from `#rrggbb` and an opacity from 0 to 1."""
+    made = QColor(colour)
+    made.setAlphaF(opacity)
+    return made

@@ -1,0 +1,1 @@
+"""What tables and panes show: clients and log lines."""

@@ -1,0 +1,186 @@
+"""The columns of the client table: title, what it shows, what it sorts by. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from soulsgui.gui import text
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import client_look
+from soulsgui.wire.control import ClientStatus
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A client's status and when it came in.
+
+    Attributes:
+        status: As the server told it.
+        at: Monotonic time of this machine when it was told, seconds.
+    """
+
+    status: ClientStatus
+    at: float
+
+    def age_s(self, now: float) -> float | None:
+        """Return seconds since the last sign of life: the server's count, gone on by our own clock."""
+        if self.status.age_s is None:
+            return None
+        return self.status.age_s + max(now - self.at, 0.0)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: Identifies it in saved settings and in tests.
+        title: Its heading, translated.
+        shown: Text of a cell, given the client and the monotonic time.
+        key: What its rows are sorted by.
+        number: Whether it holds numbers, written to the right; sorts downwards at first.
+        tip: What the heading explains.
+        width: Width in characters.
+    """
+
+    name: str
+    title: str
+    shown: Callable[[Seen, float], str]
+    key: Callable[[Seen], Any]
+    number: bool = False
+    tip: str = ""
+    width: int = 10
+
+
+def _low(number: float | None) -> float:
+    return float("-inf") if number is None else number
+
+
+def state_words(status: ClientStatus) -> str:
+    """Return a client's state with what else there is to say: a wish still to be followed, or a stall."""
+    word = client_look(status.state).word
+    if status.stalled and status.state == "online":
+        return tr("{state}, stalled").format(state=word)
+    away = status.state in ("late", "lost", "left", "invited")
+    wishes = {
+        "pause": tr("will pause when back"),
+        "finish": tr("will stop when back"),
+        "stop": tr("will stop when back"),
+    }
+    if away and status.wish in wishes:
+        return tr("{state}, {wish}").format(state=word, wish=wishes[status.wish])
+    return word
+
+
+def columns() -> tuple[Column, ...]:
+    """Return every column, from left to right."""
+    return (
+        Column(
+            "state",
+            tr("State"),
+            lambda seen, now: state_words(seen.status),
+            lambda seen: client_look(seen.status.state).rank,
+            width=16,
+        ),
+        Column("name", tr("Client"), lambda seen, now: seen.status.name, _name, width=16),
+        Column(
+            "host",
+            tr("Host"),
+            lambda seen, now: seen.status.host or text.NOTHING,
+            lambda seen: seen.status.host,
+            width=14,
+        ),
+        Column(
+            "env",
+            tr("Environment"),
+            lambda seen, now: _environment(seen.status),
+            lambda seen: seen.status.env_id,
+            width=18,
+        ),
+        _number("episodes", tr("Episodes"), lambda s: text.count(s.episodes), lambda s: s.episodes),
+        _number("last", tr("Last return"), lambda s: text.value(s.last_return), lambda s: s.last_return),
+        _number("mean", tr("Mean return"), lambda s: text.value(s.mean_return), lambda s: s.mean_return),
+        _number(
+            "rate",
+            tr("Steps/s"),
+            lambda s: text.compact(s.env_steps_per_s) if s.env_steps_per_s else text.NOTHING,
+            lambda s: s.env_steps_per_s,
+            tr("Environment steps per second"),
+        ),
+        _number(
+            "lag",
+            tr("Policy lag (updates)"),
+            lambda s: text.count(s.lag),
+            lambda s: s.lag,
+            tr("Updates between the weights it plays with and the newest ones"),
+            width=18,
+        ),
+        _number(
+            "buffered",
+            tr("Buffered"),
+            lambda s: text.count(s.buffered),
+            lambda s: s.buffered,
+            tr("Segments that wait to be sent"),
+        ),
+        _number("dropped", tr("Dropped"), lambda s: text.count(s.dropped), lambda s: s.dropped),
+        _number(
+            "rejected",
+            tr("Rejected"),
+            lambda s: text.count(sum(s.rejected.values())),
+            lambda s: sum(s.rejected.values()),
+            tr("Segments that the trainer refused; the tooltip of a cell tells the reasons"),
+        ),
+        Column(
+            "age",
+            tr("Heartbeat"),
+            lambda seen, now: text.heartbeat(seen.age_s(now)),
+            # The younger the beat, the greater the moment: independent of the time of sorting.
+            lambda seen: seen.at - seen.status.age_s if seen.status.age_s is not None else float("-inf"),
+            number=True,
+            tip=tr("Time since its last sign of life, by the server's clock"),
+        ),
+        Column(
+            "version",
+            tr("Version"),
+            lambda seen, now: seen.status.version or text.NOTHING,
+            lambda seen: seen.status.version,
+        ),
+        Column(
+            "error",
+            tr("Last error"),
+            lambda seen, now: seen.status.error,
+            lambda seen: seen.status.error,
+            width=30,
+        ),
+    )
+
+
+def _name(seen: Seen) -> tuple[Any, ...]:
+    """Sort `gamer-9` before `gamer-10`."""
+    head, dash, tail = seen.status.name.rpartition("-")
+    return (head.lower(), int(tail)) if dash and tail.isdecimal() else (seen.status.name.lower(), -1)
+
+
+def _environment(status: ClientStatus) -> str:
+    if not status.env_id:
+        return text.NOTHING
+    return f"{status.env_id} × {status.num_envs}" if status.num_envs > 1 else status.env_id
+
+
+def _number(
+    name: str,
+    title: str,
+    shown: Callable[[ClientStatus], str],
+    key: Callable[[ClientStatus], float | None],
+    tip: str = "",
+    width: int = 11,
+) -> Column:
+    return Column(
+        name,
+        title,
+        lambda seen, now: shown(seen.status),
+        lambda seen: _low(key(seen.status)),
+        number=True,
+        tip=tip,
+        width=width,
+    )

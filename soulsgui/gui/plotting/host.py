@@ -1,0 +1,60 @@
+"""The place of a plot before pyqtgraph is loaded: the window appears first, the plot a moment later."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QPaintEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+
+class PlotHost(QWidget):
+    """Makes its plot after it was painted for the first time.
+
+    Signals:
+        ready: The plot exists now.
+    """
+
+    ready = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.plot: Plot | None = None
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._asked = False
+
+    def when_ready(self, work: Callable[["Plot"], None]) -> None:
+        """Do something with the plot, now or as soon as it exists."""
+        if self.plot is not None:
+            work(self.plot)
+            return
+
+        def later() -> None:
+            assert self.plot is not None
+            work(self.plot)
+
+        self.ready.connect(later)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Have the plot made as soon as this picture of its empty place is on the screen."""
+        super().paintEvent(event)
+        if not self._asked:
+            self._asked = True
+            QTimer.singleShot(0, self, self.load)
+
+    def load(self) -> None:
+        """Make the plot at once."""
+        if self.plot is not None:
+            return
+        self._asked = True
+        # Not at the top: this import takes longer than the rest of the window.
+        from soulsgui.gui.plotting.plot import Plot
+
+        self.plot = Plot(self)
+        self.setFocusProxy(self.plot)
+        self._column.addWidget(self.plot)
+        self.ready.emit()

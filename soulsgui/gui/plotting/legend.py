@@ -1,0 +1,74 @@
+"""The line above a plot: which colour is which curve, and what stands under the crosshair."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from soulsgui.gui.icons import colours_of
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """One curve's name and the number of its colour."""
+
+    name: str
+    colour: int
+
+
+class _Swatch(QWidget):
+    """A short line in a curve's colour."""
+
+    def __init__(self, colour: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._colour = colour
+        side = self.fontMetrics().height()
+        self.setFixedSize(side + 4, side)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        colours = colours_of(self)
+        line = QRectF(0, self.height() / 2 - 1.5, self.width(), 3)
+        painter.fillRect(line, QColor(colours.curve(self._colour)))
+
+
+class Legend(QWidget):
+    """Names of the curves on the left, the reading of the crosshair on the right."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(4, 0, 4, 0)
+        self._row.setSpacing(6)
+        self._parts: list[QWidget] = []
+        self._row.addStretch(1)
+        self._reading = QLabel(self)
+        self._reading.setProperty("weight", "muted")
+        self._reading.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._reading.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._reading.setAccessibleName(self.tr("Values under the crosshair"))
+        self._row.addWidget(self._reading, 3)
+
+    def show_entries(self, entries: list[LegendEntry]) -> None:
+        """Name these curves."""
+        for part in self._parts:
+            self._row.removeWidget(part)
+            part.hide()
+            part.deleteLater()
+        self._parts = []
+        for entry in entries:
+            label = QLabel(entry.name, self)
+            for part in (_Swatch(entry.colour, self), label):
+                self._row.insertWidget(len(self._parts), part)
+                self._parts.append(part)
+
+    def show_reading(self, text: str) -> None:
+        """Say what stands under the crosshair; empty for nothing."""
+        self._reading.setText(text)
+
+    @property
+    def reading(self) -> str:
+        """What stands under the crosshair."""
+        return self._reading.text()

@@ -1,0 +1,403 @@
+"""Draws curves with pyqtgraph: live, at any zoom, no more than needed.
+
+Importing this module imports pyqtgraph; `host.PlotHost` does so after the window was first shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPen, QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+
+from soulsgui.gui.colours import blend
+from soulsgui.gui.icons import colours_of, qcolor
+from soulsgui.gui.plotting.axes import NumberAxis, View
+from soulsgui.gui.plotting.legend import Legend, LegendEntry
+from soulsgui.gui.plotting.marks import Mark, mark_at
+from soulsgui.gui.plotting.readout import axis_title, reading_text
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.series import Piece, Series
+from soulsgui.gui.throttle import Throttle
+
+REPAINT_MS = 70
+_MARK_REACH_PX = 5
+_EMPTY = (0.0, 1.0)
+
+
+@dataclass
+class _Curve:
+    """A series with what it is drawn by."""
+
+    series: Series
+    name: str
+    colour: int
+    drawn_version: int = -1
+    items: list[tuple[pg.PlotCurveItem, pg.PlotCurveItem]] = field(default_factory=list)
+
+
+class Plot(QFrame):
+    """Curves with crosshair, zoom, pan and Follow.
+
+    With Follow the whole curve (or its last part) is in view and grows; moving x by hand switches it off.
+    y fits what is seen until it is moved by hand. Space switches Follow, Home shows everything, arrows and
+    + - move and zoom, Ctrl+C copies the values under the crosshair.
+
+    Signals:
+        follow_changed: Follow was switched, by the user or by the program.
+        picked: The user clicked on the curve at this position of x.
+    """
+
+    follow_changed = Signal(bool)
+    picked = Signal(float)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "plot")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(self.tr("Plot"))
+        self._curves: list[_Curve] = []
+        self._marks: list[Mark] = []
+        self._axis = Axis.EPISODE
+        self._follow = True
+        self._last_part: float | None = None
+        self._fit_y = True
+        self._cursor_x: float | None = None
+        self._build()
+        self._throttle = Throttle(self, self._draw, REPAINT_MS)
+        self._recolour()
+
+    def _build(self) -> None:
+        self._legend = Legend(self)
+        self._view = View()
+        self._view.moved.connect(self._moved_by_hand)
+        self._view.reset.connect(self.fit)
+        self._view.setDefaultPadding(0)
+        self._canvas = pg.PlotWidget(self, viewBox=self._view, axisItems=self._axis_items(Axis.EPISODE))
+        self._canvas.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._canvas.hideButtons()
+        self._canvas.setMinimumHeight(90)
+        self._view.sigRangeChanged.connect(lambda *_: self._throttle.request())
+        self._view.sigResized.connect(lambda *_: self._throttle.request())
+        scene = self._canvas.scene()
+        scene.sigMouseMoved.connect(self._mouse_moved)
+        scene.sigMouseClicked.connect(self._mouse_clicked)
+        self._mark_lines = pg.PlotCurveItem(connect="pairs")
+        self._crosshair = pg.InfiniteLine(angle=90)
+        self._crosshair.hide()
+        for item in (self._mark_lines, self._crosshair):
+            self._canvas.addItem(item, ignoreBounds=True)
+        self._empty = QLabel(self._canvas)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty.setWordWrap(True)
+        self._empty.setProperty("weight", "muted")
+        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(8, 6, 8, 4)
+        column.setSpacing(4)
+        column.addWidget(self._legend)
+        column.addWidget(self._canvas, 1)
+
+    @staticmethod
+    def _axis_items(axis: Axis) -> dict[str, pg.AxisItem]:
+        bottom = pg.DateAxisItem() if axis is Axis.TIME else NumberAxis("bottom")
+        return {"bottom": bottom, "left": NumberAxis("left")}
+
+    # --- what is shown ---
+
+    def show_series(self, series: Sequence[tuple[Series, str, int]]) -> None:
+        """Show these curves instead of the present ones.
+
+        Args:
+            series: Each with its name and the number of its colour.
+        """
+        for curve in self._curves:
+            self._remove_items(curve)
+        self._curves = [_Curve(one, name, colour) for one, name, colour in series]
+        self._legend.show_entries([LegendEntry(curve.name, curve.colour) for curve in self._curves])
+        if self._curves:
+            self._show_axis(self._curves[0].series.axis)
+        self._view.enableAutoRange(enable=False)
+        self._throttle.request()
+
+    def show_marks(self, marks: Sequence[Mark]) -> None:
+        """Show these moments as upright lines."""
+        self._marks = list(marks)
+        self._throttle.request()
+
+    def show_along(self, axis: Axis) -> None:
+        """Give x another meaning, for all curves."""
+        for curve in self._curves:
+            curve.series.show_along(axis)
+        self._show_axis(axis)
+        self._cursor_x = None
+        self.set_follow(True)
+
+    def _show_axis(self, axis: Axis) -> None:
+        if axis is not self._axis:
+            self._axis = axis
+            self._canvas.setAxisItems(self._axis_items(axis))
+            self._recolour()
+        self._canvas.setLabel("bottom", axis_title(axis))
+
+    def show_empty_text(self, text: str) -> None:
+        """Say in the middle what to do, for as long as there is no row."""
+        self._empty.setText(text)
+        self._place_empty()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no row to draw."""
+        return not any(len(curve.series) for curve in self._curves)
+
+    def changed(self) -> None:
+        """Tell that series have new rows; they are drawn soon."""
+        self._throttle.request()
+
+    # --- range ---
+
+    @property
+    def follow(self) -> bool:
+        """Whether x goes on with the curve."""
+        return self._follow
+
+    def set_follow(self, follow: bool) -> None:
+        """Let x go on with the curve, or stand still."""
+        self._fit_y |= follow
+        if follow != self._follow:
+            self._follow = follow
+            self.follow_changed.emit(follow)
+        self._throttle.request()
+
+    def show_last(self, length: float | None) -> None:
+        """Follow only the last part of the curve.
+
+        Args:
+            length: Its length along x; None follows all of it.
+        """
+        self._last_part = length
+        self.set_follow(True)
+
+    def fit(self) -> None:
+        """Show everything, and follow."""
+        self._last_part = None
+        self._fit_y = True
+        self.set_follow(True)
+
+    def x_view(self) -> tuple[float, float]:
+        """Return the ends of x in view."""
+        left, right = self._view.viewRange()[0]
+        return float(left), float(right)
+
+    def show_x(self, left: float, right: float) -> None:
+        """Show a part of x, and stop following."""
+        self.set_follow(False)
+        self._view.setXRange(left, right, padding=0)
+
+    def _moved_by_hand(self, axis: int) -> None:
+        if axis == 1:
+            self._fit_y = False
+        else:
+            self.set_follow(False)
+
+    def _whole(self) -> tuple[float, float]:
+        ranges = [found for curve in self._curves if (found := curve.series.x_range())]
+        if not ranges:
+            return _EMPTY
+        first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
+        if self._last_part is not None:
+            first = max(first, last - self._last_part)
+        # A single point needs some room; the newest one some air.
+        room = max((last - first) * 0.02, 0.5)
+        return first - (room if last == first else 0.0), last + room
+
+    # --- drawing ---
+
+    def _draw(self) -> None:
+        if self._follow:
+            self._view.setXRange(*self._whole(), padding=0)
+        left, right = self.x_view()
+        width = max(int(self._view.width()), 16)
+        low, high = np.inf, -np.inf
+        for curve in self._curves:
+            pieces = list(curve.series.pieces(left, right, width))
+            self._put_pieces(curve, pieces)
+            for piece in pieces:
+                low, high = _extend(low, high, piece, left, right)
+        if self._fit_y and low <= high:
+            room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
+            self._view.setYRange(low - room, high + room, padding=0)
+        self._draw_marks()
+        self._draw_crosshair()
+        if self._empty.isVisible() is not self.is_empty:
+            self._show_rulers()
+
+    def _put_pieces(self, curve: _Curve, pieces: list[Piece]) -> None:
+        while len(curve.items) < len(pieces):
+            pair = (pg.PlotCurveItem(), pg.PlotCurveItem())
+            for item, depth in zip(pair, (0, 1), strict=True):
+                item.setZValue(depth)
+                self._canvas.addItem(item, ignoreBounds=True)
+            curve.items.append(pair)
+        for number, (raw, smooth) in enumerate(curve.items):
+            piece = pieces[number] if number < len(pieces) else None
+            smooths = curve.series.smooths
+            _put(raw, piece.raw if piece and not (piece.overwritten and smooths) else None)
+            _put(smooth, piece.smooth if piece and smooths else None)
+            if piece:
+                self._pen(curve, raw, smooth, piece.overwritten)
+
+    def _pen(self, curve: _Curve, raw: pg.PlotCurveItem, smooth: pg.PlotCurveItem, overwritten: bool) -> None:
+        colours = colours_of(self)
+        full, faded = colours.curve(curve.colour), colours.faded_curve(curve.colour)
+        dots = Qt.PenStyle.DotLine
+        raw.setPen(_pen(faded if curve.series.smooths else full, 1, dots if overwritten else None))
+        smooth.setPen(_pen(full, 1, dots) if overwritten else _pen(full, 2))
+
+    def _remove_items(self, curve: _Curve) -> None:
+        for pair in curve.items:
+            for item in pair:
+                self._canvas.removeItem(item)
+        curve.items = []
+
+    def _draw_marks(self) -> None:
+        low, high = self._view.viewRange()[1]
+        x = np.repeat([mark.x(self._axis) for mark in self._marks], 2).astype(float)
+        self._mark_lines.setData(x, np.tile([low, high], len(self._marks)))
+
+    # --- crosshair ---
+
+    def _mouse_moved(self, place: QPointF) -> None:
+        inside = self._view.sceneBoundingRect().contains(place)
+        self._cursor_x = float(self._view.mapSceneToView(place).x()) if inside else None
+        self._draw_crosshair()
+
+    def _mouse_clicked(self, event: object) -> None:
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
+        if self._cursor_x is not None and event.button() == Qt.MouseButton.LeftButton:  # type: ignore[attr-defined]
+            self.picked.emit(self._cursor_x)
+
+    def _draw_crosshair(self) -> None:
+        x = self._cursor_x
+        readings = [] if x is None else [(curve.name, curve.series.nearest(x)) for curve in self._curves]
+        found = [(name, reading) for name, reading in readings if reading is not None]
+        if x is None or not found:
+            self._crosshair.hide()
+            self._legend.show_reading("")
+            return
+        nearest = min((reading.x for _, reading in found), key=lambda place: abs(place - x))
+        self._crosshair.setPos(nearest)
+        self._crosshair.show()
+        reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
+        mark = mark_at(self._marks, self._axis, x, reach)
+        self._legend.show_reading(reading_text(found, self._axis, mark))
+
+    @property
+    def reading(self) -> str:
+        """The values under the crosshair, in words; empty without one."""
+        return self._legend.reading
+
+    # --- events ---
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Follow, fit, move, zoom and copy from the keyboard."""
+        left, right = self.x_view()
+        span = right - left
+        moves = {
+            Qt.Key.Key_Left: (left - span / 10, right - span / 10),
+            Qt.Key.Key_Right: (left + span / 10, right + span / 10),
+            Qt.Key.Key_Plus: (left + span / 6, right - span / 6),
+            Qt.Key.Key_Minus: (left - span / 4, right + span / 4),
+        }
+        key = Qt.Key(event.key())
+        if event.matches(QKeySequence.StandardKey.Copy) and self.reading:
+            QGuiApplication.clipboard().setText(self.reading)
+        elif key is Qt.Key.Key_Space:
+            self.set_follow(not self._follow)
+        elif key is Qt.Key.Key_Home:
+            self.fit()
+        elif key in moves:
+            self.show_x(*moves[key])
+        else:
+            super().keyPressEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """Take the crosshair away with the mouse."""
+        self._cursor_x = None
+        self._draw_crosshair()
+        super().leaveEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the words of an empty plot in its middle."""
+        super().resizeEvent(event)
+        self._place_empty()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take on the colours and the font of the theme."""
+        if event.type() in (QEvent.Type.PaletteChange, QEvent.Type.FontChange) and hasattr(self, "_throttle"):
+            self._recolour()
+        super().changeEvent(event)
+
+    def _place_empty(self) -> None:
+        area = self._canvas.rect()
+        self._empty.setGeometry(area.adjusted(area.width() // 8, 0, -area.width() // 8, 0))
+
+    def _recolour(self) -> None:
+        colours = colours_of(self)
+        self._canvas.setBackground(colours.base)
+        for name in ("bottom", "left"):
+            axis = self._canvas.getAxis(name)
+            axis.setPen(_pen(colours.grid, 1))
+            axis.setTextPen(_pen(colours.muted, 1))
+            # The lines between the numbered ones cost more to paint than the curves.
+            axis.setStyle(
+                tickFont=self.font(), tickLength=0, maxTickLevel=1 if self._axis is Axis.TIME else 0
+            )
+            axis.label.setFont(self.font())
+            # Below the curves, which are children of the view at 0.
+            axis.setZValue(-1)
+        self._canvas.getAxis("bottom").setHeight(2.3 * self.fontMetrics().height() + 4)
+        self._mark_lines.setPen(_pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
+        self._crosshair.setPen(_pen(colours.text, 1, Qt.PenStyle.DashLine))
+        self._show_rulers()
+        self._throttle.request()
+
+    def _show_rulers(self) -> None:
+        """Show numbers and grid only where there is something to measure."""
+        empty = self.is_empty
+        for name in ("bottom", "left"):
+            axis = self._canvas.getAxis(name)
+            axis.setStyle(showValues=not empty)
+            axis.setGrid(False if empty else 255)
+            axis.showLabel(name == "bottom" and not empty)
+        self._empty.setVisible(empty)
+
+
+def _pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:
+    made = QPen(qcolor(colour), width)
+    made.setCosmetic(True)
+    if style is not None:
+        made.setStyle(style)
+    if style is Qt.PenStyle.DotLine:
+        made.setDashPattern([2, 3])
+    return made
+
+
+def _put(item: pg.PlotCurveItem, points: tuple[np.ndarray, np.ndarray] | None) -> None:
+    if points is None or points[0].size == 0:
+        item.setData([], [])
+        return
+    x, y = points
+    whole = bool(np.isfinite(y).all())
+    item.setData(x, y.astype(np.float64), connect="all" if whole else "finite", skipFiniteCheck=whole)
+
+
+def _extend(low: float, high: float, piece: Piece, left: float, right: float) -> tuple[float, float]:
+    """Return the range of y that also holds what is seen of a piece."""
+    for x, y in (piece.raw, piece.smooth):
+        seen = y[(x >= left) & (x <= right)]
+        if seen.size:
+            low, high = float(np.fmin(low, np.fmin.reduce(seen))), float(np.fmax(high, np.fmax.reduce(seen)))
+    return low, high

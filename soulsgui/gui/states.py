@@ -1,0 +1,117 @@
+"""How each state looks: an icon's shape, a word and a tone. Never a colour alone."""
+
+from dataclasses import dataclass
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.i18n import tr
+
+
+@dataclass(frozen=True)
+class Look:
+    """A state on screen.
+
+    Attributes:
+        icon: Name of its icon.
+        tone: Its colour.
+        word: Its name, translated.
+        rank: Order in lists: what needs attention comes first.
+    """
+
+    icon: str
+    tone: Tone
+    word: str
+    rank: int = 5
+
+
+def service_look(state: str) -> Look:
+    """Return the look of a service's state (`wire.control.ServiceState`)."""
+    looks = {
+        "stopped": Look("state-idle", Tone.IDLE, tr("Stopped"), 6),
+        "starting": Look("state-busy", Tone.BUSY, tr("Starting"), 3),
+        "running": Look("state-good", Tone.GOOD, tr("Running"), 4),
+        "stopping": Look("state-stopping", Tone.BUSY, tr("Stopping"), 3),
+        "backoff": Look("state-retry", Tone.WARNING, tr("Restarting"), 1),
+        "failed": Look("state-bad", Tone.BAD, tr("Failed"), 0),
+    }
+    return looks.get(state) or _unknown(state)
+
+
+def phase_word(phase: str) -> str:
+    """Return what a node does while it runs (`wire.messages.node.NodePhase`); empty for no phase."""
+    words = {
+        "loading": tr("Loading"),
+        "waiting": tr("Waiting"),
+        "collecting": tr("Collecting"),
+        "updating": tr("Updating"),
+        "compiling": tr("Compiling"),
+        "saving": tr("Saving"),
+        "paused": tr("Paused"),
+        "frozen": tr("Frozen"),
+        "stopping": tr("Stopping"),
+    }
+    return words.get(phase, phase)
+
+
+def client_look(state: str) -> Look:
+    """Return the look of a client's state (`wire.fleet.ClientState`)."""
+    looks = {
+        "invited": Look("state-invited", Tone.IDLE, tr("Invited"), 8),
+        "joining": Look("state-busy", Tone.BUSY, tr("Joining"), 3),
+        "waiting": Look("state-waiting", Tone.BUSY, tr("Waiting"), 4),
+        "online": Look("state-good", Tone.GOOD, tr("Online"), 5),
+        "late": Look("state-warning", Tone.WARNING, tr("Late"), 2),
+        "lost": Look("state-lost", Tone.BAD, tr("Lost"), 0),
+        "paused": Look("state-paused", Tone.PAUSED, tr("Paused"), 6),
+        "draining": Look("state-draining", Tone.BUSY, tr("Finishing"), 4),
+        "left": Look("state-idle", Tone.IDLE, tr("Left"), 9),
+        "quarantined": Look("state-quarantined", Tone.WARNING, tr("Quarantined"), 1),
+        "refused": Look("state-refused", Tone.BAD, tr("Refused"), 1),
+        "revoked": Look("state-refused", Tone.IDLE, tr("Revoked"), 7),
+    }
+    return looks.get(state) or _unknown(state)
+
+
+def run_look(state: str) -> Look:
+    """Return the look of a run's state (`wire.control.RunState`)."""
+    looks = {
+        "none": Look("state-idle", Tone.IDLE, tr("No run"), 9),
+        "starting": Look("state-busy", Tone.BUSY, tr("Starting"), 3),
+        "waiting": Look("state-waiting", Tone.BUSY, tr("Waiting"), 3),
+        "running": Look("state-good", Tone.GOOD, tr("Running"), 4),
+        "paused": Look("state-paused", Tone.PAUSED, tr("Paused"), 4),
+        "saving": Look("save", Tone.BUSY, tr("Saving"), 3),
+        "finished": Look("state-finished", Tone.GOOD, tr("Finished"), 6),
+        "stopped": Look("state-idle", Tone.IDLE, tr("Stopped"), 7),
+        "frozen": Look("state-frozen", Tone.WARNING, tr("Frozen"), 1),
+        "failed": Look("state-bad", Tone.BAD, tr("Failed"), 0),
+    }
+    return looks.get(state) or _unknown(state)
+
+
+def level_look(level: str) -> Look:
+    """Return the look of an event's or a message's level."""
+    looks = {
+        "info": Look("state-info", Tone.BUSY, tr("Information")),
+        "success": Look("state-good", Tone.GOOD, tr("Done")),
+        "warning": Look("state-warning", Tone.WARNING, tr("Warning")),
+        "error": Look("state-bad", Tone.BAD, tr("Error")),
+    }
+    return looks.get(level) or _unknown(level)
+
+
+def service_title(name: str, kind: str) -> str:
+    """Return a service's name on screen: `Redis`, `Trainer`, `Client 1`."""
+    titles = {
+        "redis": tr("Redis"),
+        "trainer": tr("Trainer"),
+        "telemetry": tr("Telemetry"),
+        "evaluator": tr("Evaluator"),
+    }
+    if kind == "client":
+        return tr("Client {number}").format(number=name.rpartition("-")[2])
+    return titles.get(kind, name)
+
+
+def _unknown(state: str) -> Look:
+    """A newer server may know states that this window does not."""
+    return Look("help", Tone.IDLE, state.capitalize(), 9)

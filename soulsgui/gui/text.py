@@ -1,0 +1,160 @@
+"""Numbers, times and sizes as people read them. Pure: the time of day comes in."""
+
+import math
+from datetime import datetime
+
+from soulsgui.gui.i18n import plural, tr
+
+NOTHING = "—"
+_SIZES = ("B", "KB", "MB", "GB", "TB", "PB")
+_DAY_S = 86_400
+
+
+def count(number: int | None) -> str:
+    """Return a whole number with separators: 41200 becomes `41,200`."""
+    return NOTHING if number is None else f"{number:,}"
+
+
+def compact(number: float | None) -> str:
+    """Return a large number in few characters: 1234567 becomes `1.23 M`."""
+    if number is None or not math.isfinite(number):
+        return NOTHING
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if abs(number) >= limit:
+            factor = 1e3 if unit == " k" else limit
+            return _three_digits(number / factor) + unit
+    return f"{number:,.0f}"
+
+
+def value(number: float | None) -> str:
+    """Return a measured value with three or four digits: `475.3`, `31.4`, `0.0213`, `1.2e-05`."""
+    if number is None or not math.isfinite(number):
+        return NOTHING
+    size = abs(number)
+    if size == 0:
+        return "0"
+    if size >= 1000:
+        return f"{number:,.0f}"
+    if size >= 99.95:
+        return f"{number:.1f}"
+    return f"{number:.1e}" if size < 1e-3 else _three_digits(number)
+
+
+def _three_digits(number: float) -> str:
+    size = abs(number)
+    # Rounding may add a digit: 9.996 is 10.0, not 10.00.
+    decimals = 0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3
+    return f"{number:,.{decimals}f}"
+
+
+def rate(per_second: float | None, unit: str) -> str:
+    """Return a rate such as `118 steps/s`.
+
+    Args:
+        per_second: The rate; None and 0 are shown as nothing.
+        unit: Translated name of what is counted, in the plural.
+    """
+    if not per_second or not math.isfinite(per_second):
+        return NOTHING
+    shown = compact(per_second) if per_second >= 99.95 else value(per_second)
+    return tr("{number} {unit}/s").format(number=shown, unit=unit)
+
+
+def size(number: int | float | None) -> str:
+    """Return a number of bytes such as `61.2 GB` (powers of 1000)."""
+    if number is None or not math.isfinite(number) or number < 0:
+        return NOTHING
+    scaled, unit = float(number), 0
+    while scaled >= 999.5 and unit < len(_SIZES) - 1:
+        scaled /= 1000
+        unit += 1
+    if unit == 0:
+        return f"{scaled:.0f} B"
+    return f"{_three_digits(scaled)} {_SIZES[unit]}"
+
+
+def percent(number: float | None) -> str:
+    """Return a percentage such as `38 %`, with a decimal below 10."""
+    if number is None or not math.isfinite(number):
+        return NOTHING
+    return f"{number:.1f} %" if 0 < abs(number) < 9.95 else f"{number:.0f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """Return how long something takes, in the two largest units: `0.6 s`, `14 s`, `3 min 5 s`, `2 d 4 h`."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return NOTHING
+    if seconds < 9.95:
+        return tr("{seconds} s").format(seconds=f"{seconds:.1f}")
+    whole = round(seconds)
+    if whole < 60:
+        return tr("{seconds} s").format(seconds=whole)
+    if whole < 3600:
+        return _two(tr("{n} min"), whole // 60, tr("{n} s"), whole % 60)
+    if whole < _DAY_S:
+        return _two(tr("{n} h"), whole // 3600, tr("{n} min"), whole % 3600 // 60)
+    return _two(tr("{n} d"), whole // _DAY_S, tr("{n} h"), whole % _DAY_S // 3600)
+
+
+def _two(large: str, first: int, small: str, second: int) -> str:
+    text = large.format(n=first)
+    return f"{text} {small.format(n=second)}" if second else text
+
+
+def about(seconds: float | None) -> str:
+    """Return how long something takes in its largest unit alone: `2 min`, `3 h`, `5 d`."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return NOTHING
+    for unit_s, text in ((_DAY_S, tr("{n} d")), (3600, tr("{n} h")), (60, tr("{n} min"))):
+        if seconds >= unit_s:
+            return text.format(n=int(seconds // unit_s))
+    return tr("{seconds} s").format(seconds=int(seconds))
+
+
+def ago(seconds: float | None) -> str:
+    """Return how long ago something was: `just now`, `14 s ago`, `2 min ago`."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    return tr("just now") if seconds < 1 else tr("{time} ago").format(time=about(seconds))
+
+
+def heartbeat(seconds: float | None) -> str:
+    """Return the age of a heartbeat, with tenths where they tell something: `0.6 s`, `14 s`, `3 min`."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    return duration(max(seconds, 0.0)) if seconds < 60 else about(seconds)
+
+
+def uptime(seconds: float | None) -> str:
+    """Return a running time like a stopwatch: `00:41:07`, `2 d 00:41`."""
+    if seconds is None or not math.isfinite(seconds) or seconds < 0:
+        return NOTHING
+    days, rest = divmod(int(seconds), _DAY_S)
+    hours, minutes = rest // 3600, rest % 3600 // 60
+    if days:
+        return tr("{n} d").format(n=days) + f" {hours:02}:{minutes:02}"
+    return f"{hours:02}:{minutes:02}:{rest % 60:02}"
+
+
+def clock(moment: float, now: float) -> str:
+    """Return a moment as one reads it on a clock; with its date when it is not of today.
+
+    Args:
+        moment: Seconds since the epoch.
+        now: The present, seconds since the epoch.
+    """
+    then, today = datetime.fromtimestamp(moment), datetime.fromtimestamp(now)
+    if then.date() == today.date():
+        return f"{then:%H:%M:%S}"
+    return f"{then:%Y-%m-%d %H:%M}"
+
+
+def restarts(number: int) -> str:
+    """Return how often something was restarted."""
+    return plural(number, "{n} restart", "{n} restarts")
+
+
+def reasons(rejected: dict[str, int]) -> str:
+    """Return numbers by reason, the most frequent first: `12 late, 3 shape`."""
+    ordered = sorted(rejected.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number:,} {reason}" for reason, number in ordered if number) or NOTHING

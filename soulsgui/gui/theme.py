@@ -1,0 +1,135 @@
+"""Light and dark: palette, style sheet and font of the whole application.
+
+Palettes are explicit, because on a bare X server Qt can't know what the desktop prefers.
+"""
+
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtWidgets import QApplication
+
+from soulsgui.config.paths import shipped
+from soulsgui.gui.colours import Colours, colours_for
+from soulsgui.gui.icons import redress
+
+
+class ThemeChoice(StrEnum):
+    """What the user asked for."""
+
+    AUTO = "auto"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+def palette(colours: Colours) -> QPalette:
+    """Return the Qt palette of a set of colours."""
+    made = QPalette()
+    role = QPalette.ColorRole
+    for target, colour in (
+        (role.Window, colours.window),
+        (role.WindowText, colours.text),
+        (role.Base, colours.base),
+        (role.AlternateBase, colours.alternate),
+        (role.Text, colours.text),
+        (role.PlaceholderText, colours.muted),
+        (role.Button, colours.card),
+        (role.ButtonText, colours.text),
+        (role.BrightText, colours.text),
+        (role.ToolTipBase, colours.card),
+        (role.ToolTipText, colours.text),
+        (role.Highlight, colours.selection),
+        (role.HighlightedText, colours.text),
+        (role.Accent, colours.accent),
+        (role.Link, colours.accent),
+        (role.LinkVisited, colours.accent),
+        (role.Light, colours.card),
+        (role.Midlight, colours.hover),
+        (role.Mid, colours.border),
+        (role.Dark, colours.edge),
+        (role.Shadow, colours.border),
+    ):
+        made.setColor(target, QColor(colour))
+    off = QColor(colours.disabled)
+    for target in (role.WindowText, role.Text, role.ButtonText, role.HighlightedText, role.PlaceholderText):
+        made.setColor(QPalette.ColorGroup.Disabled, target, off)
+    return made
+
+
+def style_sheet(colours: Colours) -> str:
+    """Return the style sheet with a set of colours filled in."""
+    text = shipped("resources", "style", "app.qss").read_text(encoding="utf-8")
+    shade = "dark" if colours.dark else "light"
+    marks = shipped("resources", "style", "marks").as_posix()
+    names = {name: value for name, value in vars(colours).items() if isinstance(value, str)}
+    names |= {f"{tone}-wash": wash for tone, wash in colours.washes.items()}
+    names |= {f"{tone}-tone": colour for tone, colour in colours.tones.items()}
+    # Longest first: `@accent` would otherwise eat the beginning of `@accent-wash`.
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(f"@{name}", names[name])
+    return text.replace("@marks", marks).replace("@shade", shade)
+
+
+class Theme(QObject):
+    """Holds the look of the application and changes it while it runs.
+
+    Signals:
+        changed: The colours or the font are others now; sent after every widget has its new palette.
+    """
+
+    changed = Signal()
+
+    def __init__(self, app: QApplication, choice: ThemeChoice = ThemeChoice.AUTO) -> None:
+        super().__init__(app)
+        self._app = app
+        self._choice = choice
+        self._system_font = QFont(app.font())
+        self._colours: Colours | None = None
+        app.setStyle("Fusion")
+        app.styleHints().colorSchemeChanged.connect(self._system_changed)
+        self._apply()
+
+    @property
+    def choice(self) -> ThemeChoice:
+        """What the user asked for."""
+        return self._choice
+
+    @property
+    def colours(self) -> Colours:
+        """The colours in use."""
+        return colours_for(self._wants_dark())
+
+    def choose(self, choice: ThemeChoice) -> None:
+        """Use another theme from now on."""
+        self._choice = choice
+        self._apply()
+
+    def set_font_scale(self, percent: int) -> None:
+        """Make all text larger or smaller than the system's font.
+
+        Args:
+            percent: 100 is the system's own size.
+        """
+        font = QFont(self._system_font)
+        font.setPointSizeF(self._system_font.pointSizeF() * percent / 100)
+        self._app.setFont(font)
+        self._apply(again=True)
+
+    def _wants_dark(self) -> bool:
+        if self._choice is ThemeChoice.AUTO:
+            return self._app.styleHints().colorScheme() is Qt.ColorScheme.Dark
+        return self._choice is ThemeChoice.DARK
+
+    def _system_changed(self) -> None:
+        if self._choice is ThemeChoice.AUTO:
+            self._apply()
+
+    def _apply(self, again: bool = False) -> None:
+        colours = self.colours
+        if colours is self._colours and not again:
+            return
+        self._colours = colours
+        self._app.setPalette(palette(colours))
+        self._app.setStyleSheet(style_sheet(colours))
+        redress(self._app.topLevelWidgets(), colours)
+        self.changed.emit()

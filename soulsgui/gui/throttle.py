@@ -1,0 +1,52 @@
+"""At most so often, and never while nobody can see it."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QElapsedTimer, QEvent, QObject, QTimer
+from PySide6.QtWidgets import QWidget
+
+
+class Throttle(QObject):
+    """Calls a function soon after it was asked for, but not more often than an interval allows.
+
+    While the widget is hidden or its window minimised nothing is called; one call follows when it is seen
+    again.
+
+    Args:
+        widget: The widget the work is for; it owns this object.
+        work: What to do.
+        interval_ms: Least time between two calls.
+    """
+
+    def __init__(self, widget: QWidget, work: Callable[[], None], interval_ms: int) -> None:
+        super().__init__(widget)
+        self._widget = widget
+        self._work = work
+        self._interval_ms = interval_ms
+        self._asked = False
+        self._since = QElapsedTimer()
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._run)
+        widget.installEventFilter(self)
+
+    def request(self) -> None:
+        """Ask for a call."""
+        self._asked = True
+        if self._seen() and not self._timer.isActive():
+            passed = self._since.elapsed() if self._since.isValid() else self._interval_ms
+            self._timer.start(max(0, self._interval_ms - passed))
+
+    def _seen(self) -> bool:
+        return self._widget.isVisible() and not self._widget.window().isMinimized()
+
+    def _run(self) -> None:
+        if self._asked and self._seen():
+            self._asked = False
+            self._since.start()
+            self._work()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Make up for what was asked while nobody looked."""
+        if watched is self._widget and event.type() in (QEvent.Type.Show, QEvent.Type.Paint) and self._asked:
+            self.request()
+        return False

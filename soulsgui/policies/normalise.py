@@ -1,0 +1,101 @@
+"""Running mean and variance of observations."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+# Keeps the deviation of a feature that never changes above 0; its normalised value is then held by the clip.
+EPSILON = 1e-8
+
+
+class RunningNormaliser:
+    """Mean and variance over all batches seen, in float64.
+
+    Batches are joined by the parallel update of Chan, Golub and LeVeque (1983), so that the statistics are
+    those of all rows together, however they were split. Before the first batch they are those of a standard
+    normal: nothing changes but the clipping.
+
+    Args:
+        size: Number of features; observations are flattened.
+        clip: Largest absolute value after normalisation.
+    """
+
+    def __init__(self, size: int, clip: float) -> None:
+        self.clip = clip
+        self.count = 0
+        self.mean: Doubles = np.zeros(size)
+        self._squares: Doubles = np.zeros(size)
+
+    @property
+    def var(self) -> Doubles:
+        """Variance `[size]` over everything seen (divided by the count)."""
+        return self._squares / self.count if self.count else np.ones_like(self._squares)
+
+    def update(self, batch: NDArray[Any]) -> None:
+        """Take the rows of `[N, *shape]` into the statistics."""
+        rows = batch.reshape(len(batch), -1).astype(np.float64)
+        if not len(rows):
+            return
+        mean = rows.mean(axis=0)
+        count = self.count + len(rows)
+        delta = mean - self.mean
+        self._squares += np.square(rows - mean).sum(axis=0) + delta**2 * (self.count * len(rows) / count)
+        self.mean += delta * (len(rows) / count)
+        self.count = count
+
+    def normalise(self, obs: NDArray[Any]) -> Floats:
+        """Return `[N, *shape]` flattened and normalised with the present statistics, `[N, size]` float32."""
+        return normalise(obs, self.frozen())
+
+    def frozen(self) -> dict[str, NDArray[Any]]:
+        """Return the statistics as they are published with a model: `mean`, `var` float32, `eps`, `clip`."""
+        return {
+            "mean": self.mean.astype(np.float32),
+            "var": self.var.astype(np.float32),
+            "eps": np.array(EPSILON, dtype=np.float32),
+            "clip": np.array(self.clip, dtype=np.float32),
+        }
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything that a bit-equal continuation needs."""
+        return {
+            "count": np.array(self.count, dtype=np.int64),
+            "mean": self.mean.copy(),
+            "squares": self._squares.copy(),
+        }
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned."""
+        self.count = int(state["count"])
+        self.mean = np.array(state["mean"], dtype=np.float64)
+        self._squares = np.array(state["squares"], dtype=np.float64)
+
+
+def normalise(obs: NDArray[Any], frozen: Mapping[str, NDArray[Any]]) -> Floats:
+    """Flatten, shift, scale and clip observations by frozen statistics (`RunningNormaliser.frozen`).
+
+    Args:
+        obs: `[N, *shape]`.
+        frozen: `mean [size]`, `var [size]`, `eps []`, `clip []`.
+
+    Returns:
+        `[N, size]` float32.
+    """
+    normalised = obs.reshape(len(obs), -1).astype(np.float32)
+    normalised -= frozen["mean"]
+    normalised *= inverse_std(frozen["var"], frozen["eps"])
+    np.maximum(normalised, -frozen["clip"], out=normalised)
+    np.minimum(normalised, frozen["clip"], out=normalised)
+    return normalised
+
+
+def inverse_std(var: NDArray[Any], eps: NDArray[Any]) -> Floats:
+    """Return `1 / sqrt(var + eps)` in float32: the one place, so that every policy rounds alike."""
+    one = np.float32(1)
+    scale: Floats = one / np.sqrt(np.asarray(var, dtype=np.float32) + np.float32(eps))
+    return scale

@@ -1,0 +1,1 @@
+"""Pure learning in torch: `agents`, `networks`, `losses`, `gradients`, `returns`, `buffers`; no process."""

@@ -1,0 +1,1 @@
+"""Agents hold networks, optimiser and random state of one algorithm: `ppo`."""

@@ -1,0 +1,32 @@
+"""What every agent offers to the node that trains it."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+
+class Agent(Protocol):
+    """A learner without any process around it.
+
+    Attributes:
+        updates: Updates so far.
+    """
+
+    updates: int
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
+
+    def export_weights(self) -> dict[str, NDArray[Any]]:
+        """Return what a client needs to act, copies."""
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return everything a bit-equal continuation needs: arrays, and JSON-able data."""
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned.
+
+        Raises:
+            CheckpointError: It does not fit.
+        """

@@ -1,0 +1,274 @@
+"""Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.normalise import RunningNormaliser
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.schedules import scheduled
+from soulsgui.rl.agents.settings import PPOAgentSettings
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.flat import FlatParameters, clip_norm_
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
+from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
+from soulsgui.rl.losses.ppo import approximate_kl
+from soulsgui.rl.networks import build_mlp, named_layers
+from soulsgui.rl.returns import gae
+
+Arrays = dict[str, NDArray[Any]]
+ADAM_TENSORS = ("exp_avg", "exp_avg_sq", "step")
+
+
+class PPOAgent:
+    """Learns a policy over numbered actions from rounds of its own experience.
+
+    Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): separate networks for
+    policy and value, a small last policy layer, normalised observations, transitions shuffled over the whole
+    round and advantages recomputed before each pass. Published statistics of the normaliser stay as they are
+    until the update on the data collected with them is over.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network`, `normalize` and `ppo` of the configuration. `ppo` is read at each
+            update; the attribute may be replaced in between.
+        seed: Determines the initial weights and every shuffle.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        self.spaces = spaces
+        self.settings = settings
+        self.device = torch.device(device)
+        self.updates = 0
+        self._rng = np.random.default_rng(seed)
+        network, size = settings.network, spaces.observation.size
+        generator = torch.Generator().manual_seed(seed)
+        self.policy = build_mlp(
+            size,
+            network.hidden_sizes,
+            spaces.action.n,
+            network.activation,
+            network.policy_init_scale,
+            generator,
+        ).to(self.device)
+        self.value = build_mlp(size, network.value_hidden_sizes, 1, network.activation, 1.0, generator).to(
+            self.device
+        )
+        self._flat = FlatParameters([self.policy, self.value])
+        self._optimiser = torch.optim.Adam(
+            [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
+        )
+        self._gradient: PPOGradient = (
+            HandPPOGradient(self.policy, self.value)
+            if self.device.type == "cpu"
+            else AutogradPPOGradient(self.policy, self.value, self._flat)
+        )
+        self.normaliser = RunningNormaliser(size, settings.normalize.clip)
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
+        return MLPPolicySpec(
+            observation_shape=self.spaces.observation.shape,
+            num_actions=self.spaces.action.n,
+            first_action=self.spaces.action.start,
+            hidden_sizes=tuple(self.settings.network.hidden_sizes),
+            activation=self.settings.network.activation,
+            normalise=self.settings.normalize.observations,
+        ).to_json()
+
+    def export_weights(self) -> Arrays:
+        """Return what a client needs to act: policy and normaliser, copied, float32."""
+        arrays = {name: _to_numpy(tensor) for name, tensor in named_layers(self.policy, "policy")}
+        if self.settings.normalize.observations:
+            arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
+        return arrays
+
+    def act_greedy(self, obs: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`."""
+        with torch.no_grad():
+            index = self.policy(self._inputs(obs)).argmax(dim=1)
+        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        return actions
+
+    def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
+        """Learn from one round, collected with the weights and statistics exported last.
+
+        Args:
+            batch: The round.
+            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
+
+        Returns:
+            `policy_loss`, `value_loss`, `entropy`, `grad_norm` (before clipping): means over all gradient
+            steps; `approx_kl`, `clip_fraction`: over the last pass; `explained_variance` of the returns by
+            the values before the update; `learning_rate`; `epochs_done`.
+
+        Raises:
+            ServiceError: A loss is no longer finite; the agent is then of no more use.
+        """
+        ppo = self.settings.ppo
+        learning_rate = scheduled(ppo.learning_rate, ppo.learning_rate_schedule, progress)
+        self._optimiser.param_groups[0]["lr"] = learning_rate
+        inputs = self._inputs(batch.obs)
+        data, explained = self._first_targets(batch, inputs)
+        steps: list[Tensor] = []
+        kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
+        for epoch in range(ppo.epochs):
+            if epoch and ppo.recompute_advantages:
+                advantage, target, _ = self._targets(batch, inputs)
+                data = data._replace(advantage=advantage, target=target)
+            log_ratio = self._run_pass(data, steps)
+            kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
+            if ppo.target_kl is not None and kl > ppo.target_kl:
+                break
+        self.normaliser.update(batch.obs[batch.step_rows])
+        self.updates += 1
+        means = torch.stack(steps).mean(dim=0).tolist()
+        if not np.isfinite(means).all():
+            raise ServiceError(
+                f"Update {self.updates} of the agent gave numbers that are not finite: {means}.",
+                "Resume from a checkpoint with a lower ppo.learning_rate, and check the size of the rewards.",
+            )
+        return {
+            **dict(zip(("policy_loss", "value_loss", "entropy", "grad_norm"), means, strict=True)),
+            "approx_kl": kl,
+            "clip_fraction": (torch.expm1(log_ratio).abs() > ppo.clip).float().mean().item(),
+            "explained_variance": explained,
+            "learning_rate": learning_rate,
+            "epochs_done": float(epochs_done),
+        }
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything that a bit-equal continuation needs.
+
+        Returns:
+            Arrays by name (weights, the optimiser's moments, the normaliser), and JSON-able data (counters,
+            random state).
+        """
+        arrays = {name: _to_numpy(tensor) for name, tensor in self._named_tensors()}
+        adam = self._optimiser.state.get(self._flat.parameter, {})
+        arrays |= {f"adam.{name}": _to_numpy(adam[name]) for name in ADAM_TENSORS if adam}
+        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
+        return arrays, {"updates": self.updates, "rng": self._rng.bit_generator.state}
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; nothing is changed when it does not fit.
+
+        Raises:
+            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
+                or the random state can't be read.
+        """
+        self._check_shapes(tensors)
+        try:
+            updates = int(meta["updates"])
+            self._rng.bit_generator.state = dict(meta["rng"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"The counters and the random state of the agent can't be read: {error!r}.",
+                "Resume from an older checkpoint.",
+            ) from error
+        self.updates = updates
+        with torch.no_grad():
+            for name, tensor in self._named_tensors():
+                tensor.copy_(torch.from_numpy(np.array(tensors[name])))
+        self._optimiser.state.clear()
+        if "adam.step" in tensors:
+            self._optimiser.state[self._flat.parameter] = {
+                name: torch.from_numpy(np.array(tensors[f"adam.{name}"])).to(self.device)
+                for name in ADAM_TENSORS
+            }
+        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
+
+    def _check_shapes(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Raise a CheckpointError unless the tensors of a saved state fit this agent."""
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
+        size = tuple(self._flat.parameter.shape)
+        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
+        if "adam.step" in tensors:
+            shapes |= {"adam.exp_avg": size, "adam.exp_avg_sq": size, "adam.step": ()}
+        for name, shape in shapes.items():
+            if name not in tensors or tensors[name].shape != shape:
+                found = tensors[name].shape if name in tensors else "missing"
+                raise CheckpointError(
+                    f"The state does not fit this agent: {name} is {found}, {shape} is needed.",
+                    "Resume with the network sizes and the environment of the run that saved it.",
+                )
+
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        return [*named_layers(self.policy, "policy"), *named_layers(self.value, "value")]
+
+    def _inputs(self, obs: NDArray[Any]) -> Tensor:
+        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]` on the device."""
+        if self.settings.normalize.observations:
+            inputs = self.normaliser.normalise(obs)
+        else:
+            inputs = obs.reshape(len(obs), -1).astype(np.float32)
+        return torch.from_numpy(inputs).to(self.device)
+
+    def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:
+        """Gather the round for its first pass; also return the explained variance of the returns."""
+        advantage, target, value = self._targets(batch, inputs)
+        data = PPORows(
+            obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
+            action=torch.tensor(batch.action - self.spaces.action.start, device=self.device),
+            log_prob=torch.tensor(batch.log_prob, device=self.device),
+            advantage=advantage,
+            target=target,
+            old_value=value,
+        )
+        spread = target.var(correction=0).item()
+        explained = 1.0 - (target - value).var(correction=0).item() / spread if spread > 0 else 0.0
+        return data, explained
+
+    def _targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute advantages (normalised if so set), value targets and values, `[N]` each, as of now."""
+        ppo = self.settings.ppo
+        all_values = self._gradient.values(inputs)
+        values, next_values = all_values[batch.step_rows], all_values[batch.step_rows + 1]
+        advantages = gae(
+            batch.reward, values, next_values, batch.terminated_steps, batch.ends, ppo.gamma, ppo.gae_lambda
+        )
+        targets = advantages + values
+        if ppo.normalize_advantage:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + np.float32(1e-8))
+        advantage, target, value = (
+            torch.from_numpy(x).to(self.device) for x in (advantages, targets, values)
+        )
+        return advantage, target, value
+
+    def _run_pass(self, data: PPORows, steps: list[Tensor]) -> Tensor:
+        """Go once over the round in random order, in minibatches of nearly equal size.
+
+        Args:
+            data: The round.
+            steps: Losses, entropy and gradient norm of each gradient step are added to it.
+
+        Returns:
+            The log-ratios `[N]` as the gradient steps saw them.
+        """
+        ppo, count = self.settings.ppo, len(data.action)
+        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
+        minibatches = max(1, round(count / ppo.minibatch_size))
+        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        log_ratios = []
+        for columns in zip(*shuffled, strict=True):
+            figures = self._gradient(PPORows(*columns), ppo)
+            norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
+            self._optimiser.step()
+            log_ratios.append(figures.log_ratio)
+            steps.append(torch.cat((figures.terms, norm[None])))
+        return torch.cat(log_ratios)
+
+
+def _to_numpy(tensor: Tensor) -> NDArray[Any]:
+    """Copy a tensor out."""
+    array: NDArray[Any] = tensor.detach().cpu().numpy().copy()
+    return array

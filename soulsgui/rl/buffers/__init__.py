@@ -1,0 +1,1 @@
+"""What a learner draws from: `rollout` holds one on-policy round."""

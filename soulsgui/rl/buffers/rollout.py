@@ -1,0 +1,72 @@
+"""One on-policy round: the segments of all clients, laid end to end."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """`S` segments with `N` steps in all; equal segments in equal order give an update equal to the bit.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs | `[N + S, *shape]` | raw; segment i has `lengths[i] + 1` rows, the last one follows its last step |
+    | lengths | `[S]` int64 | steps of each segment, at least 1 |
+    | action | `[N]` int64 | as given to the environment |
+    | log_prob | `[N]` float32 | log-probability of the action when it was taken |
+    | reward | `[N]` float32 | |
+    | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
+    | truncated | `[S]` bool | the segment's last step cut its episode off |
+
+    Raises:
+        ValueError: The lengths of the arrays don't fit together.
+    """
+
+    obs: NDArray[Any]
+    lengths: Ints
+    action: Ints
+    log_prob: NDArray[np.float32]
+    reward: NDArray[np.float32]
+    terminated: Bools
+    truncated: Bools
+
+    def __post_init__(self) -> None:
+        segments, steps = len(self.lengths), int(self.lengths.sum())
+        found = (len(self.obs), len(self.action), len(self.log_prob), len(self.reward))
+        if not segments or self.lengths.min() < 1 or found != (steps + segments, steps, steps, steps):
+            raise ValueError(
+                f"{segments} segments of {steps} steps don't fit obs, action, log_prob, reward: {found}"
+            )
+        if len(self.terminated) != segments or len(self.truncated) != segments:
+            raise ValueError(f"terminated and truncated need one entry for each of the {segments} segments")
+
+    @property
+    def steps(self) -> int:
+        """Number of transitions, `N`."""
+        return len(self.action)
+
+    @cached_property
+    def step_rows(self) -> Ints:
+        """Rows `[N]` of `obs` that were acted on; each one's next observation stands one row further."""
+        return np.arange(self.steps) + np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    @cached_property
+    def ends(self) -> Bools:
+        """`[N]`: True at the last step of each segment."""
+        ends = np.zeros(self.steps, dtype=np.bool_)
+        ends[np.cumsum(self.lengths) - 1] = True
+        return ends
+
+    @cached_property
+    def terminated_steps(self) -> Bools:
+        """`[N]`: True at the steps that ended an episode in a final state."""
+        terminated = np.zeros(self.steps, dtype=np.bool_)
+        terminated[np.cumsum(self.lengths) - 1] = self.terminated
+        return terminated

@@ -1,0 +1,85 @@
+"""The gradient of PPO's loss, by autograd: for any network and device."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.rl.agents.settings import PPOSettings
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.losses import ppo as losses
+
+
+class PPORows(NamedTuple):
+    """Transitions that one gradient step sees.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs | `[B, size]` float32 | inputs of the networks |
+    | action | `[B]` int64 | index of the action taken |
+    | log_prob | `[B]` float32 | its log-probability at collection |
+    | advantage | `[B]` float32 | |
+    | target | `[B]` float32 | what the value is drawn to |
+    | old_value | `[B]` float32 | value before the update |
+    """
+
+    obs: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    target: Tensor
+    old_value: Tensor
+
+
+class PPOFigures(NamedTuple):
+    """What a step tells: `log_ratio` `[B]`, and `policy_loss`, `value_loss`, `entropy` as `terms` `[3]`."""
+
+    log_ratio: Tensor
+    terms: Tensor
+
+
+class PPOGradient(Protocol):
+    """Writes the gradient of `policy_loss + value_coef * value_loss - entropy_coef * entropy`."""
+
+    def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+
+    def values(self, obs: Tensor) -> NDArray[np.float32]:
+        """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""
+
+
+class AutogradPPOGradient:
+    """Takes the gradient by autograd. Also the yardstick for `ppo_by_hand`.
+
+    Args:
+        policy: From `[B, size]` to logits `[B, actions]`.
+        value: From `[B, size]` to `[B, 1]`.
+        flat: Holds the parameters of both.
+    """
+
+    def __init__(self, policy: nn.Module, value: nn.Module, flat: FlatParameters) -> None:
+        self._policy, self._value, self._flat = policy, value, flat
+
+    def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+        log_probs = torch.log_softmax(self._policy(rows.obs), dim=1)
+        value = self._value(rows.obs).squeeze(1)
+        log_ratio = losses.categorical_log_prob(log_probs, rows.action) - rows.log_prob
+        policy_loss = losses.clipped_policy_loss(log_ratio, rows.advantage, ppo.clip)
+        if ppo.value_clip is None:
+            value_loss = losses.value_loss(value, rows.target)
+        else:
+            value_loss = losses.clipped_value_loss(value, rows.target, rows.old_value, ppo.value_clip)
+        entropy = losses.categorical_entropy(log_probs)
+        loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
+        self._flat.gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return PPOFigures(log_ratio.detach(), torch.stack((policy_loss, value_loss, entropy)).detach())
+
+    def values(self, obs: Tensor) -> NDArray[np.float32]:
+        """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""
+        with torch.no_grad():
+            values: NDArray[np.float32] = self._value(obs).squeeze(1).cpu().numpy()
+        return values

@@ -1,0 +1,84 @@
+"""The losses of PPO (Schulman et al. 2017, arXiv 1707.06347), each a mean over the minibatch."""
+
+import torch
+from torch import Tensor
+
+
+def categorical_log_prob(log_probs: Tensor, action: Tensor) -> Tensor:
+    """Pick the log-probability of each action taken.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | log_probs | `[B, A]` | log-probabilities of all actions (log-softmax of the logits) |
+    | action | `[B]` int64 | index of the action taken |
+    | returns | `[B]` | its log-probability |
+    """
+    return log_probs.gather(1, action.unsqueeze(1)).squeeze(1)
+
+
+def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | log_ratio | `[B]` | log-probability now minus the one at collection |
+    | advantage | `[B]` | advantage of the action |
+    | clip | float | ε: how far the ratio may move before it stops to pay |
+    | returns | `[]` | the loss |
+    """
+    ratio = log_ratio.exp()
+    return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage).mean()
+
+
+def value_loss(value: Tensor, target: Tensor) -> Tensor:
+    """Half the mean squared error of the value: `0.5 * mean((v - target)^2)`.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | value | `[B]` | value now |
+    | target | `[B]` | advantage plus value when the advantages were computed |
+    | returns | `[]` | the loss |
+    """
+    return 0.5 * (value - target).square().mean()
+
+
+def clipped_value_loss(value: Tensor, target: Tensor, old_value: Tensor, clip: float) -> Tensor:
+    """Value loss that stops to pay where the value moved further than `clip` from the one at collection.
+
+    `0.5 * mean(max((v - target)^2, (v_clipped - target)^2))`: detail 9 of "The 37 implementation details of
+    PPO"; arXiv 2006.05990 finds that it does not help.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | value | `[B]` | value now |
+    | target | `[B]` | as in `value_loss` |
+    | old_value | `[B]` | value before the update |
+    | clip | float | largest useful change of the value |
+    | returns | `[]` | the loss |
+    """
+    clipped = old_value + (value - old_value).clamp(-clip, clip)
+    return 0.5 * torch.maximum((value - target).square(), (clipped - target).square()).mean()
+
+
+def categorical_entropy(log_probs: Tensor) -> Tensor:
+    """Mean entropy of the policy, in nats: `-mean(sum_a p * log p)`.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | log_probs | `[B, A]` | log-probabilities of all actions |
+    | returns | `[]` | the mean entropy |
+    """
+    return -(log_probs.exp() * log_probs).sum(1).mean()
+
+
+def approximate_kl(log_ratio: Tensor) -> Tensor:
+    """Estimate KL(old || new) from samples of the old policy: `mean(ratio - 1 - log ratio)`.
+
+    Never negative and of low variance (J. Schulman, "Approximating KL divergence", 2020: estimator k3).
+
+    | symbol | shape | description |
+    |---|---|---|
+    | log_ratio | `[B]` | log-probability now minus the one at collection |
+    | returns | `[]` | the estimate |
+    """
+    return (torch.expm1(log_ratio) - log_ratio).mean()

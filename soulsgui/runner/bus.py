@@ -1,0 +1,100 @@
+"""The runner's way of writing to Redis: off the event loop, with answers awaited."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import redis
+
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.commands import NodeAnswer, NodeCommand, send_command
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.keys import Keys
+
+T = TypeVar("T")
+
+
+class Bus:
+    """Writes and commands to one server.
+
+    Args:
+        address: The server.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.keys = Keys(address.prefix)
+        self._connection = connect(address, "runner")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="runner-bus")
+        self._waiting: dict[str, asyncio.Future[NodeAnswer]] = {}
+
+    async def call(self, operation: Callable[[redis.Redis], T]) -> T:
+        """Run an operation on the connection, in a thread.
+
+        Raises:
+            redis.RedisError, OSError: The server is away or refuses.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, operation, self._connection)
+
+    async def ask(self, node: str, command: NodeCommand, timeout_s: float) -> NodeAnswer:
+        """Send a node a command and return its answer.
+
+        Raises:
+            Refused: No answer came in time, or the node says that it failed.
+            redis.RedisError, OSError: The server is away or refuses.
+        """
+        future: asyncio.Future[NodeAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[command.id] = future
+        try:
+            await self.call(lambda connection: send_command(connection, self.keys, node, command))
+            answer = await asyncio.wait_for(future, timeout_s)
+        except TimeoutError as error:
+            raise Refused(
+                ErrorCode.NO_ANSWER,
+                f"The {node} did not answer `{command.command}` within {timeout_s:.0f} s.",
+                f"Look at its log: soulsgui logs {node}",
+            ) from error
+        finally:
+            self._waiting.pop(command.id, None)
+        if not answer.ok:
+            raise Refused(
+                ErrorCode.FAILED,
+                f"The {node} could not {command.command}: {answer.error}",
+                f"Look at its log: soulsgui logs {node}",
+            )
+        return answer
+
+    def resolve(self, answers: list[NodeAnswer]) -> None:
+        """Hand answers to those who wait for them."""
+        for answer in answers:
+            future = self._waiting.get(answer.id)
+            if future is not None and not future.done():
+                future.set_result(answer)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._executor.shutdown(wait=True)
+        self._connection.close()
+
+
+def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes away what an earlier run left on the server.
+
+    Weights stay at a resume, so that model ids never go back.
+
+    Args:
+        keys: Key names.
+        resume: Whether the run goes on with what it had.
+    """
+    names = [key for node in ("trainer", "telemetry") for key in (keys.node(node), keys.commands(node))]
+    if not resume:
+        names += [keys.config, keys.weights]
+
+    def clear(connection: redis.Redis) -> None:
+        grants = [] if resume else list(connection.scan_iter(keys.grant("*"), count=1000))
+        connection.delete(*names, *grants)
+
+    return clear

@@ -1,0 +1,206 @@
+"""The checkpoints of a run, listed and verified by their manifests; nothing is loaded."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.system import atomic_write
+from soulsgui.wire.control import CheckpointInfo, CheckpointKind
+from soulsgui.wire.messages.base import Message
+
+MANIFEST = "manifest.json"
+NOTE = "note.txt"
+FORMAT = 1
+
+_BLOCK = 1 << 20
+_MOVED_TRIES = 5
+
+
+class ManifestFile(Message):
+    """One file of a checkpoint."""
+
+    sha256: str
+    size: int
+
+
+class Manifest(Message):
+    """What a checkpoint says of itself, as `training.checkpoint` writes it."""
+
+    format: int
+    run_id: str
+    attempt: int = 0
+    model_id: int
+    env_steps: int
+    updates: int = 0
+    episodes: int = 0
+    algorithm: str = ""
+    env_id: str = ""
+    kind: CheckpointKind = "current"
+    score: float | None = None
+    note: str = ""
+    created: float = 0.0
+    resumable: bool = True
+    files: dict[str, ManifestFile] = Field(default_factory=dict)
+
+
+class Checkpoints:
+    """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[Path, tuple[tuple[int, int, int], str]] = {}
+
+    def list(self, run: RunFolder) -> list[CheckpointInfo]:
+        """Return every checkpoint of a run, the newest first."""
+        places: list[tuple[Path, CheckpointKind]] = [(run.checkpoint, "current"), (run.best_model, "best")]
+        if run.manual_saves.is_dir():
+            saves = sorted(run.manual_saves.iterdir())
+            places += [(path, "manual") for path in saves if not path.name.startswith(".")]
+        found = (self._info(run, path, kind) for path, kind in places)
+        return sorted((info for info in found if info is not None), key=lambda info: -info.created)
+
+    def get(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        """Return one checkpoint.
+
+        Args:
+            run: Its run.
+            checkpoint: Its path below the run's folder.
+
+        Raises:
+            CheckpointError: There is none.
+        """
+        wanted = checkpoint.replace("\\", "/").strip("/")
+        for info in self.list(run):
+            if info.id == wanted:
+                return info
+        raise CheckpointError(
+            f"Run {run.run_id} has no checkpoint {checkpoint!r}.",
+            f"See which there are: soulsgui checkpoints list {run.run_id}",
+        )
+
+    def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
+        """Change the note of a checkpoint and return it.
+
+        Raises:
+            CheckpointError: There is no such checkpoint.
+            OSError: The note can't be written.
+        """
+        info = self.get(run, checkpoint)
+        atomic_write(Path(info.path) / NOTE, note.encode())
+        return info.model_copy(update={"note": note})
+
+    def _info(self, run: RunFolder, path: Path, kind: CheckpointKind) -> CheckpointInfo | None:
+        info = None
+        for _ in range(_MOVED_TRIES):
+            place = _present(path)
+            if place is None:
+                return None
+            before = _identity(place)
+            info = self._read(run, path, place, kind)
+            # The trainer may have put another one into this place meanwhile.
+            if info.valid or _identity(place) == before:
+                break
+        return info
+
+    def _read(self, run: RunFolder, path: Path, place: Path, kind: CheckpointKind) -> CheckpointInfo:
+        name = path.relative_to(run.root).as_posix()
+        try:
+            manifest = Manifest.model_validate_json((place / MANIFEST).read_bytes())
+            note = _note(place)
+            error = self._check(place, manifest)
+            size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
+        except (OSError, ValidationError, json.JSONDecodeError) as problem:
+            return _broken(name, kind, place, f"its manifest can't be read: {_words(problem)}")
+        return CheckpointInfo(
+            id=name,
+            kind=kind,
+            path=str(path),
+            model_id=manifest.model_id,
+            attempt=manifest.attempt,
+            env_steps=manifest.env_steps,
+            updates=manifest.updates,
+            episodes=manifest.episodes,
+            score=manifest.score,
+            created=manifest.created,
+            size_bytes=size,
+            note=manifest.note if note is None else note,
+            valid=not error,
+            resumable=manifest.resumable and not error,
+            error=error,
+        )
+
+    def _check(self, place: Path, manifest: Manifest) -> str:
+        """Return what is wrong with the files, empty when nothing is."""
+        if manifest.format != FORMAT:
+            return f"format {manifest.format} is not known to this version"
+        for name, expected in manifest.files.items():
+            path = place / name
+            if Path(name).name != name:
+                return f"{name!r} lies outside the checkpoint"
+            if not path.is_file():
+                return f"{name} is missing"
+            if path.stat().st_size != expected.size:
+                return f"{name} has {path.stat().st_size} bytes instead of {expected.size}"
+            if self._sha256(path) != expected.sha256:
+                return f"{name} is damaged"
+        return ""
+
+    def _sha256(self, path: Path) -> str:
+        status = path.stat()
+        stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._hashes.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        self._hashes[path] = (stamp, digest.hexdigest())
+        return digest.hexdigest()
+
+
+def _present(path: Path) -> Path | None:
+    """Where a checkpoint is now: also beside its place, between the renames of `replace_dir`."""
+    older = path.with_name(f".{path.name}.old")
+    return next((place for place in (path, older) if place.is_dir()), None)
+
+
+def _identity(place: Path) -> int | None:
+    try:
+        return place.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _note(place: Path) -> str | None:
+    try:
+        return (place / NOTE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:
+    created = place.stat().st_mtime if place.exists() else 0.0
+    return CheckpointInfo(
+        id=name,
+        kind=kind,
+        path=str(place),
+        model_id=-1,
+        env_steps=0,
+        created=created,
+        size_bytes=0,
+        valid=False,
+        resumable=False,
+        error=error,
+    )
+
+
+def _words(problem: Any) -> str:
+    if isinstance(problem, ValidationError):
+        detail = problem.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+    return str(problem)

@@ -1,0 +1,480 @@
+"""Begins, watches and ends the run of a server: one at a time."""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import Layer
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import ServiceError
+from soulsgui.runner.bus import Bus, clear_run_keys
+from soulsgui.runner.crew import ANSWER_LIMIT_S, Crew
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.knowledge import Knowledge
+from soulsgui.runner.library import Library
+from soulsgui.runner.opening import ActiveRun, effective_settings, goals, new_run, write_spaces
+from soulsgui.runner.probe import probe_environment
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import (
+    LIVE_STATES,
+    BestModel,
+    Reached,
+    RunRecord,
+    RunView,
+    ended,
+    goal_reached,
+    interrupted,
+    run_state,
+    with_progress,
+)
+from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
+from soulsgui.runner.supervisor import Supervisor
+from soulsgui.system import atomic_write
+from soulsgui.wire.commands import NodeCommand
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
+from soulsgui.wire.messages.node import NodeState
+
+logger = logging.getLogger(__name__)
+
+ACTIVE_FILE = "active_run.json"
+
+_WRITE_EVERY_S = 5.0
+_LAST_BEST_LIMIT_S = 10.0
+_LAST_TURN_S = 1.0
+
+Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
+
+
+@dataclass
+class _Active:
+    """The run that goes on."""
+
+    run: RunFolder
+    settings: Settings
+    crew: Crew
+    best: BestModel
+    seconds_before: float
+    began_at: float
+    stopping: bool = False
+    written_at: float = float("-inf")
+
+
+class Conductor:
+    """The run of a server.
+
+    Attributes:
+        record: The run that goes on, or the last one.
+        over: Set while no run goes on.
+
+    Args:
+        folders: The user's folders.
+        library: The runs.
+        supervisor: Runs the services.
+        bus: Writes to the server.
+        knowledge: What is read from it.
+        events: Where to note what happened.
+        base: Settings the runner was started with.
+        probe: Tells the spaces of an environment.
+    """
+
+    def __init__(
+        self,
+        folders: Folders,
+        library: Library,
+        supervisor: Supervisor,
+        bus: Bus,
+        knowledge: Knowledge,
+        events: EventLog,
+        base: Layer,
+        probe: Probe = probe_environment,
+    ) -> None:
+        self._folders = folders
+        self._library = library
+        self._supervisor = supervisor
+        self._bus = bus
+        self._knowledge = knowledge
+        self._events = events
+        self._base = base
+        self._probe = probe
+        self._lock = asyncio.Lock()
+        self._active: _Active | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.over = asyncio.Event()
+        self.over.set()
+        self.record = self._last_record()
+
+    # --- what others may know ----------------------------------------------------------------------
+
+    @property
+    def run(self) -> RunFolder | None:
+        """The run that goes on, None when there is none."""
+        return self._active.run if self._active is not None else None
+
+    @property
+    def settings(self) -> Settings | None:
+        """The configuration of the run that goes on."""
+        return self._active.settings if self._active is not None else None
+
+    @property
+    def crew(self) -> Crew | None:
+        """The services of the run that goes on."""
+        return self._active.crew if self._active is not None else None
+
+    @property
+    def hurried(self) -> bool:
+        """Whether something is about to change that somebody waits for."""
+        return self._active is not None and (self._active.stopping or self.record.state == "starting")
+
+    def node(self, name: str) -> NodeState | None:
+        """Return the state of a node of the run that goes on."""
+        state = self._knowledge.node(name)
+        return state if state is not None and state.run_id == self.record.id else None
+
+    def _last_record(self) -> RunRecord:
+        runs = self._library.folders()
+        if not runs:
+            return RunRecord()
+        record = self._library.record(runs[0])
+        return interrupted(record) if record.state in LIVE_STATES else record
+
+    # --- beginning ---------------------------------------------------------------------------------
+
+    async def start(self, params: RunStartParams) -> RunFolder:
+        """Begin a new run and return it once it is ready to train.
+
+        Raises:
+            ConfigError: The configuration has mistakes; nothing was started.
+            EnvironmentCheckError: The environment can't be made, or does not work.
+            Refused: Another run goes on, or a service failed at its start.
+        """
+        settings = effective_settings(self._folders, params, self._base)
+        await self._make_room(params.if_active)
+        run, record = new_run(self._library, settings, params, time.time())
+        await self._open(run, settings, record, self._start)
+        return run
+
+    async def resume(self, params: RunResumeParams) -> RunFolder:
+        """Go on with a run as a new attempt and return it once it is ready to train.
+
+        Raises:
+            ConfigError: Its configuration is damaged.
+            CheckpointError: The chosen checkpoint is missing.
+            Refused: There is no such run, another one goes on, or a service failed at its start.
+        """
+        run = self._library.find(params.run)
+        settings = self._library.settings(run)
+        checkpoint = self._chosen_checkpoint(run, params.checkpoint)
+        await self._make_room(params.if_active)
+        again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
+        record = self._library.record(run).model_copy(update=again | goals(settings))
+        await self._open(run, settings, record, lambda active: self._resume(active, checkpoint))
+        return run
+
+    def _chosen_checkpoint(self, run: RunFolder, checkpoint: str) -> Path | None:
+        if not checkpoint:
+            return None
+        info = self._library.checkpoints.get(run, checkpoint)
+        if not info.resumable:
+            reason = info.error or "it holds weights alone"
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"Training can't go on from {info.id}: {reason}.",
+                "Choose another checkpoint, or none to take the newest valid one.",
+            )
+        return Path(info.path)
+
+    async def _make_room(self, if_active: str) -> None:
+        if self._active is None:
+            return
+        if if_active == "refuse":
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"The run {self._active.run.run_id} goes on.",
+                "Stop it first: soulsgui run stop",
+            )
+        await self.stop()
+
+    async def _open(
+        self,
+        run: RunFolder,
+        settings: Settings,
+        record: RunRecord,
+        work: Callable[[_Active], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Do the work of beginning a run in a task of its own, which `stop` may cancel."""
+        if self._active is not None:
+            raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
+        active = self._begin(run, settings, record)
+        opening = self._opening = asyncio.create_task(work(active))
+        await asyncio.wait({opening})
+        if opening.cancelled():
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+        await opening
+        try:
+            await active.crew.until_ready()
+        except ServiceError as error:
+            raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
+
+    async def _start(self, active: _Active) -> None:
+        probing = asyncio.ensure_future(self._probe(active.settings))
+        try:
+            await self._bus.call(clear_run_keys(self._bus.keys, resume=False))
+            # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
+            await active.crew.start(None)
+            write_spaces(active.run, await probing)
+        except BaseException:
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
+            await active.crew.abandon()
+            shutil.rmtree(active.run.root, ignore_errors=True)
+            self._set_active(None)
+            self.record = self._last_record()
+            raise
+        self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
+
+    async def _resume(self, active: _Active, checkpoint: Path | None) -> None:
+        try:
+            if not active.run.spaces.exists():
+                write_spaces(active.run, await self._probe(active.settings))
+            await self._bus.call(clear_run_keys(self._bus.keys, resume=True))
+            await active.crew.start(checkpoint)
+        except BaseException as error:
+            await active.crew.abandon()
+            cancelled = isinstance(error, asyncio.CancelledError)
+            await self._finish("stopped" if cancelled else "failed", str(error))
+            raise
+        began = f" from {checkpoint.relative_to(active.run.root).as_posix()}" if checkpoint is not None else ""
+        self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
+
+    def _begin(self, run: RunFolder, settings: Settings, record: RunRecord, clients: list[str] | None = None) -> _Active:
+        if clients is None:
+            clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
+        self._knowledge.forget_nodes()
+        services = RunServices(self._folders, run, self._knowledge)
+        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients)
+        best = BestModel(self._library.best(run))
+        active = _Active(run, settings, crew, best, record.seconds, time.monotonic())
+        self.record = record
+        self._set_active(active)
+        self._library.write_record(run, record)
+        return active
+
+    def _set_active(self, active: _Active | None) -> None:
+        self._active = active
+        path = self._folders.server / ACTIVE_FILE
+        if active is None:
+            path.unlink(missing_ok=True)
+            self.over.set()
+        else:
+            self.over.clear()
+            left = ActiveRun(run_id=active.run.run_id, clients=active.crew.clients)
+            atomic_write(path, left.to_json().encode())
+
+    # --- after a crash of the runner ---------------------------------------------------------------
+
+    async def adopt(self) -> bool:
+        """Go on with the run that an earlier runner left, if anything of it lives.
+
+        Returns:
+            Whether there was one.
+        """
+        try:
+            left = ActiveRun.read((self._folders.server / ACTIVE_FILE).read_bytes())
+        except FileNotFoundError:
+            return False
+        run = RunFolder(self._folders.runs / left.run_id) if left is not None else None
+        if left is None or run is None or not run.run.exists():
+            return False
+        try:
+            settings = self._library.settings(run)
+        except ConfigError as error:
+            logger.error("the run %s can't be taken over: %s", run.run_id, error)
+            return False
+        active = self._begin(run, settings, self._library.record(run), left.clients)
+        adopted = await active.crew.adopt()
+        if not adopted:
+            await self._interrupted(active)
+            return False
+        cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
+        self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
+        return True
+
+    async def _interrupted(self, active: _Active) -> None:
+        self.record = interrupted(self.record)
+        self._library.write_record(active.run, self.record)
+        self._set_active(None)
+        self._events.add(
+            "error",
+            f"Run {active.run.run_id} was interrupted",
+            cause="The runner and every service of the run ended without being asked to.",
+            remedy=f"Go on with it: soulsgui run resume {active.run.run_id}",
+            run_id=active.run.run_id,
+        )
+
+    # --- while it goes on --------------------------------------------------------------------------
+
+    def turn(self, now: float, wall_time: float) -> None:
+        """Look at what the nodes say, and do what follows from it.
+
+        Args:
+            now: Monotonic time, seconds.
+            wall_time: Seconds since the epoch.
+        """
+        active = self._active
+        if active is None:
+            return
+        trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
+        status = next((one for one in self._supervisor.statuses() if one.name == TRAINER), None)
+        present = trainer if status is not None and status.state == "running" else None
+        view = RunView(status, present, active.stopping, self._knowledge.reachable)
+        state, detail = run_state(view)
+        seconds = active.seconds_before + now - active.began_at
+        self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(
+            update={"state": state, "detail": detail, "seconds": seconds}
+        )
+        if active.stopping:
+            return
+        goal = goal_reached(trainer, telemetry)
+        if goal or state == "failed":
+            active.stopping = True
+            self._spawn(self._end(active, goal or "failed", detail if state == "failed" else ""))
+            return
+        self._save_best(active, telemetry, now)
+        if now - active.written_at >= _WRITE_EVERY_S:
+            active.written_at = now
+            self._library.write_record(active.run, self.record)
+
+    def _save_best(self, active: _Active, telemetry: NodeState | None, now: float) -> None:
+        best = active.best.due(telemetry.verdict if telemetry is not None else None, now)
+        if best is not None:
+            self._spawn(self._ask_for_best(active, *best, ANSWER_LIMIT_S))
+
+    async def _ask_for_best(self, active: _Active, model_id: int, score: float, limit_s: float) -> None:
+        args = {"kind": "best", "model_id": model_id, "score": score}
+        delivered = False
+        try:
+            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), limit_s)
+            delivered = True
+        except Refused as error:
+            # A refusal is final: the weights are gone. Without an answer it is asked again.
+            delivered = error.code == ErrorCode.FAILED
+            logger.info("the best model was not saved: %s", error.message)
+        except (redis.RedisError, *AWAY) as error:
+            logger.info("the best model was not saved: %s", error)
+        finally:
+            active.best.answered(delivered)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task of the run failed", exc_info=task.exception())
+
+    def edit(self, changes: dict[str, Any]) -> RunRecord:
+        """Change name or note of the run that goes on."""
+        assert self._active is not None
+        self.record = self.record.model_copy(update=changes)
+        self._library.write_record(self._active.run, self.record)
+        return self.record
+
+    async def set_clients(self, count: int) -> None:
+        """Start or stop clients of our own until there are so many.
+
+        Raises:
+            Refused: No run goes on.
+        """
+        async with self._lock:
+            active = self._active
+            if active is None or active.stopping:
+                raise no_run()
+            await active.crew.set_clients(count)
+            self._set_active(active)
+            self.record = self.record.model_copy(update={"local_clients": count})
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    async def stop(self, save: bool = True) -> RunRecord:
+        """Save and end the run, and return its record.
+
+        Args:
+            save: Whether to save; without it the last checkpoint is what remains.
+
+        Raises:
+            Refused: No run goes on.
+        """
+        active = self._active
+        if active is None:
+            raise no_run()
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        if self._active is active:
+            if active.stopping:
+                await self.over.wait()
+            else:
+                active.stopping = True
+                await self._end(active, "stopped", "", save)
+        return self.record
+
+    async def _end(self, active: _Active, reached: Reached, error: str, save: bool = True) -> None:
+        async with self._lock:
+            telemetry = self.node(TELEMETRY)
+            verdict = telemetry.verdict if telemetry is not None else None
+            best = active.best.due(verdict, time.monotonic(), hurry=True)
+            if best is not None and self._supervisor.running(TRAINER):
+                await self._ask_for_best(active, *best, _LAST_BEST_LIMIT_S)
+            await active.crew.end(save)
+            # What was being read when the last service ended may be older than its last words.
+            for _ in range(2):
+                await self._knowledge.next_turn(_LAST_TURN_S)
+            await self._finish(reached, error)
+
+    async def _finish(self, reached: Reached, error: str) -> None:
+        active = self._active
+        assert active is not None
+        self.turn(time.monotonic(), time.time())
+        restarts = active.crew.restarts()
+        self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
+        self._knowledge.roster.set_local([])
+        self._set_active(None)
+        self._library.write_record(active.run, self.record)
+        self._events.add(
+            "error" if reached == "failed" else "info",
+            f"Run {active.run.run_id} {_END_WORDS[reached]}",
+            cause=error,
+            remedy=f"Look at its logs: soulsgui logs {TRAINER}" if reached == "failed" else "",
+            run_id=active.run.run_id,
+        )
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+_END_WORDS: dict[Reached, str] = {
+    "mean_return": "has reached its return",
+    "env_steps": "has made its steps",
+    "stopped": "was stopped",
+    "failed": "failed",
+    "": "was stopped",
+}
+
+
+def no_run() -> Refused:
+    """Return the refusal of what needs a run."""
+    return Refused(ErrorCode.NOT_NOW, "No run goes on.", "Start one: soulsgui run start")

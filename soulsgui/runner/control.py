@@ -1,0 +1,213 @@
+"""The control API of a runner: HTTP and WebSocket on loopback, for holders of its token."""
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from aiohttp import WSMsgType, web
+from pydantic import ValidationError
+
+from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.feed import Feed
+from soulsgui.runner.refusal import as_api_error, bad_parameters
+from soulsgui.system import free_port, who_listens
+from soulsgui.wire.control import COMMANDS, PREFIX, ApiError, ErrorCode, Job, Params, Status
+from soulsgui.wire.messages.base import Message
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+
+_OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_MAX_BODY_BYTES = 4 * 2**20
+_HEARTBEAT_S = 20.0
+_HTTP_STATUS = {
+    ErrorCode.BAD_REQUEST: 400,
+    ErrorCode.BAD_CONFIG: 422,
+    ErrorCode.NOT_FOUND: 404,
+    ErrorCode.NOT_NOW: 409,
+    ErrorCode.NOT_ALLOWED: 403,
+    ErrorCode.NO_ANSWER: 504,
+    ErrorCode.FAILED: 500,
+}
+
+Result = dict[str, Any] | Message
+"""What a command gives back: plain data, or a message of the API."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Controlled(Protocol):
+    """What the API needs of a runner."""
+
+    feed: Feed
+
+    def status(self) -> Status:
+        """Return everything at this moment."""
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job."""
+
+    async def command(self, name: str, params: Params) -> Result:
+        """Carry out a command and return its result."""
+
+
+class ControlServer:
+    """The server of the control API.
+
+    Args:
+        runner: Who carries the commands out.
+        token: What every request must bring.
+    """
+
+    def __init__(self, runner: Controlled, token: str) -> None:
+        self._runner = runner
+        self._token = token.encode()
+        self._site: web.TCPSite | None = None
+        self.port = 0
+        app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
+        app.router.add_get(f"{PREFIX}/status", self._status)
+        app.router.add_post(PREFIX + "/commands/{name}", self._command)
+        app.router.add_get(PREFIX + "/jobs/{id}", self._job)
+        app.router.add_get(f"{PREFIX}/feed", self._feed)
+        self._app_runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self, port: int, remembered: int = 0) -> None:
+        """Listen.
+
+        Args:
+            port: The port to take; 0 takes the remembered one if it is free, else any.
+            remembered: The port of last time, 0 for none.
+
+        Raises:
+            SoulsGuiError: The port that was asked for is taken.
+        """
+        await self._app_runner.setup()
+        for candidate in [port] if port else [remembered or free_port(HOST), free_port(HOST)]:
+            self._site = web.TCPSite(self._app_runner, HOST, candidate)
+            try:
+                await self._site.start()
+            except OSError:
+                continue
+            self.port = candidate
+            return
+        await self._app_runner.cleanup()
+        raise SoulsGuiError(
+            f"Port {port} of the control interface is taken by {who_listens(port) or 'another program'}.",
+            f"Free it, or choose another: --set control.port={free_port(HOST)}",
+        )
+
+    async def close(self) -> None:
+        """Stop listening; requests under way are given a moment."""
+        await self._app_runner.cleanup()
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            code = ErrorCode.NOT_FOUND if error.status == 404 else ErrorCode.BAD_REQUEST
+            return _failed(ApiError(code=code, message=f"{request.path}: {error.reason}"), error.status)
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """Answer those who may not ask: other names for this machine, web pages, a wrong token."""
+        # A page whose name was made to point at this machine still sends its own name as Host.
+        host = request.headers.get("Host", "")
+        if host.rpartition(":")[0] not in _OUR_HOSTS and host not in _OUR_HOSTS:
+            return _not_allowed(403, f"This interface is not reached under the name {host!r}.")
+        origin = request.headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            return _not_allowed(403, "Web pages of others may not use this interface.")
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(errors="replace"), self._token):
+            return _not_allowed(401, "The token is wrong or missing.")
+        return None
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return _json(self._runner.status().to_json())
+
+    async def _job(self, request: web.Request) -> web.Response:
+        job = self._runner.job(request.match_info["id"])
+        if job is None:
+            return _failed(ApiError(code=ErrorCode.NOT_FOUND, message="There is no such job."))
+        return _json(job.to_json())
+
+    async def _command(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        kind = COMMANDS.get(name)
+        if kind is None:
+            known = ", ".join(COMMANDS)
+            return _failed(
+                ApiError(
+                    code=ErrorCode.NOT_FOUND,
+                    message=f"There is no command {name!r}.",
+                    remedy=f"There are: {known}",
+                )
+            )
+        try:
+            text = await request.text() or "{}"
+            params = kind.model_validate(_object(text))
+        except ValidationError as error:
+            return _failed(bad_parameters(error, name))
+        except (ValueError, UnicodeDecodeError) as error:
+            message = f"{name}: the parameters are no JSON object: {error}"
+            return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        try:
+            result = await self._runner.command(name, params)
+            text = result.to_json() if isinstance(result, Message) else json.dumps(result, allow_nan=False)
+        except Exception as error:
+            return _failed(as_api_error(error, name))
+        return _json(f'{{"ok": true, "result": {text}}}')
+
+    async def _feed(self, request: web.Request) -> web.StreamResponse:
+        text = request.query.get("cursor", "")
+        if text and not text.isdigit():
+            message = f"cursor: expected a number, not {text!r}"
+            return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, compress=False)
+        await socket.prepare(request)
+        sending = asyncio.create_task(self._send(socket, int(text) if text else None))
+        try:
+            async for message in socket:
+                # Nothing is expected of the other side; reading notices its end.
+                if message.type == WSMsgType.ERROR:
+                    break
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        return socket
+
+    async def _send(self, socket: web.WebSocketResponse, cursor: int | None) -> None:
+        try:
+            async for text in self._runner.feed.follow(cursor):
+                await socket.send_str(text)
+            await socket.close()
+        except (ConnectionError, RuntimeError) as error:
+            logger.debug("a window is gone: %s", error)
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"it is a {type(found).__name__}")
+    return found
+
+
+def _json(text: str, status: int = 200) -> web.Response:
+    return web.Response(text=text, status=status, content_type="application/json")
+
+
+def _failed(error: ApiError, status: int | None = None) -> web.Response:
+    body = json.dumps({"ok": False, "error": error.model_dump(mode="json")})
+    return _json(body, _HTTP_STATUS[error.code] if status is None else status)
+
+
+def _not_allowed(status: int, message: str) -> web.Response:
+    remedy = "Use the token of control.json: soulsgui control --json"
+    return _failed(ApiError(code=ErrorCode.NOT_ALLOWED, message=message, remedy=remedy), status)

@@ -1,0 +1,163 @@
+"""The services of one run: trainer, telemetry, and the clients the server starts itself."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import redis
+
+from soulsgui.runner.bus import Bus
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.roster import Roster
+from soulsgui.runner.service import ServiceSpec
+from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
+from soulsgui.runner.supervisor import Supervisor
+from soulsgui.wire.commands import NodeCommand
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+READY_LIMIT_S = 55.0
+ANSWER_LIMIT_S = 60.0
+
+_LOOK_EVERY_S = 0.25
+
+
+class Crew:
+    """Starts and ends the services of a run together.
+
+    Args:
+        services: Their command lines.
+        supervisor: Runs them.
+        bus: Writes to the server.
+        roster: The clients.
+        clients: Names of the clients the server starts itself.
+    """
+
+    def __init__(
+        self, services: RunServices, supervisor: Supervisor, bus: Bus, roster: Roster, clients: list[str]
+    ) -> None:
+        self.clients = clients
+        self._services = services
+        self._supervisor = supervisor
+        self._bus = bus
+        self._roster = roster
+
+    @property
+    def names(self) -> list[str]:
+        """Every service of the run."""
+        return [TRAINER, TELEMETRY, *self.clients]
+
+    def spec(self, name: str) -> ServiceSpec:
+        """Return a service of the run.
+
+        Raises:
+            Refused: It has none of that name.
+        """
+        if name == TRAINER:
+            return self._services.trainer()
+        if name == TELEMETRY:
+            return self._services.telemetry()
+        if name in self.clients:
+            return self._services.client(name)
+        raise Refused(ErrorCode.NOT_FOUND, f"The run has no service {name!r}.", f"It has: {', '.join(self.names)}")
+
+    async def start(self, checkpoint: Path | None) -> None:
+        """Start all of them; each waits by itself for what it needs.
+
+        Args:
+            checkpoint: What the trainer begins from; None takes the newest of the run.
+
+        Raises:
+            ServiceError: One can't be started at all.
+        """
+        await self._enlist()
+        await self._supervisor.start(self._services.trainer(checkpoint))
+        for name in self.names[1:]:
+            await self._supervisor.start(self.spec(name))
+
+    async def _enlist(self) -> None:
+        """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
+        gone = self._roster.set_local(self.clients)
+        await self._bus.call(self._roster.forgetting(*gone))
+        await self._bus.call(self._roster.without_wish(*self.clients))
+        await self._bus.call(self._roster.listing(self.clients))
+
+    async def adopt(self) -> list[str]:
+        """Take over those that live on from an earlier runner; if there are any, start the others.
+
+        Returns:
+            Who was taken over.
+        """
+        self._roster.set_local(self.clients)
+        specs = [self.spec(name) for name in self.names]
+        adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
+        if adopted:
+            for spec in specs:
+                if spec.name not in adopted:
+                    await self._supervisor.start(spec)
+        return adopted
+
+    async def until_ready(self) -> None:
+        """Return once trainer and telemetry are ready.
+
+        Raises:
+            ServiceError: One of them failed, was stopped, or took too long.
+        """
+        for name in (TRAINER, TELEMETRY):
+            await self._supervisor.wait_ready(name, READY_LIMIT_S)
+
+    async def end(self, save: bool) -> None:
+        """End all of them: trainer and clients together, telemetry after what they said last."""
+        await asyncio.gather(self._end_trainer(save), self._supervisor.stop(*self.clients))
+        await self._supervisor.stop(TELEMETRY)
+
+    async def _end_trainer(self, save: bool) -> None:
+        if not save:
+            await self._supervisor.stop(TRAINER, grace_s=0.0)
+            return
+        if self._supervisor.running(TRAINER):
+            await self._ask_to_stop()
+        await self._supervisor.stop(TRAINER)
+
+    async def _ask_to_stop(self) -> None:
+        """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""
+        asking = asyncio.create_task(self._bus.ask(TRAINER, NodeCommand(command="stop"), ANSWER_LIMIT_S))
+        while not asking.done() and self._supervisor.running(TRAINER):
+            await asyncio.wait({asking}, timeout=_LOOK_EVERY_S)
+        asking.cancel()
+        try:
+            await asking
+        except asyncio.CancelledError:
+            logger.info("the trainer ended before it answered")
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.warning("the trainer did not stop when asked to: %s", error)
+
+    async def abandon(self) -> None:
+        """Kill and forget all of them."""
+        await self._supervisor.stop(*self.names, grace_s=0.0)
+        await self._supervisor.remove(*self.names)
+        self._roster.set_local([])
+
+    async def set_clients(self, count: int) -> None:
+        """Start or stop clients until there are so many.
+
+        Raises:
+            ServiceError: One can't be started.
+            redis.RedisError: The server is away.
+        """
+        wanted = [client_name(number) for number in range(1, count + 1)]
+        surplus = [name for name in self.clients if name not in wanted]
+        missing = [name for name in wanted if name not in self.clients]
+        await self._supervisor.stop(*surplus)
+        await self._supervisor.remove(*surplus)
+        self.clients = wanted
+        await self._enlist()
+        for name in missing:
+            await self._supervisor.start(self.spec(name))
+
+    def restarts(self) -> dict[str, int]:
+        """Return how often each of them was started again after a failure."""
+        known = set(self.names)
+        return {status.name: status.restarts for status in self._supervisor.statuses() if status.name in known}

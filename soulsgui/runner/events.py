@@ -1,0 +1,103 @@
+"""What is worth knowing tomorrow morning, numbered without gaps over restarts of the runner."""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from soulsgui.system import atomic_write
+from soulsgui.wire.control import Event
+
+logger = logging.getLogger(__name__)
+
+Level = Literal["info", "warning", "error"]
+
+KEPT = 2000
+"""Events that are remembered; the file holds at most twice as many."""
+
+
+class EventLog:
+    """The events of a runner, in memory and in a file of JSON lines.
+
+    Args:
+        path: The file; its folder must exist.
+        on_event: Told each new event.
+        wall_clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self, path: Path, on_event: Callable[[Event], None], wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        self._path = path
+        self._on_event = on_event
+        self._wall_clock = wall_clock
+        self._events = deque(read_events(path), maxlen=KEPT)
+        self._lines = 0
+        self._compact()
+
+    @property
+    def last_number(self) -> int:
+        """Number of the newest event, 0 before the first."""
+        return self._events[-1].number if self._events else 0
+
+    def add(
+        self,
+        level: Level,
+        what: str,
+        cause: str = "",
+        remedy: str = "",
+        service: str = "",
+        run_id: str = "",
+    ) -> Event:
+        """Note that something happened."""
+        event = Event(
+            number=self.last_number + 1,
+            time=self._wall_clock(),
+            level=level,
+            what=what,
+            cause=cause,
+            remedy=remedy,
+            service=service,
+            run_id=run_id,
+        )
+        self._events.append(event)
+        self._write(event)
+        self._on_event(event)
+        return event
+
+    def since(self, number: int) -> list[Event]:
+        """Return the remembered events with greater numbers, oldest first."""
+        return [event for event in self._events if event.number > number]
+
+    def newest(self, count: int) -> list[Event]:
+        """Return the last events, oldest first."""
+        return list(self._events)[-count:]
+
+    def _write(self, event: Event) -> None:
+        try:
+            if self._lines >= 2 * KEPT:
+                self._compact()
+                return
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(event.to_json() + "\n")
+            self._lines += 1
+        except OSError as error:
+            logger.error("an event can't be written to %s: %s", self._path.name, error)
+
+    def _compact(self) -> None:
+        """Write the remembered events alone; this also takes a line torn by a crash away."""
+        text = "".join(event.to_json() + "\n" for event in self._events)
+        atomic_write(self._path, text.encode())
+        self._lines = len(self._events)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the events of a file, oldest first; lines that are none are left out."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found = (Event.read(line) for line in lines[-2 * KEPT :])
+    return [event for event in found if event is not None]

@@ -1,0 +1,208 @@
+"""The runs in the data folder: their folders, their records, their checkpoints."""
+
+import json
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from soulsgui.config.layers import flatten
+from soulsgui.config.load import load_run_settings
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings, all_settings
+from soulsgui.runner.checkpoints import Checkpoints
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import LIVE_STATES, RunRecord, interrupted
+from soulsgui.system import atomic_write
+from soulsgui.wire.control import ErrorCode, RunSummary
+
+logger = logging.getLogger(__name__)
+
+LATEST = "latest"
+
+_NAME_LENGTH = 40
+_SIZE_AGE_S = 10.0
+
+
+class Library:
+    """The runs of a data folder.
+
+    Args:
+        runs: The folder with one folder per run.
+    """
+
+    def __init__(self, runs: Path) -> None:
+        self.root = runs
+        self.checkpoints = Checkpoints()
+        self._sizes: dict[str, tuple[float, int]] = {}
+
+    def create(self, name: str, wall_time: float) -> RunFolder:
+        """Make the folder of a new run.
+
+        Args:
+            name: The user's name for it, empty for none.
+            wall_time: Seconds since the epoch.
+
+        Raises:
+            OSError: It can't be made.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(wall_time))
+        slug = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")[:_NAME_LENGTH]
+        base = f"{stamp}_{slug}" if slug else stamp
+        for number in range(1, 1000):
+            path = self.root / (base if number == 1 else f"{base}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            run = RunFolder(path)
+            run.logs.mkdir()
+            return run
+        raise FileExistsError(f"{self.root / base} and a thousand like it exist already")
+
+    def folders(self) -> list[RunFolder]:
+        """Return every run, the newest first."""
+        if not self.root.is_dir():
+            return []
+        found = [RunFolder(path) for path in self.root.iterdir() if path.is_dir()]
+        # The name begins with the moment; equal moments are told apart by when the folder was made.
+        return sorted(
+            (run for run in found if run.run.exists()),
+            key=lambda run: (self.record(run).created, run.run_id),
+            reverse=True,
+        )
+
+    def find(self, run_id: str) -> RunFolder:
+        """Return a run by its id, by a beginning of it that fits no other, or `latest`.
+
+        Raises:
+            Refused: There is no such run.
+        """
+        runs = self.folders()
+        if run_id == LATEST and runs:
+            return runs[0]
+        exact = [run for run in runs if run.run_id == run_id]
+        alike = exact or [run for run in runs if run_id and run.run_id.startswith(run_id)]
+        if len(alike) == 1:
+            return alike[0]
+        reason = f"{run_id!r} fits several runs." if alike else f"There is no run {run_id!r}."
+        if run_id == LATEST:
+            reason = "There is no run yet."
+        raise Refused(ErrorCode.NOT_FOUND, reason, "See which there are: soulsgui runs list")
+
+    def record(self, run: RunFolder) -> RunRecord:
+        """Return what is known of a run; a damaged record is told by its error."""
+        try:
+            found = RunRecord.read(run.run.read_bytes())
+        except OSError as error:
+            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error=str(error))
+        if found is None:
+            return RunRecord(id=run.run_id, dir=str(run.root), state="failed", error="run.json is damaged")
+        return found.model_copy(update={"id": run.run_id, "dir": str(run.root)})
+
+    def best(self, run: RunFolder) -> tuple[int, float] | None:
+        """Return model id and score of the best model that was saved, None while there is none."""
+        for info in self.checkpoints.list(run):
+            if info.kind == "best" and info.valid and info.score is not None:
+                return info.model_id, info.score
+        return None
+
+    def write_record(self, run: RunFolder, record: RunRecord) -> None:
+        """Write what is known of a run.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        atomic_write(run.run, record.model_dump_json(indent=1).encode())
+
+    def write_settings(self, run: RunFolder, settings: Settings) -> None:
+        """Write the configuration of a run, without secrets.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        atomic_write(run.config, json.dumps(public_tree(settings), indent=1).encode())
+
+    def settings(self, run: RunFolder) -> Settings:
+        """Return the configuration of a run.
+
+        Raises:
+            ConfigError: It is missing or damaged.
+        """
+        return load_run_settings(run.config)
+
+    def summaries(self, active: RunRecord | None) -> list[RunSummary]:
+        """Return every run, the newest first.
+
+        Args:
+            active: The run that goes on, whose record on disk is a little older.
+        """
+        return [self.summary(run, active) for run in self.folders()]
+
+    def summary(self, run: RunFolder, active: RunRecord | None) -> RunSummary:
+        """Return one run."""
+        record = self.record(run)
+        if active is not None and active.id == run.run_id:
+            record = active
+        elif record.state in LIVE_STATES:
+            record = interrupted(record)
+        return RunSummary(
+            id=run.run_id,
+            name=record.name,
+            note=record.note,
+            state=record.state,
+            reached=record.reached,
+            env_id=record.env_id,
+            algorithm=record.algorithm,
+            seed=record.seed,
+            env_steps=record.env_steps,
+            episodes=record.episodes,
+            best_mean_return=record.best_mean_return,
+            created=record.created,
+            seconds=record.seconds,
+            size_bytes=self._size(run),
+            resumable=self._resumable(run),
+            error=record.error,
+        )
+
+    def _size(self, run: RunFolder) -> int:
+        now = time.monotonic()
+        at, size = self._sizes.get(run.run_id, (-_SIZE_AGE_S, 0))
+        if now - at >= _SIZE_AGE_S:
+            size = _tree_bytes(run.root)
+            self._sizes[run.run_id] = (now, size)
+        return size
+
+    def _resumable(self, run: RunFolder) -> bool:
+        places = [run.checkpoint, run.checkpoint.with_name(f".{run.checkpoint.name}.old"), run.manual_saves]
+        return run.config.exists() and any(place.exists() for place in places)
+
+
+def public_tree(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, nested as in the file."""
+    tree = settings.model_dump(mode="json")
+    for key, info in all_settings().items():
+        if info.secret:
+            node = tree
+            *parents, last = key.split(".")
+            for parent in parents:
+                node = node[parent]
+            node.pop(last, None)
+    return tree
+
+
+def public_values(settings: Settings) -> dict[str, Any]:
+    """Return all settings but the secret ones, by dotted key."""
+    return flatten(public_tree(settings))
+
+
+def _tree_bytes(root: Path) -> int:
+    total = 0
+    for path in root.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total

@@ -1,0 +1,354 @@
+"""Log files of services: bounded while a process holds them open, numbered by line over all their parts.
+
+A service writes into its file through a descriptor it inherited, so nobody can make it open another one. When
+the file has grown too large it is set aside before the next start (renamed), or while the service runs
+(copied and cut to nothing; the descriptor appends, so the next line stands at the beginning).
+
+A part set aside is named by the numbers of its lines: `trainer.log.1-52010`; `trainer.log` goes on at 52011.
+So every line keeps its number for as long as it is kept, without a further file to tell it.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from soulsgui.process import ParsedLine, parse_line
+from soulsgui.system import replace
+from soulsgui.wire.control import LogLine
+
+MAX_BYTES = 8 * 2**20
+"""A log file larger than this is set aside."""
+
+KEEP = 3
+"""Parts set aside that are kept."""
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+"""From the least to the most important."""
+
+_LONGEST_LINE_BYTES = 8192
+_TAIL_BYTES = 64 * 2**10
+_POLL_BYTES = 256 * 2**10
+_PART = re.compile(r"\.(\d+)-(\d+)$")
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """One file of a log.
+
+    Attributes:
+        path: The file.
+        first: Number of its first line.
+        last: Number of its last line; None for the file that is being written.
+    """
+
+    path: Path
+    first: int
+    last: int | None
+
+    @property
+    def next_first(self) -> int:
+        """Number of the first line of the part after this one."""
+        return self.first if self.last is None else self.last + 1
+
+
+def log_parts(path: Path) -> list[LogPart]:
+    """Return the parts of a log, oldest first; the last one is `path` itself, which need not exist."""
+    aside = []
+    for found in path.parent.glob(f"{_escaped(path.name)}.*-*"):
+        match = _PART.search(found.name)
+        if match is not None and found.name == path.name + match.group():
+            aside.append(LogPart(found, int(match[1]), int(match[2])))
+    aside.sort(key=lambda part: part.first)
+    first = aside[-1].next_first if aside else 1
+    return [*aside, LogPart(path, first, None)]
+
+
+class LogFile:
+    """The log of one service, as the runner keeps it.
+
+    Args:
+        path: The file; its folder is made.
+        max_bytes: It is set aside when larger.
+        keep: So many older parts are kept.
+        platform: A value of `sys.platform`.
+    """
+
+    def __init__(
+        self, path: Path, max_bytes: int = MAX_BYTES, keep: int = KEEP, platform: str = sys.platform
+    ) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._platform = platform
+
+    def open(self, title: str) -> IO[bytes]:
+        """Open the file for a process that is about to start; it is set aside first when it is too large.
+
+        Args:
+            title: A line that tells this start from the ones before.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if _size(self.path) > self._max_bytes:
+            replace(self.path, self._name_aside())
+            self._drop_oldest()
+        torn = not _ends_with_newline(self.path)
+        file = self.path.open("ab", buffering=0)
+        stamp = f"{datetime.now():%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        line = f"{stamp} INFO runner: {title}\n"
+        # On a full disk the title is missing; the service must start all the same.
+        with contextlib.suppress(OSError):
+            file.write(("\n" + line if torn else line).encode())
+        return file
+
+    def cut_if_large(self) -> bool:
+        """Set the contents aside while the service goes on writing; a line of this very moment may be lost.
+
+        Windows' inherited handles don't append, so there the file waits for the next start.
+
+        Returns:
+            Whether it was done.
+        """
+        if self._platform == "win32" or _size(self.path) <= self._max_bytes:
+            return False
+        shutil.copyfile(self.path, self._name_aside())
+        os.truncate(self.path, 0)
+        self._drop_oldest()
+        return True
+
+    def _name_aside(self) -> Path:
+        first = log_parts(self.path)[-1].first
+        return self.path.with_name(f"{self.path.name}.{first}-{first + _count_lines(self.path) - 1}")
+
+    def _drop_oldest(self) -> None:
+        for part in log_parts(self.path)[: -1 - self._keep]:
+            part.path.unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def tail(path: Path, n: int) -> list[str]:
+    """Return the last lines of a file, at most `n`; none where there is no file."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            lines = file.read(_TAIL_BYTES).split(b"\n")
+    except FileNotFoundError:
+        return []
+    if size > _TAIL_BYTES:
+        lines = lines[1:]
+    if lines and not lines[-1]:
+        lines.pop()
+    return [_text(line) for line in lines[-n:]] if n > 0 else []
+
+
+def read_lines(
+    path: Path, service: str, before: int | None, n: int, level: str = "debug", filter: str = ""
+) -> tuple[list[LogLine], int]:
+    """Read a page of a log backwards.
+
+    A line without a level of its own (of a traceback, of another program) counts with the line before it.
+
+    Args:
+        path: The log of a service.
+        service: Its name, for the lines.
+        before: Only lines with smaller numbers; None for the newest.
+        n: How many lines, at most.
+        level: Least level, one of `LEVELS`.
+        filter: Only lines that contain this text, whatever its case.
+
+    Returns:
+        The lines, oldest first, and the number of the first line there is of this log.
+    """
+    parts = log_parts(path)
+    found: list[LogLine] = []
+    for part in reversed(parts):
+        if len(found) >= n:
+            break
+        if before is None or part.first < before:
+            matching = _matching(_read_part(part, service, before), level, filter)
+            found = [*matching[-(n - len(found)) :], *found]
+    return found, parts[0].first
+
+
+def _read_part(part: LogPart, service: str, before: int | None) -> list[LogLine]:
+    try:
+        lines = part.path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    if not lines[-1]:
+        lines.pop()
+    wanted = lines if before is None else lines[: before - part.first]
+    return [_log_line(service, part.first + index, line) for index, line in enumerate(wanted)]
+
+
+def _matching(lines: list[LogLine], level: str, filter: str) -> list[LogLine]:
+    least, text = LEVELS.index(level), filter.casefold()
+    matching, rank = [], LEVELS.index("info")
+    for line in lines:
+        rank = LEVELS.index(line.level) if line.level in LEVELS else rank
+        if rank >= least and text in line.text.casefold():
+            matching.append(line)
+    return matching
+
+
+@dataclass
+class _Position:
+    """How far a log was read: `offset` bytes into the part whose first line is `first`.
+
+    `live` says that this part was the one being written when it was last looked at.
+    """
+
+    path: Path
+    first: int
+    offset: int
+    number: int
+    torn: bytes = b""
+    live: bool = False
+
+
+class LogFollower:
+    """Reads what services add to their logs.
+
+    Args:
+        paths: The logs by name of the service.
+        from_start: Whether to begin with what the logs hold already.
+    """
+
+    def __init__(self, paths: Mapping[str, Path] | None = None, from_start: bool = False) -> None:
+        self._positions: dict[str, _Position] = {}
+        for service, path in (paths or {}).items():
+            self.follow(service, path, from_start)
+
+    def follow(self, service: str, path: Path, from_start: bool = False) -> None:
+        """Begin to read a log; a service already followed there is left alone."""
+        known = self._positions.get(service)
+        if known is not None and known.path == path:
+            return
+        part = log_parts(path)[0 if from_start else -1]
+        position = _Position(path, part.first, 0, part.first)
+        if not from_start:
+            position.offset, position.number = _end_of(part)
+        self._positions[service] = position
+
+    def forget(self, service: str) -> None:
+        """Read a log no longer."""
+        self._positions.pop(service, None)
+
+    def poll(self) -> list[LogLine]:
+        """Return the lines that are new since the last call, at most about 256 KB of each log."""
+        return [line for service in self._positions for line in self._poll(service)]
+
+    def _poll(self, service: str) -> list[LogLine]:
+        position = self._positions[service]
+        if position.live and _size(position.path) == position.offset:
+            return []
+        lines: list[LogLine] = []
+        budget = _POLL_BYTES
+        while budget > 0:
+            part = _part_at(position)
+            data = _read_at(part.path, position.offset, budget)
+            if part != _part_at(position):
+                # It was set aside while we read: what we read may be of another part.
+                continue
+            lines += _take(service, position, data, ends=part.last is not None and len(data) < budget)
+            budget -= len(data)
+            position.live = part.last is None
+            if position.live:
+                break
+            if budget > 0:
+                position.first, position.offset, position.number = part.next_first, 0, part.next_first
+        return lines
+
+
+def _part_at(position: _Position) -> LogPart:
+    """The part that is being read, or the oldest one left when it was dropped."""
+    parts = log_parts(position.path)
+    for part in parts:
+        if part.first == position.first:
+            return part
+    later = [part for part in parts if part.first > position.first] or parts[-1:]
+    position.first, position.offset, position.number, position.torn = later[0].first, 0, later[0].first, b""
+    return later[0]
+
+
+def _read_at(path: Path, offset: int, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(most)
+    except FileNotFoundError:
+        return b""
+
+
+def _take(service: str, position: _Position, data: bytes, ends: bool) -> list[LogLine]:
+    """Cut data into lines and move the position; `ends` says that nothing follows in this part."""
+    position.offset += len(data)
+    *whole, torn = (position.torn + data).split(b"\n")
+    if ends and torn:
+        whole.append(torn)
+        torn = b""
+    position.torn = torn[:_LONGEST_LINE_BYTES]
+    lines = [_log_line(service, position.number + index, line) for index, line in enumerate(whole)]
+    position.number += len(whole)
+    return lines
+
+
+def _end_of(part: LogPart) -> tuple[int, int]:
+    """Offset and number of the line that will be written next; a torn line is read from its beginning."""
+    try:
+        data = part.path.read_bytes()
+    except FileNotFoundError:
+        return 0, part.first
+    return data.rfind(b"\n") + 1, part.first + data.count(b"\n")
+
+
+def _count_lines(path: Path) -> int:
+    """Lines of a file, a torn last one included; at least 1, since a part has a name of its own."""
+    count, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return max(1, count + (last != b"\n"))
+
+
+def _ends_with_newline(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return True
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except FileNotFoundError:
+        return True
+
+
+def _log_line(service: str, number: int, line: bytes) -> LogLine:
+    text = _text(line)
+    try:
+        parsed = parse_line(text)
+    except (ValueError, OverflowError):
+        # Something that looks like a moment and is none.
+        parsed = ParsedLine(None, "", text)
+    return LogLine(service=service, number=number, time=parsed.time, level=parsed.level, text=parsed.text)
+
+
+def _text(line: bytes) -> str:
+    return line[:_LONGEST_LINE_BYTES].decode(errors="replace").rstrip("\r")
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)

@@ -1,0 +1,94 @@
+"""What must be there before the services of a run are started: its configuration, folder, record, spaces."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from soulsgui.config.layers import Layer, combine, unknown_key
+from soulsgui.config.load import layers_of
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings, all_settings
+from soulsgui.runner.library import Library
+from soulsgui.runner.run import RunRecord
+from soulsgui.system import atomic_write
+from soulsgui.wire.control import RunStartParams
+from soulsgui.wire.messages.base import Message
+
+
+class ActiveRun(Message):
+    """`active_run.json`: which run goes on, for the runner after a crash of this one.
+
+    Attributes:
+        run_id: The run.
+        clients: Names of the clients the server starts itself.
+    """
+
+    run_id: str
+    clients: list[str]
+
+
+def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Layer:
+    """Return settings by dotted key as the layer above all others."""
+    known = all_settings()
+    problems = tuple(unknown_key(source, None, key) for key in values if key not in known)
+    return Layer(source, {key: value for key, value in values.items() if key in known}, problems=problems)
+
+
+def effective_settings(folders: Folders, params: RunStartParams, base: Layer) -> Settings:
+    """Return the configuration that a run would start with.
+
+    Args:
+        folders: The user's folders.
+        params: What was asked for.
+        base: What the runner itself was started with (`--set`); the request's own values win over it.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    return combine(layers_of(folders, params.preset, [base, override_layer(params.overrides)]))
+
+
+def new_run(
+    library: Library, settings: Settings, params: RunStartParams, wall_time: float
+) -> tuple[RunFolder, RunRecord]:
+    """Make folder, configuration and record of a new run.
+
+    Raises:
+        OSError: They can't be written.
+    """
+    run = library.create(params.name, wall_time)
+    record = RunRecord(
+        id=run.run_id,
+        name=params.name,
+        note=params.note,
+        dir=str(run.root),
+        created=wall_time,
+        attempt=1,
+        state="starting",
+        detail="checking the environment",
+        **goals(settings),
+    )
+    library.write_settings(run, settings)
+    library.write_record(run, record)
+    return run, record
+
+
+def goals(settings: Settings) -> dict[str, Any]:
+    """Return the fields of a record that its configuration tells."""
+    return {
+        "env_id": settings.env.id,
+        "algorithm": settings.algorithm,
+        "seed": settings.seed,
+        "goal_return": settings.stop.mean_return,
+        "goal_env_steps": settings.stop.env_steps,
+        "local_clients": settings.clients.local,
+    }
+
+
+def write_spaces(run: RunFolder, report: Mapping[str, Any]) -> None:
+    """Write what the probe found where the trainer looks for it.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    atomic_write(run.spaces, json.dumps(report["spaces"], indent=1).encode())

@@ -1,0 +1,128 @@
+"""How a process ended, in words."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+QUIET_END = "ended as asked"
+"""Words of an end that was wished and went well."""
+
+_MEMORY_MARKS = ("MemoryError", "out of memory", "OutOfMemoryError", "Cannot allocate memory", "bad_alloc")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the last process of a service ended.
+
+    Attributes:
+        exit_code: Its exit code; None when a signal ended it, or when nobody could tell.
+        signal: The signal that ended it.
+        ran_s: How long it lived, seconds.
+        asked_to_stop: Whether its end was wished.
+        farewell: What it said before a clean end; empty when it said nothing.
+        cause: What is known beside exit code and signal, such as "out of memory"; only what is proved.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    ran_s: float
+    asked_to_stop: bool
+    farewell: str = ""
+    cause: str = ""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether it ended by a decision of its own and said so: nothing to mend, nothing to restart."""
+        return bool(self.farewell) and self.signal is None and self.exit_code in (0, None)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended though nobody asked it to, and not in order."""
+        return not self.asked_to_stop and not self.in_order
+
+    @property
+    def words(self) -> str:
+        """The end in a few words, such as "killed by signal 9 (SIGKILL) after 3 s: out of memory"."""
+        if self.asked_to_stop and not self.cause and self._ended_quietly():
+            return QUIET_END
+        parts = [self._what_ended_it()]
+        if self.cause and self.cause != parts[0]:
+            parts.append(self.cause)
+        if self.farewell and not self.asked_to_stop:
+            parts.append(self.farewell)
+        return ": ".join(parts)
+
+    def _ended_quietly(self) -> bool:
+        if self.signal is not None:
+            return self.signal in (signal.SIGTERM, signal.SIGINT)
+        return self.exit_code in (0, None)
+
+    def _what_ended_it(self) -> str:
+        if self.signal is not None:
+            return f"killed by signal {self.signal}{_signal_name(self.signal)} {self._after()}"
+        if self.exit_code is not None:
+            return f"exit {self.exit_code} {self._after()}"
+        if self.farewell:
+            return f"ended {self._after()}"
+        return self.cause if self.ran_s == 0 and self.cause else "exit code unknown"
+
+    def _after(self) -> str:
+        return f"after {duration_words(self.ran_s)}"
+
+
+def outcome_of_code(
+    code: int | None, ran_s: float, *, asked_to_stop: bool, farewell: str = "", cause: str = ""
+) -> Outcome:
+    """Read a return code as `subprocess` gives it: below zero it is the signal that ended the process.
+
+    Args:
+        code: The return code; None when nobody could tell (an adopted service).
+        ran_s: How long the process lived, seconds.
+        asked_to_stop: Whether its end was wished.
+        farewell: What it said before its end.
+        cause: What else is known.
+    """
+    killed = code is not None and code < 0
+    return Outcome(
+        exit_code=None if killed else code,
+        signal=-code if code is not None and killed else None,
+        ran_s=ran_s,
+        asked_to_stop=asked_to_stop,
+        farewell=farewell,
+        cause=cause,
+    )
+
+
+def memory_evidence(code: int | None, last_lines: Sequence[str], system_kills: int) -> str:
+    """Say "out of memory" when there is evidence for it, else nothing.
+
+    Args:
+        code: Return code of the process, below zero for a signal.
+        last_lines: End of its log.
+        system_kills: Processes that the system ended for want of memory while this one lived.
+    """
+    if code == -9 and system_kills > 0:
+        return "out of memory"
+    ended_by_itself = code is not None and code > 0
+    if ended_by_itself and any(mark in line for line in last_lines[-5:] for mark in _MEMORY_MARKS):
+        return "out of memory"
+    return ""
+
+
+def duration_words(seconds: float) -> str:
+    """Say a duration shortly: "0.3 s", "12 s", "3 min 20 s", "5 h 2 min"."""
+    if seconds < 1:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""

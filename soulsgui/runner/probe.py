@@ -1,0 +1,60 @@
+"""Asks a process of its own what an environment looks like, so that it can harm nobody."""
+
+import asyncio
+import json
+import os
+from typing import Any
+
+from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.runner.services import child_env, own_command
+from soulsgui.system import kill_group, new_session_kwargs
+
+TIMEOUT_S = 60.0
+_LINES_SHOWN = 5
+
+
+async def probe_environment(settings: Settings) -> dict[str, Any]:
+    """Return what `environments.check.check` reports of the environment of a configuration.
+
+    Raises:
+        EnvironmentCheckError: It can't be made, or does not work.
+    """
+    env = settings.env.model_dump(mode="json")
+    request = json.dumps({"id": env["id"], "kwargs": env["kwargs"], "wrappers": env["wrappers"]})
+    process = await asyncio.create_subprocess_exec(
+        *own_command("probe"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | child_env(single_threaded=True),
+        **new_session_kwargs(),
+    )
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(request.encode()), TIMEOUT_S)
+    except TimeoutError as error:
+        raise EnvironmentCheckError(
+            f"{settings.env.id} did not answer within {TIMEOUT_S:.0f} s of its first steps.",
+            "Try it in Python: gymnasium.make(...), reset(), step().",
+        ) from error
+    finally:
+        if process.returncode is None:
+            kill_group(process.pid)
+            await process.wait()
+    return _report(settings, output, errors)
+
+
+def _report(settings: Settings, output: bytes, errors: bytes) -> dict[str, Any]:
+    try:
+        report = json.loads(output)
+    except ValueError as error:
+        last = "\n".join(errors.decode(errors="replace").strip().splitlines()[-_LINES_SHOWN:])
+        raise EnvironmentCheckError(
+            f"{settings.env.id} could not be checked:\n{last}", "Mend the environment, or choose another: env.id."
+        ) from error
+    if not isinstance(report, dict) or not isinstance(report.get("spaces"), dict | None):
+        raise EnvironmentCheckError(f"{settings.env.id} could not be checked: {report!r}")
+    problems = [str(problem) for problem in report.get("problems", [])]
+    if problems or not report["spaces"]:
+        raise EnvironmentCheckError("\n".join(problems) or f"{settings.env.id} has no spaces.")
+    return report

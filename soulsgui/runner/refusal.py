@@ -1,0 +1,78 @@
+"""Refusals of commands, and every error as the answer the control API gives."""
+
+import logging
+
+import redis
+from pydantic import ValidationError
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.errors import (
+    NotAllowedError,
+    ServerTimeoutError,
+    ServerUnreachableError,
+    SoulsGuiError,
+    UsageError,
+)
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class Refused(SoulsGuiError):
+    """A command can't be carried out.
+
+    Args:
+        code: Why, for programs.
+        message: Why, in words.
+        remedy: What to do.
+    """
+
+    def __init__(self, code: ErrorCode, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.code = code
+
+
+_CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
+    (ConfigError, ErrorCode.BAD_CONFIG),
+    (UsageError, ErrorCode.BAD_REQUEST),
+    (NotAllowedError, ErrorCode.NOT_ALLOWED),
+    (ServerUnreachableError, ErrorCode.NO_ANSWER),
+    (ServerTimeoutError, ErrorCode.NO_ANSWER),
+]
+
+
+def as_api_error(error: Exception, command: str) -> ApiError:
+    """Return what the control API says of an error; one we did not foresee is logged with its traceback."""
+    if isinstance(error, Refused):
+        return ApiError(code=error.code, message=error.message, remedy=error.remedy)
+    if isinstance(error, SoulsGuiError):
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), ErrorCode.FAILED)
+        return ApiError(code=code, message=error.message, remedy=error.remedy)
+    if isinstance(error, ValidationError):
+        return bad_parameters(error, command)
+    if isinstance(error, (*AWAY, redis.RedisError)):
+        return ApiError(
+            code=ErrorCode.NO_ANSWER,
+            message=f"{command}: Redis does not answer ({type(error).__name__}: {error}).",
+            remedy="Look at the redis service's log, then try again.",
+        )
+    logger.error("%s failed", command, exc_info=error)
+    return ApiError(
+        code=ErrorCode.FAILED,
+        message=f"{command} failed inside the runner: {type(error).__name__}: {error}",
+        remedy="The runner's log holds the details: soulsgui logs runner",
+    )
+
+
+def bad_parameters(error: ValidationError, command: str) -> ApiError:
+    """Return the answer to parameters that do not fit a command: each field with its reason."""
+    reasons = []
+    for detail in error.errors(include_url=False):
+        field = ".".join(str(part) for part in detail["loc"])
+        reasons.append(f"{field}: {detail['msg']}" if field else detail["msg"])
+    return ApiError(
+        code=ErrorCode.BAD_REQUEST,
+        message=f"{command}: {'; '.join(reasons)}",
+        remedy="Correct the parameters and try again.",
+    )

@@ -1,0 +1,223 @@
+"""Everyone who plays for this server: who is listed, what they are told, how they are."""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import redis
+
+from soulsgui.runner.watch import SeenClient, Turn
+from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.fleet import BeatClock, ClientState, client_state
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import Wish
+
+WishState = Literal["run", "pause", "finish", "stop"]
+
+Write = Callable[[redis.Redis], object]
+
+
+class RosterEntry(Message):
+    """What the `clients` hash says of one client.
+
+    Attributes:
+        local: Whether this server starts it itself.
+    """
+
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class _Known:
+    """One client as far as it is known."""
+
+    listed: RosterEntry | None
+    seen: SeenClient
+
+
+class Roster:
+    """The clients by the server's clock. It reads turns and returns what is to be written.
+
+    Args:
+        keys: Key names.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._clock = BeatClock()
+        self._known: dict[str, _Known] = {}
+        self._ages: dict[str, float] = {}
+        self._local: set[str] = set()
+
+    def __contains__(self, client: str) -> bool:
+        return client in self._known
+
+    def set_local(self, names: Iterable[str]) -> list[str]:
+        """Tell which clients this server runs itself at present.
+
+        Returns:
+            Those it ran before and runs no longer.
+        """
+        self._local = set(names)
+        return [
+            name
+            for name, known in self._known.items()
+            if known.listed is not None and known.listed.local and name not in self._local
+        ]
+
+    def take(self, turn: Turn, now: float) -> list[Write]:
+        """Take note of what was read, and return what is to be written because of it.
+
+        Args:
+            turn: What was read.
+            now: Monotonic time, seconds.
+        """
+        if turn.clients is None or turn.roster is None:
+            return []
+        for gone in set(self._known) - set(turn.clients):
+            self._clock.forget(gone)
+            self._ages.pop(gone, None)
+        self._known = {
+            name: _Known(RosterEntry.read(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
+        }
+        for name, known in self._known.items():
+            if known.seen.beat is not None:
+                if known.seen.age_s is not None:
+                    self._ages[name] = known.seen.age_s
+                self._clock.observe(known.seen.beat, self._ages.get(name, 0.0), now)
+        unlisted = [name for name in self._known if name not in turn.roster]
+        return [*([self.listing(unlisted)] if unlisted else []), *self._granted_wishes()]
+
+    def _granted_wishes(self) -> list[Write]:
+        """Take back the wishes to stop that were carried out, so that the client may come again."""
+        done = []
+        for name, known in self._known.items():
+            beat, wish = known.seen.beat, known.seen.wish
+            if beat is None or wish is None or wish.state not in ("finish", "stop") or not beat.leaving:
+                continue
+            if beat.answered is not None and beat.answered.command_id == wish.command_id:
+                done.append(self.without_wish(name))
+        return done
+
+    def listing(self, names: list[str]) -> Write:
+        """Return the writing of clients into the roster, where the trainer looks for them."""
+        fields = {name: RosterEntry(local=name in self._local).to_json() for name in names}
+        return lambda connection: connection.hset(self._keys.clients, mapping=fields) if fields else 0
+
+    def wishing(self, client: str, state: WishState) -> Write:
+        """Return the writing of what a client is wanted to do, with its wake-up."""
+        wish = Wish(command_id=uuid.uuid4().hex, state=state)
+
+        def write(connection: redis.Redis) -> None:
+            pipeline = connection.pipeline(transaction=True)
+            pipeline.set(self._keys.wish(client), wish.to_json())
+            pipeline.publish(self._keys.wake_up(client), wish.command_id)
+            pipeline.execute()
+
+        return write
+
+    def without_wish(self, *clients: str) -> Write:
+        """Return the taking back of wishes: those clients run as they like."""
+        return lambda connection: connection.delete(*map(self._keys.wish, clients)) if clients else 0
+
+    def forgetting(self, *clients: str) -> Write:
+        """Return the removal of clients and of everything they left on the server."""
+        keys = self._keys
+        names = [
+            key
+            for client in clients
+            for key in (
+                keys.beat(client),
+                keys.grant(client),
+                keys.wish(client),
+                keys.chunks(client),
+                keys.episodes(client),
+                keys.log(client),
+            )
+        ]
+
+        def write(connection: redis.Redis) -> None:
+            if clients:
+                connection.hdel(keys.clients, *clients)
+                connection.delete(*names)
+
+        return write
+
+    def beat(self, client: str) -> Heartbeat | None:
+        """Return a client's newest beat."""
+        known = self._known.get(client)
+        return None if known is None else known.seen.beat
+
+    def state(self, client: str, now: float) -> ClientState:
+        """Return the state of a known client."""
+        seen = self._known[client].seen
+        age_s = self._clock.age_s(client, now)
+        if seen.beat is None or age_s is None:
+            return ClientState.JOINING if client in self._local else ClientState.LOST
+        return client_state(seen.beat, age_s, seen.grant, seen.wish)
+
+    def statuses(self, now: float, trainer: NodeState | None) -> list[ClientStatus]:
+        """Return every client's status, by name.
+
+        Args:
+            now: Monotonic time, seconds.
+            trainer: The trainer's state, for lag and refusals.
+        """
+        return [self._status(name, now, trainer) for name in sorted(self._known, key=_natural)]
+
+    def _status(self, name: str, now: float, trainer: NodeState | None) -> ClientStatus:
+        known = self._known[name]
+        beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
+        state = self.state(name, now)
+        local = name in self._local or (known.listed is not None and known.listed.local)
+        rejected = dict(grant.rejected) if grant is not None else {}
+        if trainer is not None:
+            rejected |= trainer.rejected_by_client.get(name, {})
+        common = ClientStatus(
+            id=name,
+            name=name,
+            local=local,
+            state=state,
+            rejected=rejected,
+            wish=wish.state if wish is not None else "run",
+        )
+        if beat is None:
+            return common
+        refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
+        return common.model_copy(
+            update={
+                "host": beat.instance.host,
+                "age_s": self._clock.age_s(name, now),
+                "stalled": state == ClientState.ONLINE and self._clock.stalled(name, now),
+                "env_id": beat.env_id,
+                "num_envs": beat.num_envs,
+                "env_steps": beat.env_steps,
+                "episodes": beat.episodes,
+                "env_steps_per_s": beat.env_steps_per_s if state == ClientState.ONLINE else 0.0,
+                "last_return": beat.last_return,
+                "mean_return": beat.mean_return,
+                "model_id": beat.model_id,
+                "lag": _lag(beat, trainer),
+                "buffered": beat.buffered_bytes,
+                "dropped": beat.dropped,
+                "version": beat.versions.get("soulsgui", ""),
+                "error": beat.error or refusal,
+            }
+        )
+
+
+def _lag(beat: Heartbeat, trainer: NodeState | None) -> int | None:
+    if trainer is None or beat.run_id != trainer.run_id or min(beat.model_id, trainer.model_id) < 0:
+        return None
+    return max(trainer.model_id - beat.model_id, 0)
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sort key that puts client-2 before client-10."""
+    head = name.rstrip("0123456789")
+    digits = name[len(head) :]
+    return head, int(digits) if digits else -1

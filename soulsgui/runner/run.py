@@ -1,0 +1,198 @@
+"""What a run is and in which state: told from its services and nodes. Pure: time is passed in."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from soulsgui.wire.control import RunState, RunStatus, ServiceStatus
+from soulsgui.wire.messages.node import NodeState, Verdict
+
+Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
+
+LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
+"""States of a run that goes on."""
+
+_BEST_SAVE_GAP_S = 1.0
+
+
+class RunRecord(RunStatus):
+    """`run.json`: what is known of a run beside its configuration.
+
+    Attributes:
+        note: The user's own words about it.
+        created: Seconds since the epoch.
+        restarts: How often each service was restarted after a failure.
+        local_clients: Clients the server starts itself in this run.
+    """
+
+    note: str = ""
+    created: float = 0.0
+    restarts: dict[str, int] = Field(default_factory=dict)
+    local_clients: int = 0
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What is known of a run at one moment.
+
+    Attributes:
+        trainer: The supervised trainer, None while there is none.
+        node: The trainer's own state, None while its present process has not written one.
+        stopping: Whether the run is being ended.
+        server_up: Whether Redis answers.
+    """
+
+    trainer: ServiceStatus | None
+    node: NodeState | None
+    stopping: bool = False
+    server_up: bool = True
+
+
+def run_state(view: RunView) -> tuple[RunState, str]:
+    """Return the state of a run that goes on, and in words what it waits for or does."""
+    trainer = view.trainer
+    if view.stopping:
+        return "saving", "saving and ending its services"
+    if not view.server_up:
+        return "waiting", "for Redis"
+    if trainer is None or trainer.state == "starting":
+        return "starting", _loading(view)
+    if trainer.state == "failed":
+        return "failed", f"The trainer failed: {trainer.outcome}"
+    if trainer.state in ("stopped", "stopping"):
+        return "waiting", "the trainer is stopped"
+    if trainer.state == "backoff":
+        return "starting", f"the trainer is started again ({trainer.outcome})"
+    return _by_phase(view)
+
+
+def _loading(view: RunView) -> str:
+    detail = view.node.detail if view.node is not None else ""
+    return detail or "the trainer is loading"
+
+
+def _by_phase(view: RunView) -> tuple[RunState, str]:
+    node = view.node
+    if node is None or node.phase == "loading":
+        return "starting", _loading(view)
+    if node.phase == "waiting":
+        return "waiting", node.detail
+    if node.phase in ("paused", "frozen"):
+        return node.phase, node.detail
+    if node.phase == "stopping":
+        return "saving", node.detail
+    # A regular checkpoint takes a moment of a running run: not a state of its own.
+    return "running", node.detail
+
+
+def goal_reached(trainer: NodeState | None, telemetry: NodeState | None) -> Reached:
+    """Return the goal that a node says was reached, empty while none is."""
+    if telemetry is not None and telemetry.verdict is not None and telemetry.verdict.reached:
+        return "mean_return"
+    if trainer is not None and trainer.stop_reached:
+        return "env_steps"
+    return ""
+
+
+def with_progress(
+    record: RunRecord, trainer: NodeState | None, telemetry: NodeState | None, wall_time: float
+) -> RunRecord:
+    """Return the record with the numbers of its nodes; what a node does not tell stays as it is.
+
+    Args:
+        record: The record so far.
+        trainer: The trainer's newest state in this run.
+        telemetry: Telemetry's newest state in this run.
+        wall_time: Seconds since the epoch, for the age of the checkpoint.
+    """
+    changes: dict[str, object] = {}
+    if trainer is not None and trainer.run_id == record.id:
+        changes |= {
+            "attempt": max(trainer.attempt, record.attempt),
+            "model_id": trainer.model_id,
+            "env_steps": trainer.env_steps,
+            "updates": trainer.updates,
+            "episodes": trainer.episodes,
+            "env_steps_per_s": trainer.env_steps_per_s,
+            "updates_per_s": trainer.updates_per_s,
+            "policy_lag": trainer.policy_lag,
+            "lost_chunks": trainer.lost_chunks,
+            "rejected": trainer.rejected,
+            "error": trainer.error,
+            "checkpoint_env_steps": trainer.checkpoint_env_steps,
+            "checkpoint_age_s": _age(trainer.checkpoint_time, wall_time),
+        }
+    if telemetry is not None and telemetry.run_id == record.id:
+        changes["episodes"] = telemetry.episodes
+        if telemetry.mean_return is not None:
+            changes["mean_return"] = telemetry.mean_return
+        if telemetry.best_mean_return is not None:
+            changes["best_mean_return"] = telemetry.best_mean_return
+    return record.model_copy(update=changes)
+
+
+def _age(moment: float | None, wall_time: float) -> float | None:
+    return None if moment is None else max(wall_time - moment, 0.0)
+
+
+def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
+    """Return the record of a run that is over."""
+    states: dict[Reached, RunState] = {
+        "mean_return": "finished",
+        "env_steps": "finished",
+        "failed": "failed",
+    }
+    return record.model_copy(
+        update={
+            "state": states.get(reached, "stopped"),
+            "reached": reached or "stopped",
+            "detail": "",
+            "error": error or record.error,
+            "env_steps_per_s": 0.0,
+            "updates_per_s": 0.0,
+        }
+    )
+
+
+def interrupted(record: RunRecord) -> RunRecord:
+    """Return the record of a run that says it goes on though nothing of it lives."""
+    reason = record.error or "The runner ended without stopping this run."
+    return record.model_copy(update={"state": "stopped", "reached": "stopped", "detail": "", "error": reason})
+
+
+class BestModel:
+    """Decides when the best model is to be saved: once per change, one save at a time.
+
+    Args:
+        saved: Model id and score of the one that is saved already.
+    """
+
+    def __init__(self, saved: tuple[int, float] | None = None) -> None:
+        self._saved = saved
+        self._outstanding: tuple[int, float] | None = None
+        self._last_at = float("-inf")
+
+    def due(self, verdict: Verdict | None, now: float, hurry: bool = False) -> tuple[int, float] | None:
+        """Return (model id, score) to save now, or None; what is returned counts as being saved.
+
+        Args:
+            verdict: What telemetry says.
+            now: Monotonic time, seconds.
+            hurry: Whether the run ends, so that the gap between saves doesn't count.
+        """
+        if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
+            return None
+        best = (verdict.best_model_id, verdict.best_score)
+        if best == self._saved or self._outstanding is not None:
+            return None
+        if not hurry and now - self._last_at < _BEST_SAVE_GAP_S:
+            return None
+        self._outstanding, self._last_at = best, now
+        return best
+
+    def answered(self, delivered: bool) -> None:
+        """Note that the save was answered (or that nobody will answer)."""
+        if delivered:
+            self._saved = self._outstanding
+        self._outstanding = None

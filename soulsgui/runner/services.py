@@ -1,0 +1,220 @@
+"""The services of a server as the supervisor wants them: command lines, log files, checks, limits."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+import soulsgui
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.runner.redis_server import RedisServer
+from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.node import NodeState
+
+REDIS = "redis"
+TRAINER = "trainer"
+TELEMETRY = "telemetry"
+RUNNER = "runner"
+
+_THREAD_LIMITS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+_SAVE_GRACE_S = 60.0
+_TELEMETRY_GRACE_S = 30.0
+_LOAD_LIMIT_S = 120.0
+
+
+class View(Protocol):
+    """What a health check may look at: the runner's newest knowledge of the server."""
+
+    def node(self, name: str) -> NodeState | None:
+        """Return the newest state of a node."""
+
+    def beat(self, client: str) -> Heartbeat | None:
+        """Return the newest beat of a client."""
+
+    def pid(self, service: str) -> int | None:
+        """Return the pid of a supervised service."""
+
+
+def client_name(number: int) -> str:
+    """Return the name of a client the server starts itself, counted from 1."""
+    return f"client-{number}"
+
+
+def server_file(folders: Folders) -> Path:
+    """Where children find the server's address and password."""
+    return folders.server / "redis.json"
+
+
+def server_logs(folders: Folders) -> Path:
+    """Logs of what lives longer than a run."""
+    return folders.server / "logs"
+
+
+def own_command(role: str) -> list[str]:
+    """Return the command line that starts this program in another role."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, role]
+    return [sys.executable, "-m", "soulsgui", role]
+
+
+def child_env(single_threaded: bool = False) -> dict[str, str]:
+    """Return what the environment of a child has beside ours.
+
+    Args:
+        single_threaded: Whether its arrays are too small to be worth several threads.
+    """
+    env = {"PYTHONUNBUFFERED": "1"} | (_THREAD_LIMITS if single_threaded else {})
+    root = Path(soulsgui.__file__).parents[1]
+    if not any(part in ("site-packages", "dist-packages") for part in root.parts):
+        # A checkout that is not installed is found through the current folder only, which children may change.
+        older = os.environ.get("PYTHONPATH", "")
+        env["PYTHONPATH"] = f"{root}{os.pathsep}{older}" if older else str(root)
+    return env
+
+
+class _Family:
+    """Tells whether a pid is a service's process or a child of it (a launcher stands between on Windows)."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, int] | None = None
+
+    def includes(self, service_pid: int | None, pid: int) -> bool:
+        if service_pid is None or pid <= 0:
+            return False
+        if pid == service_pid or self._known == (service_pid, pid):
+            return True
+        try:
+            related = psutil.Process(pid).ppid() == service_pid
+        except psutil.Error:
+            return False
+        if related:
+            self._known = (service_pid, pid)
+        return related
+
+
+def node_health(name: str, view: View) -> Callable[[], Health]:
+    """Return the check of a node: its key, written by the very process that is supervised."""
+    family = _Family()
+
+    def check() -> Health:
+        state = view.node(name)
+        if state is None or not family.includes(view.pid(name), state.instance.pid):
+            return Health(ready=False)
+        return Health(
+            ready=True,
+            tick=state.tick,
+            phase=state.phase,
+            detail=state.detail,
+            error=state.error,
+            farewell=state.farewell,
+        )
+
+    return check
+
+
+def client_health(name: str, view: View) -> Callable[[], Health]:
+    """Return the check of a client: its heartbeat, from the very process that is supervised."""
+    family = _Family()
+
+    def check() -> Health:
+        beat = view.beat(name)
+        if beat is None or not family.includes(view.pid(name), beat.instance.pid):
+            return Health(ready=False)
+        return Health(
+            ready=True,
+            tick=beat.counter,
+            detail=beat.phase,
+            error=beat.error,
+            farewell="said goodbye" if beat.leaving else "",
+        )
+
+    return check
+
+
+def redis_spec(server: RedisServer, folders: Folders, check: Callable[[], Health]) -> ServiceSpec:
+    """Return the Redis server, which lives as long as the runner."""
+    return ServiceSpec(
+        name=REDIS,
+        kind="redis",
+        argv=tuple(server.argv),
+        tier=0,
+        log_path=server_logs(folders) / "redis.log",
+        health=check,
+        port=server.address.port,
+    )
+
+
+class RunServices:
+    """Builds the services of one run.
+
+    Args:
+        folders: The user's folders.
+        run: The run.
+        view: What health checks look at.
+    """
+
+    def __init__(self, folders: Folders, run: RunFolder, view: View) -> None:
+        self._address_file = server_file(folders)
+        self._run = run
+        self._view = view
+
+    def trainer(self, checkpoint: Path | None = None) -> ServiceSpec:
+        """Return the trainer.
+
+        Args:
+            checkpoint: What to begin from; None takes the newest of the run.
+        """
+        chosen = ["--checkpoint", str(checkpoint)] if checkpoint is not None else []
+        return ServiceSpec(
+            name=TRAINER,
+            kind="trainer",
+            argv=(*self._node_argv(TRAINER), *chosen),
+            tier=1,
+            log_path=self._run.logs / "trainer.log",
+            health=node_health(TRAINER, self._view),
+            save_grace_s=_SAVE_GRACE_S,
+            start_limit_s=_LOAD_LIMIT_S,
+            env=child_env(),
+        )
+
+    def telemetry(self) -> ServiceSpec:
+        """Return telemetry."""
+        return ServiceSpec(
+            name=TELEMETRY,
+            kind="telemetry",
+            argv=tuple(self._node_argv(TELEMETRY)),
+            tier=1,
+            log_path=self._run.logs / "telemetry.log",
+            health=node_health(TELEMETRY, self._view),
+            grace_s=_TELEMETRY_GRACE_S,
+            env=child_env(single_threaded=True),
+        )
+
+    def client(self, name: str) -> ServiceSpec:
+        """Return one of the clients that the server starts itself."""
+        return ServiceSpec(
+            name=name,
+            kind="client",
+            argv=(*own_command("client"), "--name", name, "--server-file", str(self._address_file)),
+            tier=2,
+            log_path=self._run.logs / f"{name}.log",
+            health=client_health(name, self._view),
+            env=child_env(single_threaded=True),
+        )
+
+    def _node_argv(self, role: str) -> list[str]:
+        return [*own_command(role), "--run", str(self._run.root), "--server-file", str(self._address_file)]
+
+
+def redis_check(address: Address, reachable: Callable[[], bool], ping: Callable[[Address], Health]) -> Callable[[], Health]:
+    """Return the check of Redis: nothing is asked while its reader is answered anyway."""
+
+    def check() -> Health:
+        return Health(ready=True) if reachable() else ping(address)
+
+    return check

@@ -1,0 +1,396 @@
+"""The states one supervised service goes through.
+
+    stopped ─start─▶ starting ─ready─▶ running ─ended by itself─▶ backoff ─pause over─▶ starting
+       ▲                │                 │                          └─too often─▶ failed
+       └──── ended ──── stopping ◀──stop──┘
+
+`Service` is moved on by `step()`, which the supervisor calls several times a second; it never waits.
+"""
+
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from soulsgui.errors import ServiceError
+from soulsgui.runner.identities import Adopted, Identities, OwnChild, ServiceProcess, ServiceRecord
+from soulsgui.runner.logs import LogFile, tail
+from soulsgui.runner.outcome import QUIET_END, Outcome, duration_words, memory_evidence, outcome_of_code
+from soulsgui.runner.policy import RestartHistory, RestartLimits
+from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec
+from soulsgui.runner.usage import Usage, system_memory_kills
+from soulsgui.wire.control import ServiceState, ServiceStatus
+from soulsgui.wire.messages.node import NodePhase
+
+logger = logging.getLogger(__name__)
+
+EventLevel = Literal["info", "warning", "error"]
+OnEvent = Callable[[EventLevel, str, str, str, str], None]
+"""Told (level, what, cause, remedy, service)."""
+
+_LAST_LINES = 20
+_REMARK_LINES = 400
+# A farewell travels through the server and the runner's cache; a clean end is not judged before that.
+_FAREWELL_WAIT_S = 1.5
+_UNKILLABLE_S = 5.0
+_PHASES: frozenset[str] = frozenset(get_args(NodePhase))
+
+
+@dataclass
+class Surroundings:
+    """What all services of a supervisor share.
+
+    Attributes:
+        identities: Records of the processes.
+        limits: How patient to be with failures.
+        tell: Receives events.
+        rng: Source of jitter.
+        server_up: Whether the Redis server answers; without it nobody's tick can be seen.
+    """
+
+    identities: Identities
+    limits: RestartLimits
+    tell: OnEvent
+    rng: random.Random
+    server_up: bool = True
+
+
+class Service:
+    """One supervised service.
+
+    Args:
+        spec: What it is.
+        around: What it shares with the others.
+    """
+
+    def __init__(self, spec: ServiceSpec, around: Surroundings) -> None:
+        self.spec = spec
+        self.state: ServiceState = "stopped"
+        self.outcome: Outcome | None = None
+        self.health = Health(ready=False)
+        self.last_lines: list[str] = []
+        self._around = around
+        self._log = LogFile(spec.log_path)
+        self._title = f"start of {spec.name}"
+        self._process: ServiceProcess | None = None
+        self._history = RestartHistory()
+        self._restarts = 0
+        self._grace_s = spec.grace_s
+        self._kill_reason = ""
+        self._tick: int | None = None
+        self._memory_kills = 0
+        # Moments, in the seconds of the monotonic clock that is passed in.
+        self._born = self._began = self._running_since = self._moved_at = self._saving_at = 0.0
+        self._next_try = 0.0
+        self._ended_at: float | None = None
+        self._asked_at: float | None = None
+        self._killed_at: float | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, None while there is none."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def active(self) -> bool:
+        """Whether it has a process or will soon have one."""
+        return self.state not in ("stopped", "failed")
+
+    @property
+    def look(self) -> tuple[object, ...]:
+        """Everything whose change others want to hear of."""
+        health = self.health
+        return (self.state, self.pid, health.phase, health.detail, health.error, self._restarts, self.outcome)
+
+    def start(self, now: float) -> None:
+        """Start its process; earlier failures are forgiven.
+
+        Raises:
+            ServiceError: It can't be started at all.
+        """
+        self._history = RestartHistory()
+        try:
+            self._spawn(now)
+        except OSError as error:
+            cause = f"could not be started: {error}"
+            self.outcome = Outcome(None, None, 0.0, asked_to_stop=False, cause=cause)
+            self.state = "failed"
+            raise ServiceError(
+                f"{self.spec.name} {cause}", f"Check that this program can be run: {self.spec.argv[0]}"
+            ) from error
+
+    def adopt(self, record: ServiceRecord, now: float) -> None:
+        """Take over a living process that an earlier runner started."""
+        self._begin(Adopted(record), now)
+        logger.info("%s goes on as process %d", self.spec.name, record.pid)
+
+    def ask_to_stop(self, now: float, grace_s: float | None) -> None:
+        """Ask its process to stop; it is not started again."""
+        if self.state == "backoff":
+            self.state = "stopped"
+        if self._process is None:
+            return
+        grace = self.spec.grace_s if grace_s is None else grace_s
+        if self.state == "stopping":
+            self._grace_s = min(self._grace_s, grace)
+            return
+        self._asked_at, self._saving_at, self._grace_s = now, now, grace
+        self.state = "stopping"
+        self._process.terminate()
+
+    def step(self, now: float) -> None:
+        """Look at the process and move on; never waits."""
+        if self.state == "backoff" and now >= self._next_try:
+            self._try_again(now)
+        process = self._process
+        if process is None:
+            return
+        self.health = self._read_health()
+        if process.ended():
+            self._ended(process, now)
+        elif self.state == "starting":
+            self._step_starting(now)
+        elif self.state == "running":
+            self._step_running(now)
+        else:
+            self._step_stopping(process, now)
+
+    def unobserved(self, seconds: float) -> None:
+        """Note that nobody could look for so long (the runner slept): that time doesn't count against it."""
+        self._began += seconds
+        self._moved_at += seconds
+        if self._asked_at is not None:
+            self._asked_at += seconds
+
+    def keep_log_small(self) -> None:
+        """Set the log aside when it has grown too large."""
+        if self._process is not None:
+            self._log.cut_if_large()
+
+    def status(self, now: float, usage: Mapping[int, Usage]) -> ServiceStatus:
+        """Return everything there is to show."""
+        process, health = self._process, self.health if self._process is not None else Health(ready=False)
+        used = usage.get(process.pid) if process is not None else None
+        return ServiceStatus(
+            name=self.spec.name,
+            kind=self.spec.kind,
+            state=self.state,
+            phase=_phase(health.phase),
+            detail=health.detail or health.error,
+            pid=self.pid,
+            port=self.spec.port,
+            uptime_s=now - self._born if process is not None else None,
+            restarts=self._restarts,
+            failures=self._history.failures,
+            max_failures=self._around.limits.max_failures,
+            restart_in_s=max(0.0, self._next_try - now) if self.state == "backoff" else None,
+            outcome=self.outcome.words if self.outcome is not None else "",
+            last_lines=self.last_lines,
+            cpu_percent=used.cpu_percent if used is not None else None,
+            memory_bytes=used.memory_bytes if used is not None else None,
+        )
+
+    # --- beginning ---------------------------------------------------------------------------------
+
+    def _spawn(self, now: float) -> None:
+        environment = {"PYTHONFAULTHANDLER": "1", **os.environ, **self.spec.env}
+        self._memory_kills = system_memory_kills()
+        with self._log.open(self._title) as output:
+            child = OwnChild(self.spec.argv, output, environment)
+        self._begin(child, now)
+        self._record()
+
+    def _begin(self, process: ServiceProcess, now: float) -> None:
+        self._process = process
+        self.state = "starting"
+        self.health = Health(ready=False)
+        self.last_lines = []
+        self._born = now - max(0.0, time.time() - process.started)
+        self._began = self._moved_at = now
+        self._ended_at = self._asked_at = self._killed_at = None
+        self._kill_reason = ""
+        self._tick = None
+
+    def _record(self) -> None:
+        assert self._process is not None
+        try:
+            self._around.identities.write(self.spec.name, self.spec.argv, self._process.pid)
+        except OSError as error:
+            logger.error("%s can't be recorded; a later runner won't find it: %s", self.spec.name, error)
+
+    def _try_again(self, now: float) -> None:
+        self._restarts += 1
+        try:
+            self._spawn(now)
+        except OSError as error:
+            cause = f"could not be started: {error}"
+            self._failed(Outcome(None, None, 0.0, asked_to_stop=False, cause=cause), now)
+
+    # --- living ------------------------------------------------------------------------------------
+
+    def _read_health(self) -> Health:
+        try:
+            health = self.spec.health()
+        except Exception as error:
+            # A defect of one check must not end the supervision of all the others.
+            if not self.health.error:
+                logger.exception("the check of %s failed", self.spec.name)
+            return Health(ready=False, error=f"its check failed: {error}")
+        return health
+
+    def _step_starting(self, now: float) -> None:
+        if self.health.ready:
+            self.state = "running"
+            self._running_since = self._moved_at = now
+            # Launchers replace themselves: only now the command line is sure to be the final one.
+            self._record()
+            if self._restarts and self._history.failures:
+                self._tell("info", f"{self.spec.name} runs again")
+            self._remark()
+        elif self._blind():
+            self._began = now
+        else:
+            limit_s = max(self.spec.start_limit_s, LONG_PHASES_S.get(self.health.phase, 0.0))
+            if now - self._began > limit_s:
+                why = self.health.detail or self.health.error
+                self._kill(now, f"not ready within {limit_s:.0f} s" + (f" ({why})" if why else ""))
+
+    def _step_running(self, now: float) -> None:
+        self._history = self._history.after_running(now - self._running_since, self._around.limits)
+        if self._tick_moved() or self._blind():
+            self._moved_at = now
+            return
+        limit_s = max(self.spec.live_limit_s, LONG_PHASES_S.get(self.health.phase, 0.0))
+        if now - self._moved_at > limit_s:
+            during = f" while {self.health.phase}" if self.health.phase else ""
+            self._kill(now, f"no sign of life for {limit_s:.0f} s{during}")
+
+    def _step_stopping(self, process: ServiceProcess, now: float) -> None:
+        assert self._asked_at is not None
+        if self.health.phase == "saving":
+            self._saving_at = now
+        deadline = max(self._asked_at, self._saving_at) + self._grace_s
+        deadline = min(deadline, self._asked_at + max(self.spec.save_grace_s, self._grace_s))
+        if now > deadline:
+            self._kill(now, f"did not stop within {now - self._asked_at:.0f} s")
+        if self._killed_at is not None and now - self._killed_at > _UNKILLABLE_S:
+            logger.error("%s (process %d) does not end, not even when killed", self.spec.name, process.pid)
+            cause = "does not end, not even when killed"
+            self._leave(Outcome(None, None, now - self._born, asked_to_stop=True, cause=cause))
+            self.state = "failed"
+
+    def _tick_moved(self) -> bool:
+        """Whether it gave a sign of life; one that never gave any is not watched for them."""
+        tick, before = self.health.tick, self._tick
+        if tick is None:
+            return before is None
+        self._tick = tick
+        return tick != before
+
+    def _blind(self) -> bool:
+        """Whether the signs of life of this service can't be seen at the moment."""
+        return not self._around.server_up and self.spec.kind != SERVER_KIND
+
+    def _remark(self) -> None:
+        # What an adopted service wrote when it started, an earlier runner has told.
+        if self.spec.remark is not None and not isinstance(self._process, Adopted):
+            remark = self.spec.remark(self._lines_of_this_start(_REMARK_LINES))
+            if remark:
+                self._tell("warning", remark)
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    def _kill(self, now: float, reason: str) -> None:
+        assert self._process is not None
+        if self._killed_at is None:
+            self._killed_at, self._kill_reason = now, reason
+        self._process.kill()
+
+    def _ended(self, process: ServiceProcess, now: float) -> None:
+        asked, code = self._asked_at is not None, process.code()
+        if self._ended_at is None:
+            self._ended_at = now
+        undecided = not asked and not self._kill_reason and code in (0, None) and not self.health.farewell
+        if undecided and now - self._ended_at < _FAREWELL_WAIT_S:
+            return
+        # Children that outlived it must not disturb the next start.
+        process.kill()
+        lines = self._lines_of_this_start(_LAST_LINES)
+        kills = system_memory_kills() - self._memory_kills
+        outcome = outcome_of_code(
+            code,
+            self._ended_at - self._born,
+            asked_to_stop=asked,
+            farewell=self.health.farewell,
+            cause=self._kill_reason or memory_evidence(code, lines, kills),
+        )
+        self._leave(outcome)
+        self.last_lines = lines if outcome.failed else []
+        self._judge(outcome, now)
+
+    def _leave(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self._process = None
+        self.health = Health(ready=False)
+        self._around.identities.forget(self.spec.name)
+
+    def _judge(self, outcome: Outcome, now: float) -> None:
+        name = self.spec.name
+        if outcome.asked_to_stop:
+            self.state = "stopped"
+            if outcome.words != QUIET_END:
+                self._tell("warning", f"{name} did not end in order", outcome.words)
+        elif outcome.in_order:
+            self.state = "stopped"
+            self._tell("info", f"{name} has ended", outcome.farewell)
+        elif self.spec.restart:
+            self._failed(outcome, now)
+        elif outcome.exit_code == 0:
+            self.state = "stopped"
+        else:
+            self.state = "failed"
+            self._tell("error", f"{name} failed", self._cause(outcome), self._read_log_remedy())
+
+    def _failed(self, outcome: Outcome, now: float) -> None:
+        """Try again after a pause, or give up."""
+        self.outcome = outcome
+        name, limits = self.spec.name, self._around.limits
+        self._history = self._history.after_failure(now, limits)
+        if self._history.given_up(limits):
+            self.state = "failed"
+            window = duration_words(limits.window_s)
+            what = f"{name} is given up after {self._history.failures} failures within {window}"
+            self._tell("error", what, self._cause(outcome), self._read_log_remedy())
+            return
+        self.state = "backoff"
+        delay_s = self._history.delay_s(limits, self._around.rng)
+        self._next_try = now + delay_s
+        remedy = f"It is started again in {delay_s:.1f} s."
+        self._tell("warning", f"{name} ended unexpectedly", self._cause(outcome), remedy)
+        if self.spec.repair is not None:
+            repaired = self.spec.repair(self.last_lines)
+            if repaired:
+                self._tell("warning", repaired)
+
+    def _cause(self, outcome: Outcome) -> str:
+        last = next((line for line in reversed(self.last_lines) if line.strip()), "")
+        return f"{outcome.words}: {last}" if last and not outcome.cause else outcome.words
+
+    def _read_log_remedy(self) -> str:
+        return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and start it again."
+
+    def _lines_of_this_start(self, n: int) -> list[str]:
+        lines = tail(self.spec.log_path, n)
+        starts = [index for index, line in enumerate(lines) if line.endswith(f"runner: {self._title}")]
+        return lines[starts[-1] + 1 :] if starts else lines
+
+    def _tell(self, level: EventLevel, what: str, cause: str = "", remedy: str = "") -> None:
+        self._around.tell(level, what, cause, remedy, self.spec.name)
+
+
+def _phase(phase: str) -> NodePhase | Literal[""]:
+    # What a check says is free text; a status holds known phases alone.
+    return cast(NodePhase, phase) if phase in _PHASES else ""

@@ -1,0 +1,326 @@
+"""Starts services, watches them, starts them again, adopts them from an earlier runner, ends them."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from soulsgui.errors import ServiceError
+from soulsgui.runner.identities import Adopted, Identities, ServiceRecord
+from soulsgui.runner.outcome import Outcome
+from soulsgui.runner.policy import RestartLimits
+from soulsgui.runner.service import ServiceSpec
+from soulsgui.runner.supervised import OnEvent, Service, Surroundings
+from soulsgui.runner.usage import UsageMeter
+from soulsgui.wire.control import ServiceStatus
+
+logger = logging.getLogger(__name__)
+
+_FAST_STEP_S = 0.05
+_SLOW_STEP_S = 0.25
+# A pause longer than this between two steps means that we slept, not that the services did.
+_SLEPT_S = 2.0
+_LOG_CHECK_S = 10.0
+_CLOSE_S = 12.0
+_STRAY_GRACE_S = 4.0
+
+
+class Supervisor:
+    """Keeps the services of one runner as they are wished to be.
+
+    All methods are called in one event loop. Callbacks are called there too and must not block.
+
+    Args:
+        state_dir: Folder of the runner, locked by it; the records of processes lie in `services/` below it.
+        on_change: Told that something in `statuses()` changed.
+        on_event: Told what is worth knowing tomorrow morning (level, what, cause, remedy, service).
+        limits: How patient to be with failures.
+        rng: Source of jitter.
+
+    Attributes:
+        server_up: Whether the Redis server answers, kept by the owner: while it doesn't, nobody is killed for
+            giving no sign of life.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        on_change: Callable[[], None],
+        on_event: OnEvent,
+        limits: RestartLimits | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._identities = Identities(state_dir)
+        self._around = Surroundings(
+            self._identities, limits or RestartLimits(), on_event, rng or random.Random()
+        )
+        self._on_change = on_change
+        self._services: dict[str, Service] = {}
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._usage = UsageMeter()
+        self._loop: asyncio.Task[None] | None = None
+        self._turn = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._stepped_at = time.monotonic()
+        self._logs_checked_at = time.monotonic()
+        self._closing = False
+
+    @property
+    def server_up(self) -> bool:
+        """Whether the Redis server answers."""
+        return self._around.server_up
+
+    @server_up.setter
+    def server_up(self, up: bool) -> None:
+        self._around.server_up = up
+
+    # --- wishes ------------------------------------------------------------------------------------
+
+    async def start(self, spec: ServiceSpec) -> None:
+        """Start a service and return once its process exists; one that is up already is left alone.
+
+        Earlier failures are forgiven; one that is stopping is waited for and started anew. A process that an
+        earlier runner left under this name and nobody adopted is ended first.
+
+        Raises:
+            ServiceError: It can't be started at all, or everything is being ended.
+        """
+        async with self._starting[spec.name]:
+            known = self._services.get(spec.name)
+            if known is not None:
+                await self._until(lambda: known.state != "stopping")
+                if known.state in ("starting", "running"):
+                    return
+            await self._end_strays([record for record in self.orphans() if record.name == spec.name])
+            if self._closing:
+                raise ServiceError(f"{spec.name} is not started: everything is being ended.")
+            service = self._known_as(spec)
+            try:
+                service.start(time.monotonic())
+            finally:
+                self._stir()
+
+    async def wait_ready(self, name: str, timeout_s: float) -> bool:
+        """Wait until a service does its work, through restarts.
+
+        Returns:
+            False when that took too long, or when it was stopped meanwhile.
+
+        Raises:
+            ServiceError: It failed for good or ended by itself; with the cause and the end of its log.
+        """
+        service = self._service(name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until(lambda: service.state not in ("starting", "backoff"))
+        except TimeoutError:
+            return False
+        outcome = service.outcome
+        if service.state in ("failed", "stopped") and (outcome is None or not outcome.asked_to_stop):
+            words = outcome.words if outcome is not None else "it was never started"
+            lines = "".join(f"\n    {line}" for line in service.last_lines[-10:])
+            raise ServiceError(
+                f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
+            )
+        return service.state == "running"
+
+    async def stop(self, *names: str, grace_s: float | None = None) -> None:
+        """Ask services to stop, all together, and return when they have ended; they are not started again.
+
+        Args:
+            names: The services; one that is not known or not up is left alone.
+            grace_s: Seconds until they are killed; None takes each one's own.
+        """
+        services = [self._services[name] for name in names if name in self._services]
+        for service in services:
+            service.ask_to_stop(time.monotonic(), grace_s)
+        self._stir()
+        await self._until(lambda: not any(service.active for service in services))
+
+    async def restart(self, name: str) -> None:
+        """Stop a service, if it is up, and start it again.
+
+        Raises:
+            ServiceError: It is not known, or can't be started.
+        """
+        spec = self._service(name).spec
+        await self.stop(name)
+        await self.start(spec)
+
+    async def remove(self, *names: str) -> None:
+        """Stop services and forget them."""
+        await self.stop(*names)
+        for name in names:
+            if self._services.pop(name, None) is not None:
+                self._changed()
+
+    async def close(self) -> None:
+        """End everything, higher tiers first, within 15 s (60 s where one is saving); nothing is left."""
+        self._closing = True
+        deadline = time.monotonic() + _CLOSE_S
+        tiers = sorted({service.spec.tier for service in self._services.values()}, reverse=True)
+        for index, tier in enumerate(tiers):
+            share_s = max(0.0, deadline - time.monotonic()) / (len(tiers) - index)
+            members = [service.spec for service in self._services.values() if service.spec.tier == tier]
+            await asyncio.gather(
+                *(self.stop(spec.name, grace_s=min(spec.grace_s, share_s)) for spec in members)
+            )
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+
+    # --- what an earlier runner left -----------------------------------------------------------------
+
+    async def adopt(self, spec: ServiceSpec) -> bool:
+        """Take over the process that an earlier runner started for this service.
+
+        Returns:
+            Whether there is one: it lives, is the very process that was recorded, has this command line, and
+            is not supervised already.
+        """
+        known = self._services.get(spec.name)
+        if known is not None and known.active:
+            return False
+        record = self._identities.read(spec.name)
+        if record is None or not record.lives():
+            return False
+        if record.argv != spec.argv:
+            logger.info("%s of an earlier runner has another command line: not adopted", spec.name)
+            return False
+        self._known_as(spec).adopt(record, time.monotonic())
+        self._stir()
+        return True
+
+    def orphans(self) -> list[ServiceRecord]:
+        """Return the records whose process lives and is not supervised here."""
+        ours = {service.pid for service in self._services.values()}
+        return [record for record in self._identities.all() if record.pid not in ours and record.lives()]
+
+    async def stop_orphans(self) -> None:
+        """End the processes that an earlier runner left and nobody adopted; forget those that have ended."""
+        await self._end_strays(self.orphans())
+        for record in self._identities.all():
+            if not record.lives():
+                self._identities.forget(record.name)
+
+    async def _end_strays(self, records: Sequence[ServiceRecord]) -> None:
+        strays = [Adopted(record) for record in records]
+        for stray in strays:
+            stray.terminate()
+        deadline = time.monotonic() + _STRAY_GRACE_S
+        while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
+            await asyncio.sleep(_FAST_STEP_S)
+        for stray in strays:
+            stray.kill()
+        # The next process of this name may need what it holds: its port, its files.
+        deadline = time.monotonic() + _STRAY_GRACE_S
+        while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
+            await asyncio.sleep(_FAST_STEP_S)
+        for record in records:
+            self._identities.forget(record.name)
+            logger.info("ended %s (process %d), which an earlier runner left", record.name, record.pid)
+
+    # --- knowledge ---------------------------------------------------------------------------------
+
+    def statuses(self) -> list[ServiceStatus]:
+        """Return the state of every service, by tier and in the order they were first started."""
+        services = sorted(self._services.values(), key=lambda service: service.spec.tier)
+        usage = self._usage.measure([service.pid for service in services if service.pid is not None])
+        now = time.monotonic()
+        return [service.status(now, usage) for service in services]
+
+    def spec_of(self, name: str) -> ServiceSpec:
+        """Return what a service was started as.
+
+        Raises:
+            ServiceError: It is not known.
+        """
+        return self._service(name).spec
+
+    def running(self, name: str) -> bool:
+        """Whether a service is up and does its work."""
+        service = self._services.get(name)
+        return service is not None and service.state == "running"
+
+    def pid_of(self, name: str) -> int | None:
+        """Return the process of a service; None while it has none."""
+        service = self._services.get(name)
+        return service.pid if service is not None else None
+
+    def outcome_of(self, name: str) -> Outcome | None:
+        """Return how the last process of a service ended; None while none has."""
+        service = self._services.get(name)
+        return service.outcome if service is not None else None
+
+    def _service(self, name: str) -> Service:
+        if name not in self._services:
+            known = ", ".join(sorted(self._services)) or "none"
+            raise ServiceError(f"There is no service {name}.", f"Known services: {known}")
+        return self._services[name]
+
+    def _known_as(self, spec: ServiceSpec) -> Service:
+        service = self._services.get(spec.name)
+        if service is None or service.spec != spec:
+            service = self._services[spec.name] = Service(spec, self._around)
+        return service
+
+    # --- the loop ----------------------------------------------------------------------------------
+
+    def _stir(self) -> None:
+        """Make the loop look at once: something was started or asked to stop."""
+        if self._loop is None:
+            self._stepped_at = time.monotonic()
+            self._loop = asyncio.get_running_loop().create_task(self._keep_stepping(), name="supervisor")
+        self._wake.set()
+        self._changed()
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            await self._turn.wait()
+
+    async def _keep_stepping(self) -> None:
+        while True:
+            self._step(time.monotonic())
+            self._turn.set()
+            self._turn = asyncio.Event()
+            moving = any(
+                service.state in ("starting", "stopping", "backoff") for service in self._services.values()
+            )
+            try:
+                async with asyncio.timeout(_FAST_STEP_S if moving else _SLOW_STEP_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            self._wake.clear()
+
+    def _step(self, now: float) -> None:
+        slept_s, self._stepped_at = now - self._stepped_at, now
+        check_logs = now - self._logs_checked_at > _LOG_CHECK_S
+        if check_logs:
+            self._logs_checked_at = now
+        changed = False
+        for service in list(self._services.values()):
+            before = service.look
+            try:
+                if slept_s > _SLEPT_S:
+                    service.unobserved(slept_s)
+                service.step(now)
+                if check_logs:
+                    service.keep_log_small()
+            except Exception:
+                # Whatever went wrong with one service, the others go on being supervised.
+                logger.exception("supervising %s failed", service.spec.name)
+            changed = changed or service.look != before
+        if changed:
+            self._changed()
+
+    def _changed(self) -> None:
+        try:
+            self._on_change()
+        except Exception:
+            # Supervision goes on also when nobody can be told of it.
+            logger.exception("telling of a change failed")

@@ -1,0 +1,181 @@
+"""One reader of the Redis server: node states, clients, new rows and answers, read in a thread."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import redis
+
+from soulsgui.wire.commands import NodeAnswer, read_answer
+from soulsgui.wire.connection import AWAY, Address, connect
+from soulsgui.wire.control import ServerStatus
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import Grant, Wish
+
+logger = logging.getLogger(__name__)
+
+NODES = ("trainer", "telemetry")
+CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""What a client may be called; beats under other names are not looked at."""
+
+_ROWS_AT_ONCE = 2000
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+@dataclass(frozen=True)
+class SeenClient:
+    """What the server holds of one client.
+
+    Attributes:
+        age_s: Age of the beat by the server's clock; None where nobody asked for it.
+    """
+
+    beat: Heartbeat | None
+    age_s: float | None
+    grant: Grant | None
+    wish: Wish | None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of reading found.
+
+    Attributes:
+        reachable: Whether the server answered; without it everything else is empty.
+        nodes: Newest state of each node that has written one.
+        rows: New rows of the curves.
+        answers: New answers to node commands.
+        roster: The `clients` hash; None in turns that did not look at clients.
+        clients: Each client that has a beat or stands in the roster; None likewise.
+    """
+
+    reachable: bool
+    nodes: dict[str, NodeState] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    answers: list[NodeAnswer] = field(default_factory=list)
+    roster: dict[str, str] | None = None
+    clients: dict[str, SeenClient] | None = None
+
+
+class ServerReader:
+    """Reads the server; every method is called from one thread at a time.
+
+    Args:
+        address: The server.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._keys = Keys(address.prefix)
+        self._address = address
+        self._connection = connect(address, "runner-watch")
+        self._last: dict[str, bytes] = {}
+        self._aged: set[str] = set()
+        self._away = False
+
+    def turn(self, look_at_clients: bool) -> Turn:
+        """Read what is new.
+
+        Args:
+            look_at_clients: Whether to read the clients too, which costs more.
+        """
+        try:
+            found = self._read(look_at_clients)
+        except (*AWAY, redis.RedisError) as error:
+            if not self._away:
+                logger.warning("the server does not answer: %s: %s", type(error).__name__, error)
+            self._away = True
+            return Turn(reachable=False)
+        if self._away:
+            logger.info("the server answers again")
+        self._away = False
+        return found
+
+    def _read(self, look_at_clients: bool) -> Turn:
+        if not self._last:
+            self._last = {stream: self._newest_id(stream) for stream in (self._keys.metrics, self._keys.done)}
+        # MGET answers nil for a key of another type, where GET would fail the whole turn.
+        states = self._mget([self._keys.node(name) for name in NODES])
+        nodes = {name: NodeState.read(data) for name, data in zip(NODES, states, strict=True)}
+        rows = [read_row(fields.get(ROW_FIELD, b"")) for fields in self._news(self._keys.metrics)]
+        answers = [read_answer(fields) for fields in self._news(self._keys.done)]
+        roster, clients = self._clients() if look_at_clients else (None, None)
+        return Turn(
+            reachable=True,
+            nodes={name: state for name, state in nodes.items() if state is not None},
+            rows=[row for row in rows if row is not None],
+            answers=[answer for answer in answers if answer is not None],
+            roster=roster,
+            clients=clients,
+        )
+
+    def _mget(self, names: Sequence[str]) -> list[bytes | None]:
+        return cast("list[bytes | None]", self._connection.mget(names)) if names else []
+
+    def _newest_id(self, stream: str) -> bytes:
+        entries = cast("Entries", self._connection.xrevrange(stream, count=1))
+        return entries[0][0] if entries else b"0-0"
+
+    def _news(self, stream: str) -> list[dict[bytes, bytes]]:
+        after = b"(" + self._last[stream]
+        entries = cast("Entries", self._connection.xrange(stream, min=after, count=_ROWS_AT_ONCE))
+        if entries:
+            self._last[stream] = entries[-1][0]
+        return [fields for _, fields in entries]
+
+    def _clients(self) -> tuple[dict[str, str], dict[str, SeenClient]]:
+        roster = self._roster()
+        beating = (
+            self._keys.client_of_beat(key.decode(errors="replace"))
+            for key in self._connection.scan_iter(self._keys.beat_pattern, count=1000)
+        )
+        names = sorted(name for name in set(roster) | set(beating) if CLIENT_NAME.fullmatch(name))
+        beats = self._mget([self._keys.beat(name) for name in names])
+        grants = self._mget([self._keys.grant(name) for name in names])
+        wishes = self._mget([self._keys.wish(name) for name in names])
+        seen = {}
+        for name, beat, grant, wish in zip(names, beats, grants, wishes, strict=True):
+            read = Heartbeat.read(beat)
+            # A beat under another client's name is not a sign of life of either.
+            if read is not None and read.client != name:
+                read = None
+            seen[name] = SeenClient(read, self._age_s(name, read), Grant.read(grant), Wish.read(wish))
+        self._aged &= set(names)
+        return roster, seen
+
+    def _roster(self) -> dict[str, str]:
+        fields = cast("dict[bytes, bytes]", self._connection.hgetall(self._keys.clients))
+        return {name.decode(): text.decode(errors="replace") for name, text in fields.items()}
+
+    def _age_s(self, name: str, beat: Heartbeat | None) -> float | None:
+        """The age of a beat, asked for at first sight only."""
+        if beat is None or name in self._aged:
+            return None
+        self._aged.add(name)
+        left_ms = cast("int", self._connection.pttl(self._keys.beat(name)))
+        return EXPIRY_S - left_ms / 1000 if left_ms >= 0 else None
+
+    def server_status(self) -> ServerStatus:
+        """Return address, version and memory of the server."""
+        url = f"redis://{self._address.host}:{self._address.port}"
+        try:
+            info = cast("dict[str, Any]", self._connection.info())
+        except (*AWAY, redis.RedisError):
+            return ServerStatus(url=url)
+        name = "valkey" if "valkey_version" in info else "redis"
+        return ServerStatus(
+            url=url,
+            version=f"{name} {info.get(f'{name}_version', '')}",
+            memory_bytes=int(info.get("used_memory", 0)),
+            max_memory_bytes=int(info.get("maxmemory", 0)),
+            reachable=True,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()

@@ -1,0 +1,1 @@
+"""A game PC's side: environments are stepped, samples are sent, weights come in."""

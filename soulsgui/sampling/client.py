@@ -1,0 +1,264 @@
+"""The client process: plays for whatever run the server has, until it is told to stop."""
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import make_vector
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import EnvStepper
+from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.rollout import FinishedEpisode, Rollout
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.connection import Address, Stopped
+from soulsgui.wire.messages.chunk import digest_number, pack_chunk
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.session import RoundShare
+from soulsgui.wire.weights import WeightsHeader
+
+logger = logging.getLogger(__name__)
+
+_WAITING_AFTER_S = 1.0
+
+
+def derived_seed(seed: int, client: str, attempt: int) -> int:
+    """Return a client's own seed: different for each client and attempt, the same in every repetition."""
+    digest = hashlib.sha256(f"{seed}/{client}/{attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def run_client(address: Address, name: str, num_envs: int | None, episodes: int | None) -> int:
+    """Run a client until it is told to stop; return its exit code.
+
+    Args:
+        address: The server.
+        name: The client's id.
+        num_envs: Environments stepped side by side; None takes what the server's configuration says.
+        episodes: Stop after so many finished episodes; None plays on.
+
+    Raises:
+        ClientRegistrationError: The server refused this client, or its name is in use.
+        EnvironmentCheckError: The environment can't be made here.
+    """
+    setup_logging()
+    stop = stop_on_signals()
+    link = ClientLink(address, name, num_envs or 1, stop)
+    try:
+        link.open()
+        Client(link, stop, num_envs, episodes).run()
+    except SoulsGuiError as error:
+        link.progress.error = error.message
+        raise
+    except Stopped:
+        logger.info("stopped while the server was away")
+    finally:
+        link.close()
+    return 0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A round that can be played: this client's part of it, and the weights to play with."""
+
+    share: RoundShare
+    header: WeightsHeader
+    tensors: dict[str, NDArray[Any]]
+
+
+class Client:
+    """Plays run after run.
+
+    Args:
+        link: The tie to the server.
+        stop: Set when the process should stop.
+        num_envs: Environments side by side; None takes the server's setting.
+        episodes: Stop after so many finished episodes; None plays on.
+    """
+
+    def __init__(
+        self, link: ClientLink, stop: threading.Event, num_envs: int | None, episodes: int | None
+    ) -> None:
+        self._link = link
+        self._stop = stop
+        self._num_envs = num_envs
+        self._episodes_left = episodes
+        self._run_id = ""
+
+    def run(self) -> None:
+        """Wait for runs and play them."""
+        self._link.set_phase("waiting")
+        while self._link.wait(self._has_new_run):
+            config = self._link.view.config
+            assert config is not None
+            self._run_id = config.run_id
+            RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode).play()
+            self._link.leave_run()
+            if not self._stop.is_set():
+                self._link.set_phase("waiting")
+
+    def _has_new_run(self, view: object) -> bool:
+        config = self._link.view.config
+        return config is not None and config.run_id != self._run_id
+
+    def _count_episode(self) -> None:
+        if self._episodes_left is not None:
+            self._episodes_left -= 1
+            if self._episodes_left <= 0:
+                self._stop.set()
+
+
+class RunPlayer:
+    """Plays for one run, round after round.
+
+    Args:
+        link: The tie to the server.
+        stop: Set when the process should stop.
+        config: The run.
+        num_envs: Environments side by side; None takes the run's setting.
+        on_episode: Called after each finished episode.
+
+    Raises:
+        EnvironmentCheckError: The environment can't be made here, or differs from the server's.
+    """
+
+    def __init__(
+        self,
+        link: ClientLink,
+        stop: threading.Event,
+        config: ServerConfig,
+        num_envs: int | None,
+        on_episode: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._stop = stop
+        self._config = config
+        self._on_episode = on_episode
+        settings = config.settings
+        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
+        count = num_envs or int(settings["env.num_envs"])
+        link.progress.env_id, link.progress.num_envs = settings["env.id"], count
+        vector = make_vector(*env, count)
+        spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
+        self._contract = contract_hash(*env, spaces.to_json(), "on-policy")
+        if self._contract != config.contract:
+            vector.close()
+            raise EnvironmentCheckError(
+                f"{settings['env.id']} has other spaces here than on the server.",
+                "Install the same version of the environment's package on both.",
+            )
+        seed = derived_seed(config.seed, link.progress.client, config.attempt)
+        self._policy = NumpyMLPPolicy(config.policy)
+        self._rollout = Rollout(
+            EnvStepper(vector), spaces.observation, settings["client.segment_length"], seed, self._ended
+        )
+        self._attempt = config.attempt
+
+    def play(self) -> None:
+        """Play until the run changes or the process should stop."""
+        uploader = self._link.enter(
+            self._config, self._contract, int(self._config.settings["client.buffer_bytes"])
+        )
+        self._uploader = uploader
+        last_round = -1
+        try:
+            while (ready := self._next_round(last_round)) is not None:
+                last_round = ready.share.round_id
+                self._play_round(ready, uploader)
+        finally:
+            self._rollout.close()
+
+    def _next_round(self, last_round: int) -> Ready | None:
+        """Wait for a round that has not been played; return None when it is time to go."""
+        while not self._stop.is_set():
+            if self._obey():
+                return None
+            if not self._link.wait(lambda _: self._something_new(last_round), _WAITING_AFTER_S):
+                if not self._stop.is_set() and self._link.wish.state == "run":
+                    self._link.set_phase("waiting")
+                continue
+            if self._run_changed():
+                return None
+            ready = self._ready_round(last_round)
+            if ready is not None and self._link.wish.state == "run":
+                return ready
+        return None
+
+    def _something_new(self, last_round: int) -> bool:
+        return self._run_changed() or self._ready_round(last_round) is not None or self._unanswered_wish()
+
+    def _unanswered_wish(self) -> bool:
+        answered = self._link.progress.answered
+        command = self._link.wish.command_id
+        return bool(command) and (answered is None or answered.command_id != command)
+
+    def _run_changed(self) -> bool:
+        config = self._link.view.config
+        return config is not None and config.run_id != self._config.run_id
+
+    def _ready_round(self, last_round: int) -> Ready | None:
+        """Return the part of a new round with its weights, once both are here."""
+        view = self._link.view
+        grant = self._link.answer_of_trainer(view)
+        if grant is None or grant.round is None or view.header is None or view.tensors is None:
+            return None
+        share = grant.round
+        if share.round_id <= last_round or share.round_id != view.header.model_id:
+            return None
+        return Ready(share, view.header, view.tensors)
+
+    def _obey(self) -> bool:
+        """Do what the runner wants; return whether it is time to stop for good."""
+        wish = self._link.wish
+        if wish.state == "pause":
+            self._link.set_phase("paused")
+        elif wish.state in ("finish", "stop"):
+            self._link.set_phase("stopping")
+            self._stop.set()
+        elif self._link.progress.phase == "paused":
+            self._link.set_phase("waiting")
+        self._link.answer(wish)
+        return self._stop.is_set()
+
+    def _play_round(self, ready: Ready, uploader: Uploader) -> None:
+        progress, share = self._link.progress, ready.share
+        self._policy.load(ready.tensors)
+        self._attempt = ready.header.attempt
+        progress.model_id = share.round_id
+        self._link.set_phase("sampling")
+
+        def go_on() -> bool:
+            header = self._link.view.header
+            still = header is not None and header.model_id == share.round_id
+            return still and not self._stop.is_set() and self._link.wish.state == "run"
+
+        quota = share.steps_per_env * progress.num_envs
+        digest = digest_number(ready.header.digest)
+        for segments in self._rollout.play(self._policy, share.round_id, digest, quota, go_on):
+            progress.stepped(segments.steps)
+            uploader.push_chunk(pack_chunk(self._config.run_id, self._contract, segments))
+
+    def _ended(self, episode: FinishedEpisode) -> None:
+        progress = self._link.progress
+        number = progress.episode_ended(episode.total_return)
+        message = Episode(
+            run_id=self._config.run_id,
+            attempt=self._attempt,
+            number=number,
+            env_index=episode.env_index,
+            total_return=episode.total_return,
+            length=episode.length,
+            terminated=episode.terminated,
+            model_id=progress.model_id,
+            seconds=episode.seconds,
+        )
+        self._uploader.push_episode(message.to_json().encode())
+        self._on_episode()

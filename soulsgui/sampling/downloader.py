@@ -1,0 +1,130 @@
+"""The thread that keeps weights, grant and wishes up to date.
+
+Pub/sub only wakes it; the truth is in the keys, read again at every wake-up, each second, and after
+every reconnect.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+from numpy.typing import NDArray
+
+from soulsgui.wire.codec import CodecError
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.weights import WeightsHeader, read_header, unpack_weights
+
+logger = logging.getLogger(__name__)
+
+_HEADER_BYTES = 4096
+_LOOK_AT_LEAST_EVERY_S = 1.0
+_STOP_WITHIN_S = 0.1
+
+
+@dataclass(frozen=True)
+class View:
+    """What the server says, all read at one time.
+
+    Attributes:
+        version: Grows with every change.
+        header: Header of the newest weights, None before the first.
+        tensors: Those weights.
+    """
+
+    version: int = field(default=0, compare=False)
+    config: ServerConfig | None = None
+    header: WeightsHeader | None = None
+    tensors: dict[str, NDArray[Any]] | None = field(default=None, compare=False)
+    grant: Grant | None = None
+    wish: Wish | None = None
+
+
+class Downloader(threading.Thread):
+    """Reads what the server says.
+
+    Args:
+        address: The server.
+        client: The client's id.
+        on_change: Called in this thread with each new view.
+    """
+
+    def __init__(self, address: Address, client: str, on_change: Callable[[View], None]) -> None:
+        super().__init__(name="downloader", daemon=True)
+        self._keys = Keys(address.prefix)
+        self._client = client
+        self._on_change = on_change
+        self._stop_event = threading.Event()
+        self._link = Link(address, self._stop_event, "downloader")
+        self._view = View()
+
+    def close(self) -> None:
+        """End."""
+        self._stop_event.set()
+        self.join()
+        self._link.close()
+
+    def run(self) -> None:
+        """Watch until closed."""
+        while not self._stop_event.is_set():
+            subscription = self._link.redis.pubsub(ignore_subscribe_messages=True)
+            try:
+                channels = (self._keys.weights_event, self._keys.wake_up(self._client))
+                subscription.subscribe(*channels)
+                for _ in channels:  # confirmations: from here on no notice is missed
+                    subscription.get_message(timeout=_LOOK_AT_LEAST_EVERY_S)
+                while not self._stop_event.is_set():
+                    self._look()
+                    self._link.back()
+                    self._wait(subscription)
+            except AWAY as error:
+                try:
+                    self._link.lost(error)
+                except Stopped:
+                    return
+            except redis.ResponseError as error:
+                logger.warning("the server refuses to answer: %s", error)
+                self._stop_event.wait(_LOOK_AT_LEAST_EVERY_S)
+            finally:
+                subscription.close()
+
+    def _wait(self, subscription: redis.client.PubSub) -> None:
+        """Wait for a notice, but not for longer than until the next look."""
+        for _ in range(round(_LOOK_AT_LEAST_EVERY_S / _STOP_WITHIN_S)):
+            if subscription.get_message(timeout=_STOP_WITHIN_S) or self._stop_event.is_set():
+                return
+
+    def _look(self) -> None:
+        """Read everything again, and the weights when they are new."""
+        keys, old = self._keys, self._view
+        pipeline = self._link.redis.pipeline(transaction=False)
+        pipeline.get(keys.config)
+        pipeline.get(keys.grant(self._client))
+        pipeline.get(keys.wish(self._client))
+        pipeline.getrange(keys.weights, 0, _HEADER_BYTES - 1)
+        config, grant, wish, head = pipeline.execute()
+        header, tensors = self._weights(head)
+        view = View(
+            old.version, ServerConfig.read(config), header, tensors, Grant.read(grant), Wish.read(wish)
+        )
+        if view != old:
+            self._view = View(old.version + 1, view.config, view.header, view.tensors, view.grant, view.wish)
+            self._on_change(self._view)
+
+    def _weights(self, head: bytes) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+        old = self._view
+        if not head:
+            return None, None
+        try:
+            if read_header(head) == old.header:
+                return old.header, old.tensors
+            blob = self._link.redis.get(self._keys.weights)
+            return unpack_weights(blob) if isinstance(blob, bytes) else (None, None)
+        except CodecError as error:
+            logger.warning("weights ignored: %s", error)
+            return old.header, old.tensors

@@ -1,0 +1,66 @@
+"""Who this client process is, and whether its name is free."""
+
+import logging
+import threading
+from importlib import metadata
+
+import redis
+
+from soulsgui import __version__
+from soulsgui.errors import ClientRegistrationError
+from soulsgui.system import process_identity
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+
+logger = logging.getLogger(__name__)
+
+_FRESH_S = 5.0
+_WATCH_S = 3.0
+_LOOK_EVERY_S = 0.2
+_START_TOLERANCE_S = 2.0
+
+
+def own_versions() -> dict[str, str]:
+    """Return the versions that a server may want to know."""
+    versions = {"soulsgui": __version__}
+    for package in ("gymnasium", "numpy"):
+        versions[package] = metadata.version(package)
+    return versions
+
+
+def _is_dead_here(other: Instance, own: Instance) -> bool:
+    """Whether the other process ran on this machine and is gone."""
+    if other.host != own.host or other.boot_id != own.boot_id:
+        return False
+    now = process_identity(other.pid)
+    return now is None or abs(now["start_time"] - other.start_time) > _START_TOLERANCE_S
+
+
+def ensure_name_is_free(
+    connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event
+) -> None:
+    """Make sure that no living process beats under this name, before anything is written.
+
+    Raises:
+        ClientRegistrationError: Another process uses the name.
+        redis.RedisError: The server is away.
+    """
+    beat = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+    if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):
+        return
+    left_ms = connection.pttl(keys.beat(client))
+    if EXPIRY_S - int(left_ms) / 1000 > _FRESH_S:  # type: ignore[arg-type]
+        return
+    logger.info("%s beat a moment ago from %s; watching whether it lives", client, beat.instance.host)
+    for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
+        if stop.wait(_LOOK_EVERY_S):
+            return
+        again = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+        if again is None or again.leaving:
+            return
+        if again.counter != beat.counter or again.instance != beat.instance:
+            raise ClientRegistrationError(
+                f"The name {client} is in use by process {again.instance.pid} on {again.instance.host}.",
+                "Give this client another name (--name), or stop the other one.",
+            )

@@ -1,0 +1,171 @@
+"""A client's tie to a server: one heartbeat, one downloader, and an uploader per run."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from soulsgui.errors import ClientRegistrationError
+from soulsgui.sampling.downloader import Downloader, View
+from soulsgui.sampling.heartbeat import HeartbeatThread
+from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.progress import Progress
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.connection import Address, Link
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import PROTOCOL, Keys
+from soulsgui.wire.messages.heartbeat import Answer, Phase
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant, Wish
+
+logger = logging.getLogger(__name__)
+
+
+class ClientLink:
+    """Everything a client process shares with the server.
+
+    Args:
+        address: The server.
+        client: The client's id.
+        num_envs: Environments stepped side by side.
+        stop: Set when the process should stop.
+    """
+
+    def __init__(self, address: Address, client: str, num_envs: int, stop: threading.Event) -> None:
+        self.progress = Progress(client, own_instance(), num_envs, own_versions())
+        self._address = address
+        self._stop = stop
+        self._view = View()
+        self._changed = threading.Condition()
+        self._uploader: Uploader | None = None
+        self._heartbeat = HeartbeatThread(address, self.progress)
+        self._downloader = Downloader(address, client, self._take)
+
+    def open(self) -> None:
+        """Make sure that the name is free, then begin to beat and to listen.
+
+        Raises:
+            ClientRegistrationError: The name is in use.
+            Stopped: `stop` was set meanwhile.
+        """
+        keys = Keys(self._address.prefix)
+        link = Link(self._address, self._stop, self.progress.client)
+        try:
+            link.run(
+                lambda redis: ensure_name_is_free(
+                    redis, keys, self.progress.client, self.progress.instance, self._stop
+                )
+            )
+        finally:
+            link.close()
+        self._heartbeat.start()
+        self._downloader.start()
+
+    @property
+    def view(self) -> View:
+        """What the server says now."""
+        return self._view
+
+    @property
+    def wish(self) -> Wish:
+        """What the runner wants."""
+        return self._view.wish or Wish(command_id="")
+
+    def wait(self, ready: Callable[[View], bool], timeout_s: float | None = None) -> bool:
+        """Wait until the view is as wanted; return False on stop or timeout.
+
+        Args:
+            ready: Called with each new view.
+            timeout_s: Longest wait; None waits until stopped.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            while not ready(self._view):
+                left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
+                if self._stop.is_set() or left <= 0:
+                    return False
+                self._changed.wait(left)  # signals only set the event: look at it now and then
+        return True
+
+    def enter(self, config: ServerConfig, contract: str, buffer_bytes: int) -> Uploader:
+        """Begin a session in a run.
+
+        Args:
+            config: The run as the server describes it.
+            contract: The contract hash this client was built for.
+            buffer_bytes: Most bytes that may wait for the server.
+
+        Raises:
+            ClientRegistrationError: The server speaks another protocol.
+        """
+        if not config.protocol_min <= PROTOCOL <= config.protocol_max:
+            raise ClientRegistrationError(
+                f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
+                f"this client {PROTOCOL}.",
+                "Install the same version of SoulsGUI on both.",
+            )
+        self.leave_run()
+        self.progress.run_id = config.run_id
+        self.progress.session = ""
+        uploader = Uploader(self._address, self.progress, contract, buffer_bytes)
+        uploader.granted(self._view.grant)
+        uploader.start()
+        self._uploader = uploader
+        return uploader
+
+    def answer_of_trainer(self, view: View) -> Grant | None:
+        """Return the grant of the present session as a view has it, None while there is none.
+
+        Raises:
+            ClientRegistrationError: The server refused this session, or a newer one took its place.
+        """
+        grant, session = view.grant, self.progress.session
+        if grant is None or not session:
+            return None
+        if grant.session != session:
+            if EntryId.parse(grant.session) > EntryId.parse(session):
+                raise ClientRegistrationError(
+                    f"Another process took over the name {self.progress.client}.",
+                    "Give this client another name (--name).",
+                )
+            return None
+        if grant.status == "refused":
+            raise ClientRegistrationError(f"The server refused this client: {grant.reason}", "")
+        return grant
+
+    def set_phase(self, phase: Phase) -> None:
+        """Tell what this client does; the server learns it at once."""
+        if self.progress.phase != phase:
+            self.progress.phase = phase
+            self._heartbeat.soon()
+
+    def answer(self, wish: Wish) -> None:
+        """Tell that a wish was fulfilled."""
+        if wish.command_id and (
+            self.progress.answered is None or self.progress.answered.command_id != wish.command_id
+        ):
+            self.progress.answered = Answer(command_id=wish.command_id, ok=True)
+            self._heartbeat.soon()
+
+    def leave_run(self) -> None:
+        """End the present session, sending what waits."""
+        if self._uploader is not None:
+            self._uploader.close()
+            self._uploader = None
+
+    def close(self) -> None:
+        """Send what waits, say goodbye and end every thread."""
+        self.leave_run()
+        if self._downloader.is_alive():
+            self._downloader.close()
+        if self._heartbeat.is_alive():
+            self._heartbeat.close()
+
+    def _take(self, view: View) -> None:
+        uploader = self._uploader
+        if uploader is not None:
+            uploader.granted(view.grant)
+        with self._changed:
+            self._view = view
+            self._changed.notify_all()

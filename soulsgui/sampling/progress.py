@@ -1,0 +1,92 @@
+"""What a client process knows of itself, shared by its threads."""
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
+
+_RETURNS_KEPT = 20
+_RATE_WINDOW_S = 5.0
+
+
+@dataclass
+class Progress:
+    """Counters of one client process; every method may be called from any thread.
+
+    Attributes:
+        client: The client's id.
+        instance: This process.
+        num_envs: Environments stepped side by side.
+        versions: Versions of the packages that matter.
+    """
+
+    client: str
+    instance: Instance
+    num_envs: int
+    versions: dict[str, str]
+    phase: Phase = "joining"
+    session: str = ""
+    run_id: str = ""
+    env_id: str = ""
+    model_id: int = -1
+    env_steps: int = 0
+    episodes: int = 0
+    buffered_bytes: int = 0
+    dropped: int = 0
+    sent_chunks: int = 0
+    error: str = ""
+    leaving: bool = False
+    answered: Answer | None = None
+    _counter: int = 0
+    _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
+    _rate: deque[tuple[float, int]] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def stepped(self, steps: int) -> None:
+        """Count environment steps."""
+        with self._lock:
+            self.env_steps += steps
+
+    def episode_ended(self, total_return: float) -> int:
+        """Count a finished episode; return its number, from 0."""
+        with self._lock:
+            self._returns.append(total_return)
+            self.episodes += 1
+            return self.episodes - 1
+
+    def beat(self) -> Heartbeat:
+        """Return the next heartbeat."""
+        now = time.monotonic()
+        with self._lock:
+            self._counter += 1
+            self._rate.append((now, self.env_steps))
+            while len(self._rate) > 2 and now - self._rate[0][0] > _RATE_WINDOW_S:
+                self._rate.popleft()
+            (since, steps), returns = self._rate[0], list(self._returns)
+            rate = (self.env_steps - steps) / (now - since) if now > since else 0.0
+            return Heartbeat(
+                client=self.client,
+                instance=self.instance,
+                counter=self._counter,
+                phase=self.phase,
+                session=self.session,
+                run_id=self.run_id,
+                env_id=self.env_id,
+                num_envs=self.num_envs,
+                env_steps=self.env_steps,
+                episodes=self.episodes,
+                env_steps_per_s=round(rate, 1),
+                last_return=returns[-1] if returns else None,
+                mean_return=sum(returns) / len(returns) if returns else None,
+                model_id=self.model_id,
+                buffered_bytes=self.buffered_bytes,
+                dropped=self.dropped,
+                sent_chunks=self.sent_chunks,
+                versions=self.versions,
+                error=self.error[:1000],
+                answered=self.answered,
+                leaving=self.leaving,
+            )

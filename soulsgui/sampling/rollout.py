@@ -1,0 +1,134 @@
+"""Stepping the environments with the present policy and cutting what happens into segments."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.segments import SegmentRecorder
+from soulsgui.wire.messages.chunk import Segments
+
+
+@dataclass(frozen=True)
+class FinishedEpisode:
+    """An episode that ended in one of the environments."""
+
+    env_index: int
+    total_return: float
+    length: int
+    terminated: bool
+    seconds: float
+
+
+class Rollout:
+    """Plays several environments side by side.
+
+    Args:
+        stepper: The environments.
+        observation: Space of one observation; values outside its bounds are moved onto them, since the
+            server refuses them.
+        segment_length: Longest segment.
+        seed: Seed of the environments and of the actions.
+        on_episode: Called with each finished episode.
+    """
+
+    def __init__(
+        self,
+        stepper: EnvStepper,
+        observation: BoxSpec,
+        segment_length: int,
+        seed: int,
+        on_episode: Callable[[FinishedEpisode], None],
+    ) -> None:
+        self._stepper = stepper
+        self._rng = np.random.default_rng(seed)
+        self._on_episode = on_episode
+        self._bounded = observation.low is not None or observation.high is not None
+        self._low, self._high = observation.limits
+        self._recorder = SegmentRecorder(
+            stepper.num_envs, observation.shape, observation.dtype, segment_length
+        )
+        num_envs = stepper.num_envs
+        self._returns = np.zeros(num_envs)
+        self._lengths = np.zeros(num_envs, np.int64)
+        self._began = [time.monotonic()] * num_envs
+        self._obs = self._within(stepper.reset(seed=seed))
+
+    def play(
+        self,
+        policy: NumpyMLPPolicy,
+        model_id: int,
+        digest: int,
+        quota: int,
+        go_on: Callable[[], bool],
+    ) -> Iterator[Segments]:
+        """Play until exactly `quota` transitions were collected, yielding segments on the way.
+
+        Args:
+            policy: Chooses the actions.
+            model_id: Id of its weights.
+            digest: First 8 bytes of their hash.
+            quota: Transitions to collect over all environments.
+            go_on: Asked before each step; False ends early.
+        """
+        left = quota
+        recorder = self._recorder
+        while left > 0 and go_on():
+            left -= self._step(policy, left)
+            if recorder.length == recorder.capacity or left <= 0:
+                segments = recorder.cut(model_id, digest)
+                if segments is not None:
+                    yield segments
+
+    def _step(self, policy: NumpyMLPPolicy, left: int) -> int:
+        """Step every environment once; return how many transitions were kept."""
+        action, log_prob = policy.act(self._obs, self._rng)
+        result = self._stepper.step(action)
+        result = result._replace(
+            next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
+        )
+        keep = result.valid
+        kept = int(np.count_nonzero(keep))
+        if kept > left:
+            keep = keep & (np.cumsum(keep) <= left)
+            kept = left
+        self._recorder.add(self._obs, action, log_prob, result, keep)
+        self._count(result)
+        self._obs = result.reset_obs
+        return kept
+
+    def _within(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Move observations into their bounds; unbounded spaces pass as they are."""
+        if not self._bounded:
+            return obs
+        return np.clip(obs, self._low, self._high)
+
+    def _count(self, result: StepResult) -> None:
+        self._returns += np.where(result.valid, result.reward, 0.0)
+        self._lengths += result.valid
+        ended = (result.terminated | result.truncated) & result.valid
+        if ended.any():
+            now = time.monotonic()
+            for env in np.flatnonzero(ended):
+                self._on_episode(
+                    FinishedEpisode(
+                        env_index=int(env),
+                        total_return=float(self._returns[env]),
+                        length=int(self._lengths[env]),
+                        terminated=bool(result.terminated[env]),
+                        seconds=now - self._began[env],
+                    )
+                )
+                self._began[env] = now
+            self._returns[ended] = 0.0
+            self._lengths[ended] = 0
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._stepper.close()

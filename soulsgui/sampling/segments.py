@@ -1,0 +1,136 @@
+"""From single steps of several environments to segments."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.step import StepResult
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments
+
+
+class SegmentRecorder:
+    """Collects steps of `N` environments and cuts them into segments.
+
+    A segment ends with its episode, at a step that was no transition, and at every `cut`.
+
+    Args:
+        num_envs: Environments stepped side by side, `N`.
+        obs_shape: Shape of one observation.
+        obs_dtype: Its dtype.
+        capacity: Steps per environment that fit between two cuts.
+    """
+
+    def __init__(self, num_envs: int, obs_shape: tuple[int, ...], obs_dtype: str, capacity: int) -> None:
+        self.capacity = capacity
+        self.length = 0
+        shape = (capacity, num_envs)
+        self._num_envs = num_envs
+        self._obs = np.zeros((capacity + 1, num_envs, *obs_shape), np.dtype(obs_dtype))
+        self._action = np.zeros(shape, np.int64)
+        self._reward = np.zeros(shape, np.float32)
+        self._log_prob = np.zeros(shape, np.float32)
+        self._kept = np.zeros(shape, np.bool_)
+        self._flags = np.zeros(shape, np.uint8)
+        self._final_obs: dict[tuple[int, int], NDArray[Any]] = {}
+        self._episode = np.zeros(num_envs, np.int64)
+        self._next_step = np.zeros(num_envs, np.int64)
+        self._episode_at = np.zeros(shape, np.int64)
+        self._step_at = np.zeros(shape, np.int64)
+
+    def add(
+        self,
+        obs: NDArray[Any],
+        action: NDArray[np.int64],
+        log_prob: NDArray[np.float32],
+        result: StepResult,
+        keep: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """Take one step of every environment.
+
+        Args:
+            obs: What was acted on, `[N, *obs_shape]`.
+            action: The actions, `[N]`.
+            log_prob: Their log-probabilities, `[N]`.
+            result: What the step gave.
+            keep: Which transitions to keep; None keeps every valid one.
+        """
+        t = self.length
+        self._obs[t] = obs
+        self._action[t] = action
+        self._reward[t] = result.reward
+        self._log_prob[t] = log_prob
+        self._kept[t] = result.valid if keep is None else keep
+        self._episode_at[t] = self._episode
+        self._step_at[t] = self._next_step
+        ended = (result.terminated | result.truncated) & result.valid
+        self._next_step += result.valid
+        if ended.any():
+            self._flags[t] = np.where(ended, result.terminated * TERMINATED + result.truncated * TRUNCATED, 0)
+            for env in np.flatnonzero(ended):
+                self._final_obs[t, int(env)] = np.array(result.next_obs[env])
+            self._episode[ended] += 1
+            self._next_step[ended] = 0
+        else:
+            self._flags[t] = 0
+        self._obs[t + 1] = result.reset_obs
+        self.length += 1
+
+    def cut(self, model_id: int, digest: int) -> Segments | None:
+        """Return what was collected since the last cut, or None when there is nothing, and begin anew.
+
+        Args:
+            model_id: Weights that chose all of these actions.
+            digest: First 8 bytes of their hash.
+        """
+        pieces = [piece for env in range(self._num_envs) for piece in self._pieces(env)]
+        segments = self._join(pieces, model_id, digest) if pieces else None
+        self._final_obs.clear()
+        self.length = 0
+        return segments
+
+    def _pieces(self, env: int) -> list[tuple[int, int, int]]:
+        """Return (env, start, stop) of each contiguous run of kept steps of one environment."""
+        kept = self._kept[: self.length, env]
+        if kept.all():
+            breaks = np.flatnonzero(self._flags[: self.length - 1, env]) + 1
+            edges = [0, *breaks.tolist(), self.length]
+            return [(env, start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+        found = []
+        start = None
+        for t in range(self.length):
+            if kept[t] and start is None:
+                start = t
+            if start is not None and (not kept[t] or self._flags[t, env]):
+                stop = t + 1 if kept[t] else t
+                found.append((env, start, stop))
+                start = None
+        if start is not None:
+            found.append((env, start, self.length))
+        return found
+
+    def _join(self, pieces: list[tuple[int, int, int]], model_id: int, digest: int) -> Segments:
+        count = len(pieces)
+        observations = []
+        for env, start, stop in pieces:
+            observations.append(self._obs[start:stop, env])
+            final = self._final_obs.get((stop - 1, env))
+            observations.append((self._obs[stop, env] if final is None else final)[None])
+
+        def steps(column: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([column[start:stop, env] for env, start, stop in pieces])
+
+        return Segments(
+            env_index=np.array([env for env, _, _ in pieces], np.int32),
+            episode=np.array([self._episode_at[start, env] for env, start, _ in pieces], np.int64),
+            first_step=np.array([self._step_at[start, env] for env, start, _ in pieces], np.int64),
+            length=np.array([stop - start for _, start, stop in pieces], np.int32),
+            model_id_first=np.full(count, model_id, np.int64),
+            model_id_last=np.full(count, model_id, np.int64),
+            digest=np.full(count, digest, np.uint64),
+            flags=np.array([self._flags[stop - 1, env] for env, _, stop in pieces], np.uint8),
+            obs=np.concatenate(observations),
+            action=steps(self._action),
+            reward=steps(self._reward),
+            log_prob=steps(self._log_prob),
+        )

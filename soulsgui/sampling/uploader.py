@@ -1,0 +1,164 @@
+"""The thread that brings chunks and episodes to the server; a push never touches the network."""
+
+import logging
+import threading
+from collections import deque
+
+import redis
+
+from soulsgui.sampling.progress import Progress
+from soulsgui.sampling.stream import StreamSession
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.keys import PROTOCOL, Keys
+from soulsgui.wire.messages.chunk import NUMBER_FIELD
+from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, Grant, Hello
+
+logger = logging.getLogger(__name__)
+
+_EPISODE_BATCH = 1000
+_NO_LIMIT = 2**62
+_LINGER_S = 3.0
+_RETRY_S = 0.5
+
+
+class Uploader(threading.Thread):
+    """Owns the client's two streams.
+
+    Args:
+        address: The server.
+        progress: Counters of this client.
+        contract: Contract hash of the run it plays for.
+        buffer_bytes: Most bytes that may wait; a push beyond it waits in turn.
+    """
+
+    def __init__(self, address: Address, progress: Progress, contract: str, buffer_bytes: int) -> None:
+        super().__init__(name="uploader", daemon=True)
+        keys = Keys(address.prefix)
+        self._progress = progress
+        self._buffer_bytes = buffer_bytes
+        self._contract = contract
+        self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
+        self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
+        self._inbox: deque[tuple[StreamSession, bytes, bytes]] = deque()
+        self._inbox_bytes = 0
+        self._grant: Grant | None = None
+        self._changed = threading.Condition()
+        self._closing = False
+        self._stop_event = threading.Event()
+        self._link = Link(address, self._stop_event, "uploader")
+
+    @property
+    def session(self) -> str:
+        """Entry id of the hello of the present session, empty before it."""
+        return self._progress.session
+
+    def push_chunk(self, payload: bytes) -> None:
+        """Queue a chunk; waits while the buffer is full."""
+        self._push(self._chunks, CHUNK_FIELD, payload)
+
+    def push_episode(self, payload: bytes) -> None:
+        """Queue a finished episode."""
+        self._push(self._episodes, EPISODE_FIELD, payload)
+
+    def granted(self, grant: Grant | None) -> None:
+        """Take over what the trainer allows."""
+        with self._changed:
+            if grant != self._grant:
+                self._grant = grant
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Send what waits, for a few seconds, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self.join(_LINGER_S)
+        self._stop_event.set()
+        self.join()
+        self._link.close()
+
+    def run(self) -> None:
+        """Send until closed."""
+        try:
+            while self._step():
+                pass
+        except Stopped:
+            logger.warning("ended with %d entries unsent: the server is away", self._chunks.waiting)
+
+    def _push(self, stream: StreamSession, field: bytes, payload: bytes) -> None:
+        with self._changed:
+            while self._full() and not self._closing:
+                self._changed.wait()
+            self._inbox.append((stream, field, payload))
+            self._inbox_bytes += len(payload)
+            self._changed.notify_all()
+
+    def _full(self) -> bool:
+        return self._inbox_bytes + self._progress.buffered_bytes > self._buffer_bytes
+
+    def _hello(self) -> str:
+        progress = self._progress
+        return Hello(
+            client=progress.client,
+            instance=progress.instance,
+            protocol=PROTOCOL,
+            run_id=progress.run_id,
+            contract=self._contract,
+            num_envs=progress.num_envs,
+        ).to_json()
+
+    def _credit(self) -> tuple[int, int]:
+        """Return how many chunk entries and bytes may be sent now."""
+        grant, session = self._grant, self._progress.session
+        if grant is None or grant.session != session or grant.status != "accepted":
+            return 0, 0
+        return grant.credit_entries - self._chunks.stored, grant.credit_bytes - self._chunks.stored_bytes
+
+    def _step(self) -> bool:
+        """Take over what was pushed and send what may be sent; return whether to go on."""
+        with self._changed:
+            while not self._work():
+                if self._closing:
+                    return False
+                self._changed.wait()
+            while self._inbox:
+                stream, field, payload = self._inbox.popleft()
+                stream.add(field, payload)
+            self._inbox_bytes = 0
+        try:
+            self._send()
+        except AWAY as error:
+            self._chunks.connection_lost()
+            self._episodes.connection_lost()
+            self._link.lost(error)
+        except redis.ResponseError as error:
+            self._progress.error = f"the server refuses samples: {error}"
+            logger.warning("%s", self._progress.error)
+            if self._stop_event.wait(_RETRY_S):
+                return False
+        else:
+            self._link.back()
+        with self._changed:
+            self._progress.buffered_bytes = self._chunks.waiting_bytes + self._episodes.waiting_bytes
+            self._changed.notify_all()
+        return not self._stop_event.is_set()
+
+    def _work(self) -> bool:
+        """Whether there is something that can be done now."""
+        if self._inbox or self._episodes.waiting or self._chunks.session is None:
+            return True
+        entries, size = self._credit()
+        return bool(self._chunks.waiting) and entries > 0 and size > 0
+
+    def _send(self) -> None:
+        connection = self._link.redis
+        if self._chunks.session is None:
+            self._chunks.flush(connection, 0, 0)
+            self._progress.session = str(self._chunks.session)
+        entries, size = self._credit()
+        if entries > 0 and size > 0:
+            self._chunks.flush(connection, entries, size)
+            self._progress.session = str(self._chunks.session)
+            self._progress.sent_chunks = self._chunks.stored
+        if self._episodes.waiting:
+            self._episodes.flush(connection, _EPISODE_BATCH, _NO_LIMIT)

@@ -1,0 +1,49 @@
+"""What differs between operating systems, in one place; nothing elsewhere asks which system it runs on.
+
+Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
+anywhere. Rooms: `groups` (process groups, signals), `identity` (telling a process from all others), `files`
+(private, atomic), `lock` (one process at a time), `machine` (ports, disk, screen).
+"""
+
+from soulsgui.system.files import (
+    atomic_write,
+    is_private,
+    make_private,
+    recover_dir,
+    replace,
+    replace_dir,
+    sync_folder,
+    sync_tree,
+    write_private,
+)
+from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system.identity import ProcessIdentity, boot_id, process_identity, same_boot, same_process
+from soulsgui.system.lock import FileLock, file_lock
+from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, who_listens
+
+__all__ = [
+    "FileLock",
+    "ProcessIdentity",
+    "atomic_write",
+    "boot_id",
+    "file_lock",
+    "free_disk_bytes",
+    "free_port",
+    "has_screen",
+    "is_private",
+    "kill_group",
+    "make_private",
+    "new_session_kwargs",
+    "process_identity",
+    "recover_dir",
+    "replace",
+    "replace_dir",
+    "same_boot",
+    "same_process",
+    "stop_signals",
+    "sync_folder",
+    "sync_tree",
+    "terminate_group",
+    "who_listens",
+    "write_private",
+]

@@ -1,0 +1,162 @@
+"""Files and folders that are private, or whole at every moment, also across a power cut."""
+
+import os
+import secrets
+import shutil
+import stat
+import sys
+import time
+from pathlib import Path
+
+# An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
+_REPLACE_TRIES = 50
+_REPLACE_PAUSE_S = 0.02
+
+
+def make_private(path: Path, platform: str = sys.platform) -> None:
+    """Take every right from others: mode 0600, 0700 for a folder.
+
+    On Windows nothing is done: what lies in the user's profile inherits rights for user and administrators.
+    """
+    if platform != "win32":
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def is_private(path: Path, platform: str = sys.platform) -> bool:
+    """Whether nobody else (but root) can read or write it; always true on Windows (see `make_private`)."""
+    if platform == "win32":
+        return True
+    status = path.stat()
+    return status.st_mode & 0o077 == 0 and status.st_uid in (os.geteuid(), 0)
+
+
+def atomic_write(path: Path, data: bytes, platform: str = sys.platform) -> None:
+    """Replace the contents of a file so that readers and power cuts find the old or the new, never a mixture.
+
+    An existing file keeps its mode; a symbolic link stays and its target is replaced.
+
+    Raises:
+        OSError: It can't be written (disk full, no right); the old file is untouched.
+    """
+    target = path.resolve()
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    _write_aside_and_replace(target, data, 0o666, mode, platform)
+
+
+def write_private(path: Path, data: bytes, platform: str = sys.platform) -> None:
+    """Like `atomic_write`, for secrets: at no moment readable by others, whatever stood there before.
+
+    Raises:
+        OSError: It can't be written; the old file is untouched.
+    """
+    _write_aside_and_replace(path, data, 0o600, None, platform)
+
+
+def _write_aside_and_replace(
+    path: Path, data: bytes, create_mode: int, mode: int | None, platform: str
+) -> None:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(aside, flags, create_mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None and platform != "win32":
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        replace(aside, path, platform)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent, platform)
+
+
+def replace(source: Path, target: Path, platform: str = sys.platform) -> None:
+    """`os.replace`, patient on Windows, where a reader that has the target open delays it (up to 1 s).
+
+    Raises:
+        OSError: As `os.replace`.
+    """
+    tries = _REPLACE_TRIES if platform == "win32" else 1
+    for left in reversed(range(tries)):
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            if left == 0:
+                raise
+            time.sleep(_REPLACE_PAUSE_S)
+
+
+def sync_folder(path: Path, platform: str = sys.platform) -> None:
+    """Make names created, renamed or removed in a folder survive a power cut (Windows does so by itself)."""
+    if platform != "win32":
+        _sync(path, os.O_RDONLY)
+
+
+def sync_tree(path: Path, platform: str = sys.platform) -> None:
+    """Bring every file and folder below and including `path` to the disk."""
+    # Windows syncs only through a handle that may write; POSIX needs none.
+    flags = os.O_RDWR if platform == "win32" else os.O_RDONLY
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _sync(Path(folder, name), flags)
+        sync_folder(Path(folder), platform)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
+    """Put the finished folder `new` in the place of `target` (same file system), which need not exist.
+
+    A folder appears whole or not at all. Between the two renames of a replacement the older one stands beside
+    under the name `.<name>.old`; `recover_dir` brings it back after a crash at that moment.
+
+    Raises:
+        OSError: It can't be done; the older folder is in its place or found by `recover_dir`.
+    """
+    recover_dir(target, platform)
+    sync_tree(new, platform)
+    older = _older(target)
+    if target.exists():
+        replace(target, older, platform)
+    try:
+        replace(new, target, platform)
+    except OSError:
+        recover_dir(target, platform)
+        raise
+    sync_folder(target.parent, platform)
+    _remove_dir(older)
+
+
+def recover_dir(target: Path, platform: str = sys.platform) -> bool:
+    """Undo or finish a `replace_dir` that a crash interrupted.
+
+    Returns:
+        Whether the older folder was put back.
+    """
+    older = _older(target)
+    if not older.exists():
+        return False
+    if target.exists():
+        _remove_dir(older)
+        return False
+    replace(older, target, platform)
+    sync_folder(target.parent, platform)
+    return True
+
+
+def _older(target: Path) -> Path:
+    return target.with_name(f".{target.name}.old")
+
+
+def _remove_dir(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)

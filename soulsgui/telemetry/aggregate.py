@@ -1,0 +1,158 @@
+"""Moving mean, best model and goal of a run, told from its episodes. Pure.
+
+A new attempt carries the window of the curve it goes on with, so that the shown mean goes on too. What counts
+(best model, goal) are only windows full of episodes of one attempt: never what a resume overwrote.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_WINDOWS_KEPT = 4
+"""Attempts whose stragglers still get a window of their own."""
+
+
+class Window:
+    """The last returns and their mean.
+
+    The sum is kept exactly (Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997, grow-expansion), so
+    the mean depends on the returns within the window alone, never on what went through it before.
+
+    Args:
+        size: Returns it holds at most.
+        carried: Returns it begins with, oldest first; they count for the mean only.
+    """
+
+    def __init__(self, size: int, carried: Iterable[float] = ()) -> None:
+        self._size = size
+        self._values: deque[float] = deque()
+        self._partials: list[float] = []
+        self._own = 0
+        for value in carried:
+            self._take(value)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of what it holds, correctly rounded; None while it is empty."""
+        return math.fsum(self._partials) / len(self._values) if self._values else None
+
+    @property
+    def full(self) -> bool:
+        """Whether all it holds came through `add`, as many as it can hold."""
+        return self._own == self._size
+
+    def add(self, value: float) -> None:
+        """Take in one return and let go of the oldest one when there are too many."""
+        self._take(value)
+        self._own = min(self._own + 1, self._size)
+
+    def _take(self, value: float) -> None:
+        if len(self._values) == self._size:
+            self._accumulate(-self._values.popleft())
+        self._values.append(value)
+        self._accumulate(value)
+
+    def _accumulate(self, value: float) -> None:
+        kept = 0
+        partials = self._partials
+        for partial in partials:
+            if abs(value) < abs(partial):
+                value, partial = partial, value
+            high = value + partial
+            low = partial - (high - value)
+            if low:
+                partials[kept] = low
+                kept += 1
+            value = high
+        partials[kept:] = [value]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best full window so far.
+
+    Attributes:
+        score: Its mean return.
+        model_id: Weights in use at the end of its last episode.
+    """
+
+    score: float
+    model_id: int
+
+
+class Aggregator:
+    """What the episodes of a run amount to.
+
+    Args:
+        window: Episodes over which means are taken.
+        goal: Mean return to reach; None for no goal.
+        best: The best so far, of any attempt.
+    """
+
+    def __init__(self, window: int, goal: float | None, best: Best | None = None) -> None:
+        self.window = window
+        self.goal = goal
+        self.best = best
+        self.attempt = 0
+        self.reached = False
+        self._windows: dict[int, Window] = {0: Window(window)}
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean of the last `window` episodes on the curve, fewer at its beginning; None before the first."""
+        return self._windows[self.attempt].mean
+
+    def begin_attempt(self, attempt: int, carried: Iterable[float], own: Iterable[float] = ()) -> None:
+        """Go on with an attempt; its goal is open again.
+
+        Args:
+            attempt: Its number.
+            carried: Returns of the curve before it, oldest first (the last `window` are enough).
+            own: Returns of its own that were judged already, oldest first.
+        """
+        self.attempt = attempt
+        self.reached = False
+        window = self._windows[attempt] = Window(self.window, carried)
+        for value in own:
+            window.add(value)
+        while len(self._windows) > _WINDOWS_KEPT:
+            del self._windows[min(self._windows)]
+
+    def add(self, attempt: int, total_return: float, model_id: int) -> float:
+        """Take in one finished episode.
+
+        Args:
+            attempt: The attempt it was played in; one before the present one is a straggler, which gets a
+                window of its own and can't reach the goal.
+            total_return: Its return, finite.
+            model_id: Weights in use at its end.
+
+        Returns:
+            The mean return up to it.
+        """
+        window = self._windows.get(attempt)
+        if window is None:
+            window = self._windows[attempt] = Window(self.window)
+        window.add(total_return)
+        mean = window.mean
+        assert mean is not None
+        if window.full:
+            if self.best is None or mean > self.best.score:
+                self.best = Best(mean, model_id)
+            if attempt == self.attempt and self.goal is not None and mean >= self.goal:
+                self.reached = True
+        return mean
+
+
+def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:
+    """Return the best full window of a whole history.
+
+    Args:
+        window: Episodes over which means are taken.
+        episodes: (attempt, return, model id) in the order of storing.
+    """
+    aggregator = Aggregator(window, None)
+    for attempt, total_return, model_id in episodes:
+        aggregator.add(attempt, total_return, model_id)
+    return aggregator.best

@@ -1,0 +1,128 @@
+"""The `metrics` stream: the trainer's rows come from it, stored episodes go to it."""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import cast
+
+import redis
+
+from soulsgui.telemetry.recorder import TrainerRow
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, EpisodeRows, read_row
+
+logger = logging.getLogger(__name__)
+
+_READ_COUNT = 500
+_PAGE = 50
+_LOOK_BACK_PAGES = 40
+_OWN_BYTES = 16 * 2**20
+"""Memory of the server that our rows may take; older ones are in the store."""
+
+_Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+class MetricsStream:
+    """Our end of the stream. Used by one thread.
+
+    Args:
+        keys: Key names.
+        run_id: The run; rows of others are passed over.
+        cursor: Last entry that was taken in.
+        own_bytes: Most bytes of our rows to leave on the stream.
+    """
+
+    def __init__(self, keys: Keys, run_id: str, cursor: EntryId, own_bytes: int = _OWN_BYTES) -> None:
+        self.cursor = cursor
+        self.unreadable = 0
+        self._stream = keys.metrics
+        self._run_id = run_id
+        self._own: set[bytes] = set()
+        self._left: deque[tuple[bytes, int]] = deque()
+        self._left_bytes = 0
+        self._own_bytes = own_bytes
+
+    def resume(self, connection: redis.Redis) -> None:
+        """After (re)connecting: begin anew when the server came back without our place on the stream."""
+        try:
+            info = cast("dict[str, bytes]", connection.xinfo_stream(self._stream))
+        except redis.ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            self.cursor = EntryId(0, 0)
+            return
+        if EntryId.parse(info["last-generated-id"]) < self.cursor:
+            logger.info("the server came back without its rows: reading those it has")
+            self.cursor = EntryId(0, 0)
+
+    def read(self, connection: redis.Redis) -> list[TrainerRow]:
+        """Return the trainer's rows of this run behind the cursor, and move the cursor behind them."""
+        rows: list[TrainerRow] = []
+        while True:
+            reply = connection.xread({self._stream: str(self.cursor)}, count=_READ_COUNT)
+            entries = cast("list[tuple[bytes, _Entries]]", reply)[0][1] if reply else []
+            for entry, fields in entries:
+                self._take(entry, fields, rows)
+            if len(entries) < _READ_COUNT:
+                return rows
+
+    def _take(self, entry: bytes, fields: dict[bytes, bytes], rows: list[TrainerRow]) -> None:
+        self.cursor = EntryId.parse(entry)
+        if entry in self._own:
+            self._own.discard(entry)
+            return
+        row = read_row(fields.get(ROW_FIELD, b""))
+        if row is None:
+            self.unreadable += 1
+            logger.warning("entry %s of %s is not a row", entry.decode(), self._stream)
+        elif row.run_id == self._run_id and not isinstance(row, EpisodeRows):
+            rows.append(row)
+
+    def last_published(self, connection: redis.Redis) -> int | None:
+        """Return the store's row number of the newest episode on the stream, None when there is none."""
+        before = "+"
+        for _ in range(_LOOK_BACK_PAGES):
+            entries = cast("_Entries", connection.xrevrange(self._stream, max=before, count=_PAGE))
+            for entry, fields in entries:
+                row = read_row(fields.get(ROW_FIELD, b""))
+                if isinstance(row, EpisodeRows) and row.run_id == self._run_id and row.row:
+                    return row.row[-1]
+                before = f"({entry.decode()}"
+            if len(entries) < _PAGE:
+                break
+        return None
+
+    def publish(self, connection: redis.Redis, messages: Iterable[EpisodeRows]) -> int | None:
+        """Add stored episodes, oldest first.
+
+        Returns:
+            Row number of the last one added, None when there was none.
+
+        Raises:
+            redis.RedisError: Not all were added.
+        """
+        last = None
+        for message in messages:
+            text = message.to_json()
+            entry = cast(
+                "bytes",
+                connection.xadd(self._stream, {ROW_FIELD: text}, maxlen=STREAM_LENGTH, approximate=True),
+            )
+            self._own.add(entry)
+            self._left.append((entry, len(text)))
+            self._left_bytes += len(text)
+            last = message.row[-1]
+        self._trim(connection)
+        return last
+
+    def _trim(self, connection: redis.Redis) -> None:
+        """Keep the stream small in bytes too: its length alone would allow rows of many hundred megabytes."""
+        while len(self._left) > STREAM_LENGTH:
+            self._left_bytes -= self._left.popleft()[1]
+        if self._left_bytes <= self._own_bytes:
+            return
+        while self._left_bytes > self._own_bytes // 2:
+            self._left_bytes -= self._left.popleft()[1]
+        if self._left:
+            connection.xtrim(self._stream, minid=self._left[0][0].decode(), approximate=False)

@@ -1,0 +1,277 @@
+"""The telemetry node: every finished episode from the clients' streams into the store, and a verdict on them.
+
+One loop, one thread. An episode is acknowledged after it was stored; what was delivered and not acknowledged
+is read again and recognised by its entry id, so that a kill at any moment neither loses nor doubles one.
+"""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.telemetry.drawing import Drawing
+from soulsgui.telemetry.intake import Arrival, Entry, Reason, Refusal, sort_out
+from soulsgui.telemetry.metrics import MetricsStream
+from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
+from soulsgui.telemetry.store.writer import EpisodeRecord
+from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
+from soulsgui.wire.messages.server_config import ServerConfig
+
+logger = logging.getLogger(__name__)
+
+NAME = "telemetry"
+
+_BLOCK_MS = 100
+_GATHER_S = 0.02
+_GATHER_BELOW = 256
+_DISCOVER_S = 0.25
+_STATE_S = 0.5
+_RETRY_S = 0.5
+_DRAIN_S = 2.0
+_DRAIN_QUIET_MS = 50
+_FIGURE_S = 10.0
+
+
+class TelemetryNode:
+    """The node of one run.
+
+    Args:
+        settings: The run's configuration.
+        run: The run's folder.
+        address: The server.
+        instance: Who this process is.
+        stop: Set when the node should drain what is there and end.
+
+    Raises:
+        StoreError: The run's store can't be used.
+    """
+
+    def __init__(
+        self, settings: Settings, run: RunFolder, address: Address, instance: Instance, stop: threading.Event
+    ) -> None:
+        self._run_id = run.run_id
+        self._instance = instance
+        self._stop = stop
+        self._keys = Keys(address.prefix)
+        self._link = Link(address, stop, NAME)
+        self._recorder = Recorder(run.store, run.run_id, settings.stop.window, settings.stop.mean_return)
+        self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
+        self._streams = EpisodeStreams(self._keys)
+        self._drawing = Drawing(run.root, settings.telemetry.figure_every_episodes, self._recorder.last_row)
+        self._connected = False
+        self._published = 0
+        self._rejected: dict[str, Counter[str]] = {}
+        self._tick = 0
+        self._phase: NodePhase = "loading"
+        self._error = ""
+        self._told: Verdict | None = None
+        self._told_at = -1.0
+        self._discovered_at = -1.0
+        self._stored_in_s = 0.0
+
+    def run(self) -> None:
+        """Work until stopped, then drain, draw and say goodbye."""
+        try:
+            while not self._stop.is_set():
+                self._guarded(_BLOCK_MS)
+            self._drain()
+        except Stopped:
+            logger.warning("the server is away: what it still holds is read at the next start")
+        finally:
+            self._recorder.close()
+        self._finish()
+
+    # --- one turn ----------------------------------------------------------------------------------
+
+    def _guarded(self, block_ms: int) -> int:
+        """Make one turn of the loop, whatever goes wrong; return how many entries it took in.
+
+        Raises:
+            Stopped: The server is away and the node was asked to stop.
+        """
+        try:
+            taken = self._turn(block_ms)
+        except AWAY as error:
+            self._connected = False
+            self._link.lost(error)
+        except redis.ResponseError as error:
+            self._connected = False
+            self._trouble(f"the server refused: {error}", "waiting")
+        except sqlite3.OperationalError as error:
+            self._metrics.cursor = self._recorder.cursor
+            self._streams.distrust()
+            self._trouble(f"telemetry.sqlite can't be written: {error}", "frozen")
+        else:
+            self._link.back()
+            return taken
+        return 0
+
+    def _trouble(self, what: str, phase: NodePhase) -> None:
+        """Say what is wrong, once in the log, and wait a moment."""
+        if self._error != what:
+            logger.warning("%s; trying again", what)
+        self._error = what
+        self._phase = phase
+        try:
+            self._write_state(self._link.redis)
+        except redis.RedisError as error:
+            logger.debug("the state could not be written either: %s", error)
+        self._stop.wait(_RETRY_S)
+
+    def _turn(self, block_ms: int) -> int:
+        began = time.monotonic()
+        connection = self._link.redis
+        self._tick += 1
+        if not self._connected:
+            self._connect(connection)
+        if began - self._discovered_at >= _DISCOVER_S:
+            self._streams.discover(connection)
+            self._discovered_at = began
+        entries = self._streams.read(connection, block_ms)
+        records = self._store(connection, entries)
+        self._error = ""
+        self._phase = "stopping" if self._stop.is_set() else "collecting" if len(self._streams) else "waiting"
+        self._publish(connection, records)
+        if self._recorder.verdict != self._told or time.monotonic() - self._told_at >= _STATE_S:
+            self._write_state(connection)
+        self._drawing.turn(self._recorder.last_row, self._recorder.verdict.reached)
+        self._pause(len(entries), time.monotonic() - began)
+        return len(entries)
+
+    def _pause(self, entries: int, turn_s: float) -> None:
+        """Let a few more come together: a transaction for each single episode would eat a core."""
+        if not len(self._streams):
+            self._stop.wait(_BLOCK_MS / 1000)
+        elif 0 < entries < _GATHER_BELOW:
+            self._stop.wait(max(0.0, _GATHER_S - turn_s))
+
+    def _connect(self, connection: redis.Redis) -> None:
+        """At the start, and after every absence of the server: find out where we stand with it."""
+        self._write_state(connection)
+        self._metrics.resume(connection)
+        self._streams.distrust()
+        self._streams.discover(connection)
+        on_stream = self._metrics.last_published(connection)
+        last_row = self._recorder.last_row
+        # A kill between storing and publishing leaves at most one batch unpublished.
+        known = self._published if on_stream is None else min(on_stream, last_row)
+        self._published = max(known, last_row - BATCH_ENTRIES)
+        self._connected = True
+
+    # --- episodes ----------------------------------------------------------------------------------
+
+    def _store(self, connection: redis.Redis, entries: Sequence[Entry]) -> list[EpisodeRecord]:
+        """Store what was read and what the trainer said meanwhile, then acknowledge it."""
+        # After the episodes: the row that begins an attempt is written before its first episode.
+        rows = self._metrics.read(connection)
+        arrivals, refusals = sort_out(entries, self._run_id)
+        arrivals, unknown = self._of_known_attempts(connection, rows, arrivals)
+        records: list[EpisodeRecord] = []
+        if rows or arrivals:
+            began = time.perf_counter()
+            records = self._recorder.record(rows, arrivals, self._metrics.cursor, time.time())
+            self._stored_in_s = time.perf_counter() - began
+        self._count([*refusals, *unknown, *self._streams.take_refusals()])
+        if entries:
+            pipeline = connection.pipeline(transaction=True)
+            self._streams.settle(pipeline, entries)
+            if any(isinstance(reply, redis.ResponseError) for reply in pipeline.execute(raise_on_error=False)):
+                self._streams.distrust()
+        return records
+
+    def _of_known_attempts(
+        self, connection: redis.Redis, rows: Sequence[TrainerRow], arrivals: list[Arrival]
+    ) -> tuple[list[Arrival], list[Refusal]]:
+        """Refuse episodes of attempts that never began: one would end the present attempt on the curve."""
+        newest = max([1, self._recorder.attempt, *(row.attempt for row in rows)])
+        if all(arrival.episode.attempt <= newest for arrival in arrivals):
+            return arrivals, []
+        config = ServerConfig.read(cast("bytes | None", connection.get(self._keys.config)))
+        if config is not None and config.run_id == self._run_id:
+            newest = max(newest, config.attempt)
+        known = [arrival for arrival in arrivals if arrival.episode.attempt <= newest]
+        unknown = [
+            Refusal(arrival.client, Reason.ATTEMPT) for arrival in arrivals if arrival.episode.attempt > newest
+        ]
+        return known, unknown
+
+    def _count(self, refusals: Sequence[Refusal]) -> None:
+        for client, reason in refusals:
+            counts = self._rejected.setdefault(client, Counter())
+            if not counts[reason]:
+                logger.warning("refused from %s: %s (more of the same are only counted)", client, reason)
+            counts[reason] += 1
+
+    def _publish(self, connection: redis.Redis, records: Sequence[EpisodeRecord]) -> None:
+        """Tell the windows of what was stored, and of what could not be told before."""
+        if self._published == self._recorder.last_row:
+            return
+        if records and records[0].row == self._published + 1:
+            messages = as_messages(self._run_id, records)
+        else:
+            messages = self._recorder.rows_after(self._published)
+        try:
+            for message in messages:
+                self._published = self._metrics.publish(connection, message)
+        except redis.OutOfMemoryError as error:
+            # Not a reason to leave the streams unread: that is what frees the server's memory.
+            self._error = f"the server's memory is full: {error}"
+
+    # --- state and end -----------------------------------------------------------------------------
+
+    def _write_state(self, connection: redis.Redis, farewell: str = "") -> None:
+        recorder = self._recorder
+        self._told_at = time.monotonic()
+        verdict = recorder.verdict
+        total: Counter[str] = Counter()
+        for counts in self._rejected.values():
+            total.update(counts)
+        state = NodeState(
+            name=NAME,
+            instance=self._instance,
+            tick=self._tick,
+            phase=self._phase,
+            detail="" if len(self._streams) else "no client yet",
+            run_id=self._run_id,
+            attempt=recorder.attempt,
+            env_steps=recorder.env_steps,
+            episodes=recorder.episodes,
+            mean_return=recorder.mean_return,
+            best_mean_return=verdict.best_score,
+            rejected=dict(total),
+            rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
+            timings_s={"record": self._stored_in_s},
+            verdict=verdict,
+            error=self._error,
+            farewell=farewell,
+        )
+        connection.set(self._keys.node(NAME), state.to_json())
+        self._told = verdict
+
+    def _drain(self) -> None:
+        """Take in what is still on the streams, until they are quiet or time is up."""
+        deadline = time.monotonic() + _DRAIN_S
+        self._discovered_at = -1.0
+        while self._guarded(_DRAIN_QUIET_MS) and time.monotonic() < deadline:
+            pass
+
+    def _finish(self) -> None:
+        """Draw the final figure and write the last state."""
+        self._phase = "stopping"
+        self._drawing.finish(_FIGURE_S)
+        try:
+            self._write_state(self._link.redis, f"{self._recorder.last_row} episodes stored")
+        except redis.RedisError as error:
+            logger.warning("the farewell could not be written: %s", error)
+        self._link.close()

@@ -1,0 +1,244 @@
+"""From accepted episodes and the trainer's rows to the store, and to what they amount to.
+
+Everything here stands in the store after each `record`: a recorder opened again goes on exactly where the last
+one was, also when that one was killed.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from soulsgui.telemetry.aggregate import Aggregator, Best, best_of
+from soulsgui.telemetry.curve import Curve
+from soulsgui.telemetry.intake import Arrival
+from soulsgui.telemetry.store.writer import EpisodeRecord, Standing, StoreWriter
+from soulsgui.wire.control import AttemptStart
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow
+from soulsgui.wire.messages.node import Verdict
+
+logger = logging.getLogger(__name__)
+
+TrainerRow = UpdateRow | AttemptRow | CheckpointRow
+
+_ROWS_PER_MESSAGE = 500
+
+
+class Recorder:
+    """Owns the store of a run and its aggregates.
+
+    Args:
+        path: The store.
+        run_id: The run.
+        window: Episodes over which means are taken (`stop.window`).
+        goal: Mean return to reach (`stop.mean_return`).
+
+    Raises:
+        StoreError: The store can't be used.
+    """
+
+    def __init__(self, path: Path, run_id: str, window: int, goal: float | None) -> None:
+        self._store = StoreWriter(path)
+        self._run_id = run_id
+        self._window = window
+        self._goal = goal
+        self._restore()
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    @property
+    def last_row(self) -> int:
+        """Number of the last stored episode's row."""
+        return self._store.last_row
+
+    @property
+    def cursor(self) -> EntryId:
+        """Last entry of the `metrics` stream that is stored."""
+        return self._store.cursor
+
+    @property
+    def attempt(self) -> int:
+        """The newest attempt, 0 before the first."""
+        return self._curve.attempt
+
+    @property
+    def env_steps(self) -> int:
+        """Steps of finished episodes on the curve."""
+        return self._curve.place(self.attempt).env_steps
+
+    @property
+    def episodes(self) -> int:
+        """Finished episodes on the curve."""
+        return self._curve.place(self.attempt).episodes
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean of the last `window` episodes on the curve."""
+        return self._aggregator.mean_return
+
+    @property
+    def verdict(self) -> Verdict:
+        """Best model so far, and whether the goal is reached."""
+        best = self._aggregator.best
+        return Verdict(
+            best_model_id=best.model_id if best else None,
+            best_score=best.score if best else None,
+            reached=self._aggregator.reached,
+        )
+
+    def knows_attempt(self, attempt: int) -> bool:
+        """Whether an attempt is the newest one or an earlier one; with none known, the first is."""
+        return attempt <= max(self.attempt, 1)
+
+    def record(
+        self, rows: Sequence[TrainerRow], arrivals: Sequence[Arrival], cursor: EntryId, now: float
+    ) -> list[EpisodeRecord]:
+        """Store rows, then episodes, in one transaction.
+
+        Args:
+            rows: What the trainer said, in order; of other runs nothing.
+            arrivals: Episodes in the order of arrival; each once; those stored already are left out.
+            cursor: Entry of the `metrics` stream that `rows` reach to.
+            now: Wall time.
+
+        Returns:
+            What was stored of the episodes.
+
+        Raises:
+            sqlite3.Error: It could not be stored; everything is as it was before.
+        """
+        try:
+            with self._store.transaction():
+                for row in rows:
+                    self._take_row(row)
+                records = self._place(arrivals, now)
+                self._store.add_episodes(records)
+                self._store.set_places(
+                    {attempt: self._curve.place(attempt) for attempt in {record.attempt for record in records}}
+                )
+                self._store.set_cursor(cursor)
+                self._store.set_standing(self._standing())
+        except BaseException:
+            self._restore()
+            raise
+        return records
+
+    def rows_after(self, row: int) -> Iterator[EpisodeRows]:
+        """Iterate over messages with the stored episodes behind a row, oldest first."""
+        while records := self._store.episodes_after(row, _ROWS_PER_MESSAGE):
+            yield from as_messages(self._run_id, records)
+            row = records[-1].row
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _restore(self) -> None:
+        store = self._store
+        self._curve = Curve(store.starts(), store.places())
+        standing = store.standing
+        self._aggregator = Aggregator(self._window, self._goal, self._restored_best(standing))
+        attempt = self._curve.attempt
+        end = store.curve_end(self._window)
+        self._aggregator.begin_attempt(
+            attempt,
+            carried=[value for one, value in end if one != attempt],
+            own=[value for one, value in end if one == attempt],
+        )
+        if standing and standing.attempt == attempt and standing.goal == self._goal:
+            self._aggregator.reached = standing.reached
+
+    def _restored_best(self, standing: Standing | None) -> Best | None:
+        if standing is None:
+            return None
+        if standing.window != self._window:
+            logger.info("stop.window was %d and is %d: ranking the models anew", standing.window, self._window)
+            return best_of(self._window, self._store.returns())
+        if standing.best_score is None or standing.best_model_id is None:
+            return None
+        return Best(standing.best_score, standing.best_model_id)
+
+    def _take_row(self, row: TrainerRow) -> None:
+        match row:
+            case UpdateRow():
+                self._store.add_update(row)
+            case CheckpointRow():
+                self._store.add_checkpoint(row)
+            case AttemptRow():
+                self._store.add_attempt(row)
+                self._begin(row)
+
+    def _begin(self, row: AttemptRow) -> None:
+        start = AttemptStart(
+            attempt=row.attempt, update=row.update, env_steps=row.env_steps, episodes=row.episodes, time=row.time
+        )
+        if self._curve.begin(start) and row.attempt > self._aggregator.attempt:
+            logger.info("attempt %d begins at %d steps", row.attempt, row.env_steps)
+            self._begin_aggregates(row.attempt)
+
+    def _begin_aggregates(self, attempt: int) -> None:
+        carried = [value for _, value in self._store.curve_end(self._window)]
+        self._aggregator.begin_attempt(attempt, carried)
+
+    def _place(self, arrivals: Sequence[Arrival], now: float) -> list[EpisodeRecord]:
+        """Put new episodes on the curve and into the aggregates."""
+        records = []
+        row = self._store.last_row
+        for client, entry, episode in arrivals:
+            if self._store.knows(client, entry):
+                continue
+            if episode.attempt > self._aggregator.attempt:
+                self._begin_aggregates(episode.attempt)
+            env_steps, number = self._curve.advance(episode.attempt, episode.length)
+            mean = self._aggregator.add(episode.attempt, episode.total_return, episode.model_id)
+            row += 1
+            records.append(
+                EpisodeRecord(
+                    row,
+                    client,
+                    entry,
+                    episode.attempt,
+                    number,
+                    env_steps,
+                    now,
+                    episode.total_return,
+                    episode.length,
+                    episode.terminated,
+                    episode.model_id,
+                    episode.seconds,
+                    episode.env_index,
+                    mean,
+                )
+            )
+        return records
+
+    def _standing(self) -> Standing:
+        verdict = self.verdict
+        return Standing(
+            window=self._window,
+            goal=self._goal,
+            attempt=self._aggregator.attempt,
+            mean_return=self.mean_return,
+            best_score=verdict.best_score,
+            best_model_id=verdict.best_model_id,
+            reached=verdict.reached,
+        )
+
+
+def as_messages(run_id: str, records: Sequence[EpisodeRecord]) -> Iterator[EpisodeRows]:
+    """Iterate over the live rows of stored episodes, a bounded number in each message."""
+    for first in range(0, len(records), _ROWS_PER_MESSAGE):
+        part = records[first : first + _ROWS_PER_MESSAGE]
+        yield EpisodeRows(
+            run_id=run_id,
+            row=[record.row for record in part],
+            attempt=[record.attempt for record in part],
+            client=[record.client for record in part],
+            episode=[record.episode for record in part],
+            env_steps=[record.env_steps for record in part],
+            time=[record.time for record in part],
+            total_return=[record.total_return for record in part],
+            length=[record.length for record in part],
+            model_id=[record.model_id for record in part],
+            mean_return=[record.mean_return for record in part],
+        )

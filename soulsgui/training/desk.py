@@ -1,0 +1,172 @@
+"""Where the node's checkpoints are ordered: by the runner's commands, by the node itself, at its end."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.system import replace_dir
+from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo
+from soulsgui.training.saver import Saver
+from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.node import NodeState
+
+logger = logging.getLogger(__name__)
+
+_EVERY_S = 0.1
+
+
+class Saveable(Protocol):
+    """What the desk needs of a node."""
+
+    def snapshot(self, kind: str, score: float | None = None, note: str = "") -> Checkpoint:
+        """Return a checkpoint of this instant."""
+
+    def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
+        """Return a checkpoint of weights that were published a while ago."""
+
+    def shutdown(self, _: Any = None) -> None:
+        """End after this turn."""
+
+
+class CommandDesk:
+    """Obeys commands and keeps the order of checkpoints.
+
+    Args:
+        node: What is saved.
+        run: Where it is saved.
+        keys: Key names.
+        name: The node's name.
+        on_saved: Called with each checkpoint that is on disk and its path, in the writing thread.
+    """
+
+    def __init__(
+        self,
+        node: Saveable,
+        run: RunFolder,
+        keys: Keys,
+        name: str,
+        on_saved: Callable[[CheckpointInfo, Path], None],
+    ) -> None:
+        self.last_current: CheckpointInfo | None = None
+        self._node = node
+        self._run = run
+        self._keys = keys
+        self._on_saved = on_saved
+        self._reader = CommandReader(keys, name)
+        self._saver = Saver()
+        self._saver.start()
+        self._answers: list[NodeAnswer] = []
+        self._next_look = 0.0
+
+    @property
+    def saving(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._saver.busy()
+
+    def look(self, connection: redis.Redis) -> None:
+        """Now and then: obey what is asked, answer what is done.
+
+        Raises:
+            redis.RedisError: The server is away; nothing is lost.
+        """
+        while self._answers:
+            self._reader.answer(connection, self._answers[0])
+            del self._answers[0]
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _EVERY_S
+            for command in self._reader.poll(connection):
+                self._obey(command)
+
+    def save_current(self) -> None:
+        """Order the regular checkpoint."""
+        self._save(self._run.checkpoint, self._node.snapshot("current"))
+
+    def keep_current_aside(self, note: str) -> None:
+        """Move the regular checkpoint among the manual ones, so that the next one does not replace it.
+
+        Raises:
+            OSError: It can't be moved.
+        """
+        if self._run.checkpoint.exists():
+            target = self._manual_folder()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self._run.checkpoint / "note.txt").write_text(note, encoding="utf-8")
+            replace_dir(self._run.checkpoint, target)
+
+    def close(self, connection: redis.Redis, save: bool) -> None:
+        """Write what was ordered, at last the regular checkpoint, and answer.
+
+        Args:
+            connection: The server.
+            save: Whether there is anything to save.
+
+        Raises:
+            redis.RedisError: The server is away: the answers are not sent, the checkpoints are on disk.
+        """
+        if save:
+            self.save_current()
+        self._saver.close()
+        self._next_look = float("inf")
+        self.look(connection)
+
+    def _obey(self, command: NodeCommand) -> None:
+        logger.info("asked to %s %s", command.command, command.args.get("kind", ""))
+        if command.command == "stop":
+            self._save(self._run.checkpoint, self._node.snapshot("current"), command.id)
+            self._node.shutdown()
+            return
+        kind = command.args.get("kind", "manual")
+        score = command.args.get("score")
+        try:
+            if kind == "best":
+                checkpoint = self._node.weights_snapshot(int(command.args["model_id"]), score)
+                self._save(self._run.best_model, checkpoint, command.id)
+            elif kind == "manual":
+                note = str(command.args.get("note", ""))
+                self._save(self._manual_folder(), self._node.snapshot("manual", score, note), command.id)
+            else:
+                self._save(self._run.checkpoint, self._node.snapshot("current", score), command.id)
+        except (CheckpointError, KeyError, ValueError, TypeError) as error:
+            self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
+
+    def _manual_folder(self) -> Path:
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        path, n = self._run.manual_saves / stamp, 1
+        while path.exists():
+            n += 1
+            path = self._run.manual_saves / f"{stamp}_{n}"
+        return path
+
+    def _save(self, target: Path, checkpoint: Checkpoint, command_id: str = "") -> None:
+        def done(error: CheckpointError | None) -> None:
+            if error is None:
+                if checkpoint.info.kind == "current":
+                    self.last_current = checkpoint.info
+                self._on_saved(checkpoint.info, target)
+            if command_id:
+                relative = target.relative_to(self._run.root).as_posix()
+                self._answers.append(
+                    NodeAnswer(
+                        id=command_id,
+                        ok=error is None,
+                        result={"path": relative} if error is None else {},
+                        error="" if error is None else str(error),
+                    )
+                )
+
+        self._saver.save(target, checkpoint, done)
+
+
+def score_of(connection: redis.Redis, keys: Keys) -> float | None:
+    """Return the mean training return that telemetry reports now, None when it reports none."""
+    state = NodeState.read(connection.get(keys.node("telemetry")))  # type: ignore[arg-type]
+    return None if state is None else state.mean_return

@@ -1,0 +1,169 @@
+"""From the clients' streams to well-formed segments: sessions, credits, refusals."""
+
+import logging
+import time
+from collections.abc import Callable
+
+import redis
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.training.ingest import Entry, Ingest
+from soulsgui.training.publisher import Publisher
+from soulsgui.training.roster import Roster
+from soulsgui.training.sessions import Session, Sessions
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkError, Reason, Segments, unpack_chunk
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Grant, Hello
+
+logger = logging.getLogger(__name__)
+
+_ROSTER_EVERY_S = 0.5
+_ROSTER_EVERY_WHILE_WAITING_S = 0.1
+
+Use = Callable[[Session, Segments], tuple[int, dict[str, int]]]
+Ended = Callable[[str, str], None]
+
+
+class Intake:
+    """Everything that comes from clients.
+
+    Args:
+        keys: Key names.
+        config: The run as clients see it.
+        spaces: Its spaces.
+        publisher: Sends grants.
+        bytes_ahead: Bytes all clients together may have on the way.
+        use: Takes over the segments of one chunk; returns how many were accepted and how many were
+            refused by reason.
+        ended: Called with a client that won't deliver what it was asked for, and the reason.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        config: ServerConfig,
+        spaces: SpacesSpec,
+        publisher: Publisher,
+        bytes_ahead: int,
+        use: Use,
+        ended: Ended,
+    ) -> None:
+        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
+        self.ingest = Ingest(keys)
+        self._keys = keys
+        self._config = config
+        self._observation = spaces.observation
+        self._publisher = publisher
+        self._use = use
+        self._ended = ended
+        self._roster = Roster(keys)
+        self._next_look = 0.0
+
+    def readmit(self, connection: redis.Redis) -> None:
+        """Go on with the sessions that an earlier attempt's trainer admitted.
+
+        Raises:
+            redis.RedisError: The server is away.
+        """
+        self._roster.read(connection)
+        for client in self._roster.clients:
+            grant = Grant.read(connection.get(self._keys.grant(client)))  # type: ignore[arg-type]
+            beat = self._roster.beats.get(client)
+            if grant is not None and beat is not None and self.sessions.readmit(client, grant, beat):
+                logger.info("%s goes on with session %s", client, grant.session)
+
+    def start_over(self) -> None:
+        """After the server was away."""
+        self.ingest.start_over()
+        self._next_look = 0.0
+
+    def eligible(self) -> dict[str, Session]:
+        """Return the sessions that can take part in a round now."""
+        return {
+            client: session
+            for client, session in self.sessions.by_client.items()
+            if session.status == "accepted" and not self._roster.why_not(client, session.id)
+        }
+
+    def look_around(self, connection: redis.Redis, often: bool) -> None:
+        """Now and then: who is there, and who is gone.
+
+        Args:
+            connection: The server.
+            often: Whether somebody waits for clients to come.
+
+        Raises:
+            redis.RedisError: The server is away.
+        """
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + (_ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S)
+        self._roster.read(connection)
+        self.ingest.set_clients(connection, self._roster.clients)
+        for client, session in list(self.sessions.by_client.items()):
+            reason = self._roster.gone(client, session.id)
+            if reason:
+                self._ended(client, reason)
+            if reason == "left" or client not in self._roster.clients:
+                self.sessions.end(client)
+
+    def take(self, connection: redis.Redis, block_ms: int) -> None:
+        """Read what came, take it over and acknowledge it.
+
+        Args:
+            connection: The server.
+            block_ms: Longest wait for the first entry.
+
+        Raises:
+            redis.RedisError: The server is away; what was not acknowledged is read again.
+        """
+        entries = self.ingest.read(connection, block_ms)
+        if not entries:
+            return
+        for entry in entries:
+            if HELLO_FIELD in entry.fields:
+                self._welcome(connection, entry)
+            else:
+                self._take_chunk(connection, entry)
+        self.ingest.acknowledge(connection, entries)
+
+    def _welcome(self, connection: redis.Redis, entry: Entry) -> None:
+        """Begin a session; its grant is written before the hello is acknowledged."""
+        self._ended(entry.client, "began a new session")
+        session = self.sessions.hello(entry.client, entry.id, Hello.read(entry.fields[HELLO_FIELD]))
+        self._publisher.tell(connection, entry.client, session.grant(self.sessions.bytes_ahead))
+
+    def _take_chunk(self, connection: redis.Redis, entry: Entry) -> None:
+        session = self.sessions.by_client.get(entry.client)
+        if session is None or session.status != "accepted":
+            self.sessions.count_unadmitted(entry.client, Reason.NOT_ADMITTED)
+            return
+        payload = entry.fields.get(CHUNK_FIELD, b"")
+        if not session.received(len(payload), _number(entry.fields)):
+            session.rejected[Reason.REPEATED] += 1
+            return
+        accepted, refused = self._open_chunk(session, payload)
+        cut_off = session.refuse(refused, accepted) if refused or accepted else False
+        if cut_off:
+            logger.warning("%s was cut off: %s", entry.client, session.reason)
+            self._ended(entry.client, "quarantined")
+        if cut_off or session.needs_credit(self.sessions.bytes_ahead):
+            self._publisher.tell(connection, entry.client, session.grant(self.sessions.bytes_ahead))
+
+    def _open_chunk(self, session: Session, payload: bytes) -> tuple[int, dict[str, int]]:
+        """Return how many segments of a chunk were accepted, and how many refused by reason."""
+        config, obs = self._config, self._observation
+        try:
+            segments = unpack_chunk(payload, config.run_id, config.contract, obs.shape, obs.dtype)
+        except ChunkError as error:
+            logger.info("a chunk of %s was refused: %s", session.client, error)
+            return 0, {error.reason.value: 1}
+        return self._use(session, segments)
+
+
+def _number(fields: dict[bytes, bytes]) -> int | None:
+    """Return a chunk's number, None when it has none that can be read."""
+    text = fields.get(NUMBER_FIELD, b"")
+    return int(text) if text.isdigit() and len(text) < 19 else None

@@ -1,0 +1,40 @@
+"""The trainer process."""
+
+import logging
+from pathlib import Path
+
+import torch
+
+from soulsgui.config.load import load_run_settings
+from soulsgui.config.paths import RunFolder
+from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.training.checkpoint import newest_resumable
+from soulsgui.training.ppo_node import PPOTrainingNode
+from soulsgui.wire.connection import Address
+
+logger = logging.getLogger(__name__)
+
+
+def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None) -> int:
+    """Train a run until told to stop; return the exit code.
+
+    Args:
+        run: The run's folder, with its configuration.
+        address: The server.
+        checkpoint: Go on from this one; None goes on from the newest, if there is one.
+
+    Raises:
+        ConfigError: The run's configuration has mistakes.
+        CheckpointError: The checkpoint can't be used.
+    """
+    settings = load_run_settings(run.config)
+    setup_logging(settings.logging.level)
+    stop = stop_on_signals()
+    # The networks are small: a second thread costs more than it brings.
+    torch.set_num_threads(1)
+    node = PPOTrainingNode(settings, run, address, stop)
+    chosen = checkpoint or newest_resumable(run)
+    if chosen is not None:
+        node.load_checkpoint(chosen)
+    node.run()
+    return 0

@@ -1,0 +1,201 @@
+"""The clients that may send: their sessions, what each is granted, and what was refused of it."""
+
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.session import Grant, Hello, RoundShare
+
+logger = logging.getLogger(__name__)
+
+_ENTRIES_AHEAD = 4096
+_QUARANTINE_AFTER = 50
+
+
+@dataclass
+class ChunkNumbers:
+    """Which chunk numbers of a session arrived; tells repeats and gaps.
+
+    Attributes:
+        below: All smaller numbers arrived; None counts from the first number that comes.
+        beyond: Numbers that arrived after a gap.
+    """
+
+    below: int | None = 0
+    beyond: set[int] = field(default_factory=set)
+
+    def take(self, number: int) -> bool:
+        """Note a number; return False when it was there before."""
+        if self.below is None:
+            self.below = number
+        if number < self.below or number in self.beyond:
+            return False
+        self.beyond.add(number)
+        while self.below in self.beyond:
+            self.beyond.discard(self.below)
+            self.below += 1
+        return True
+
+    @property
+    def missing(self) -> int:
+        """Numbers that were passed over so far."""
+        if self.below is None or not self.beyond:
+            return 0
+        return max(self.beyond) + 1 - self.below - len(self.beyond)
+
+
+@dataclass
+class Session:
+    """One client's session as the trainer sees it."""
+
+    client: str
+    id: str
+    num_envs: int
+    status: str = "accepted"
+    reason: str = ""
+    numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
+    rejected: Counter[str] = field(default_factory=Counter)
+    in_a_row: int = 0
+    entries: int = 0
+    size: int = 0
+    granted_entries: int = 0
+    granted_bytes: int = 0
+    round: RoundShare | None = None
+
+    def grant(self, bytes_ahead: int) -> Grant:
+        """Return the grant to write now.
+
+        Args:
+            bytes_ahead: Bytes the client may have on the way.
+        """
+        self.granted_entries = self.entries + _ENTRIES_AHEAD
+        self.granted_bytes = self.size + bytes_ahead
+        return Grant.model_validate(
+            {
+                "session": self.id,
+                "status": self.status,
+                "reason": self.reason,
+                "credit_entries": self.granted_entries,
+                "credit_bytes": self.granted_bytes,
+                "rejected": dict(self.rejected),
+                "round": self.round,
+            }
+        )
+
+    def received(self, size: int, number: int | None) -> bool:
+        """Count an entry; return False when its number was there before."""
+        self.entries += 1
+        self.size += size
+        return number is None or self.numbers.take(number)
+
+    def needs_credit(self, bytes_ahead: int) -> bool:
+        """Whether more than half of the credit is used up."""
+        return (
+            self.granted_entries - self.entries < _ENTRIES_AHEAD // 2
+            or self.granted_bytes - self.size < bytes_ahead // 2
+        )
+
+    def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
+        """Count refused segments; return whether the client is cut off by this.
+
+        A client is cut off when it fails many times without one good segment between.
+        """
+        self.rejected.update(reasons)
+        harmful = sum(count for reason, count in reasons.items() if reason != "late")
+        self.in_a_row = 0 if accepted else self.in_a_row + harmful
+        if self.in_a_row < _QUARANTINE_AFTER or self.status != "accepted":
+            return False
+        self.status, self.round = "quarantined", None
+        worst = max(self.rejected, key=lambda reason: self.rejected[reason])
+        self.reason = f"{self.in_a_row} refused segments in a row, most of them {worst}"
+        return True
+
+
+class Sessions:
+    """All sessions of an attempt.
+
+    Args:
+        run_id: The run.
+        contract: Its contract hash.
+        bytes_ahead: Bytes all clients together may have on the way.
+    """
+
+    def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
+        self._run_id = run_id
+        self._contract = contract
+        self._bytes_ahead = bytes_ahead
+        self.by_client: dict[str, Session] = {}
+        self.rejected_before: dict[str, Counter[str]] = {}
+        self.missing_before = 0
+
+    @property
+    def bytes_ahead(self) -> int:
+        """Bytes each client may have on the way."""
+        return self._bytes_ahead // max(len(self.by_client), 1)
+
+    def hello(self, client: str, entry: EntryId, hello: Hello | None) -> Session:
+        """Begin a session: the older one of this client, if any, ends with it."""
+        old = self.by_client.get(client)
+        if old is not None:
+            self._remember(old)
+        problem = self._problem(client, hello)
+        session = Session(client, str(entry), hello.num_envs if hello else 1)
+        if problem:
+            session.status, session.reason = "refused", problem
+            logger.warning("%s refused: %s", client, problem)
+        else:
+            logger.info("%s joined with %d environments (session %s)", client, session.num_envs, entry)
+        self.by_client[client] = session
+        return session
+
+    def readmit(self, client: str, grant: Grant, beat: Heartbeat) -> Session | None:
+        """Go on with a session that an earlier attempt's trainer admitted; None when it is over."""
+        same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
+        if grant.status != "accepted" or not same or beat.num_envs < 1:
+            return None
+        session = Session(client, grant.session, beat.num_envs)
+        session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
+        session.entries, session.size = grant.credit_entries, grant.credit_bytes
+        self.by_client[client] = session
+        return session
+
+    def end(self, client: str) -> None:
+        """Forget a client that left."""
+        session = self.by_client.pop(client, None)
+        if session is not None:
+            self._remember(session)
+
+    def rejected_by_client(self) -> dict[str, dict[str, int]]:
+        """Return refused segments by client and reason."""
+        total = {client: Counter(counts) for client, counts in self.rejected_before.items()}
+        for client, session in self.by_client.items():
+            total.setdefault(client, Counter()).update(session.rejected)
+        return {client: dict(counts) for client, counts in total.items() if counts}
+
+    def missing(self) -> int:
+        """Return the number of chunks missing by their numbers."""
+        return self.missing_before + sum(session.numbers.missing for session in self.by_client.values())
+
+    def count_unadmitted(self, client: str, reason: str) -> None:
+        """Count an entry of a client without a session."""
+        self.rejected_before.setdefault(client, Counter())[reason] += 1
+
+    def _remember(self, session: Session) -> None:
+        self.rejected_before.setdefault(session.client, Counter()).update(session.rejected)
+        self.missing_before += session.numbers.missing
+
+    def _problem(self, client: str, hello: Hello | None) -> str:
+        if hello is None:
+            return "its hello can't be read"
+        if hello.client != client:
+            return f"it calls itself {hello.client}"
+        if hello.protocol != PROTOCOL:
+            return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
+        if hello.run_id != self._run_id:
+            return f"it plays for run {hello.run_id}, this is {self._run_id}"
+        if hello.contract != self._contract:
+            return "its environment, wrappers or spaces differ from this run's"
+        return ""

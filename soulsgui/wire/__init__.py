@@ -1,0 +1,1 @@
+"""The contract between the processes: keys, messages, codec, connection, control API."""

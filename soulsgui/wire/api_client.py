@@ -1,0 +1,111 @@
+"""A small synchronous client of the control API, with the standard library alone."""
+
+import http.client
+import json
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from soulsgui.errors import NotAllowedError, ServerUnreachableError, SoulsGuiError
+from soulsgui.wire.control import PREFIX, ApiError, ControlFile, ErrorCode
+
+COMMAND_TIMEOUT_S = 90.0
+"""Longer than the runner takes for its longest command."""
+
+_STATUS_TIMEOUT_S = 10.0
+_EXIT_CODES = {
+    ErrorCode.BAD_REQUEST: 2,
+    ErrorCode.BAD_CONFIG: 2,
+    ErrorCode.NO_ANSWER: 3,
+    ErrorCode.NOT_ALLOWED: 4,
+}
+
+
+class CommandFailedError(SoulsGuiError):
+    """The runner refused a command, or could not carry it out.
+
+    Args:
+        error: What it said.
+    """
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message, error.remedy)
+        self.code = error.code
+        self.exit_code = _EXIT_CODES.get(error.code, 1)
+
+
+class ApiClient:
+    """Speaks with one runner; every call is a connection of its own.
+
+    Args:
+        control: How to reach it.
+    """
+
+    def __init__(self, control: ControlFile) -> None:
+        self._control = control
+
+    def status(self) -> dict[str, Any]:
+        """Return `Status` as plain data.
+
+        Raises:
+            ServerUnreachableError: The runner does not answer.
+            NotAllowedError: It refuses our token.
+        """
+        return self._request("GET", f"{PREFIX}/status", None, _STATUS_TIMEOUT_S)
+
+    def command(
+        self, name: str, params: Mapping[str, Any] | None = None, timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> dict[str, Any]:
+        """Carry out a command and return its result as plain data.
+
+        Args:
+            name: Such as `run.start`.
+            params: Its parameters.
+            timeout_s: How long to wait for the answer.
+
+        Raises:
+            CommandFailedError: The runner refused it, or it failed.
+            ServerUnreachableError: The runner does not answer.
+            NotAllowedError: It refuses our token.
+        """
+        body = json.dumps(params or {})
+        path = f"{PREFIX}/commands/{urllib.parse.quote(name, safe='')}"
+        answer = self._request("POST", path, body, timeout_s)
+        result = answer.get("result")
+        return result if isinstance(result, dict) else {}
+
+    def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
+        connection = http.client.HTTPConnection(self._control.host, self._control.port, timeout=timeout_s)
+        headers = {"Authorization": f"Bearer {self._control.token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+        except TimeoutError as error:
+            raise ServerUnreachableError(
+                f"The runner at {self._control.url} did not answer within {timeout_s:.0f} s.",
+                "Look at its log: soulsgui logs runner",
+            ) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise ServerUnreachableError(
+                f"No runner answers at {self._control.url}.", "Start one: soulsgui serve"
+            ) from error
+        finally:
+            connection.close()
+        if not isinstance(answer, dict):
+            raise ServerUnreachableError(
+                f"What answers at {self._control.url} is no runner.", "Start one: soulsgui serve"
+            )
+        if response.status >= 400:
+            raise _refusal(answer)
+        return answer
+
+
+def _refusal(answer: dict[str, Any]) -> SoulsGuiError:
+    found = answer.get("error")
+    error = ApiError.model_validate(
+        found if isinstance(found, dict) else {"code": ErrorCode.FAILED, "message": str(answer)}
+    )
+    if error.code == ErrorCode.NOT_ALLOWED:
+        return NotAllowedError(error.message, error.remedy)
+    return CommandFailedError(error)

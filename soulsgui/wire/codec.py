@@ -1,0 +1,116 @@
+"""Structure as msgpack, arrays as (dtype, shape, raw bytes). Nothing received is ever executed.
+
+The format is little-endian; object arrays can't be written and are refused when read.
+"""
+
+import math
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_MESSAGE_BYTES = 64 * 2**20
+
+_ARRAY = 1
+_KINDS = frozenset("biuf")
+_MAX_DIMS = 8
+
+
+class CodecError(ValueError):
+    """Bytes that are not a message of this codec."""
+
+
+def _pack_array(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        array = np.asarray(value, order="C")
+        if array.dtype.kind not in _KINDS:
+            raise TypeError(f"arrays of {array.dtype} can't be sent")
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        head = msgpack.packb((little.dtype.str, array.shape))
+        return msgpack.ExtType(_ARRAY, bytes(head) + little.tobytes())
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} can't be sent")
+
+
+def _unpack_ext(code: int, data: bytes) -> NDArray[Any]:
+    if code != _ARRAY:
+        raise CodecError(f"unknown extension {code}")
+    head = msgpack.Unpacker(max_buffer_size=len(data) or 1, use_list=False)
+    head.feed(data[:256])
+    dtype_name, shape = head.unpack()
+    dtype = np.dtype(dtype_name)
+    if dtype.kind not in _KINDS or dtype.itemsize > 8:
+        raise CodecError(f"arrays of {dtype_name} are not accepted")
+    if len(shape) > _MAX_DIMS or any(not isinstance(size, int) or size < 0 for size in shape):
+        raise CodecError("bad shape")
+    offset = head.tell()
+    count = math.prod(shape)
+    if len(data) - offset != count * dtype.itemsize:
+        raise CodecError("array length and shape differ")
+    return np.frombuffer(data, dtype=dtype, count=count, offset=offset).reshape(shape)
+
+
+def pack(message: Any) -> bytes:
+    """Return a message of maps, lists, numbers, strings, bytes and arrays as bytes.
+
+    Raises:
+        TypeError: The message holds something else, or an array of objects.
+    """
+    return bytes(msgpack.packb(message, default=_pack_array))
+
+
+def unpack(data: bytes) -> Any:
+    """Return the message in `data`; arrays are read-only views into it.
+
+    Raises:
+        CodecError: `data` is not one whole message of this codec.
+    """
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise CodecError("message too large")
+    try:
+        return msgpack.unpackb(data, ext_hook=_unpack_ext, strict_map_key=True, use_list=True)
+    except CodecError:
+        raise
+    except Exception as error:
+        raise CodecError(f"not a message: {type(error).__name__}") from error
+
+
+def pack_sample(
+    obs: NDArray[Any],
+    action: NDArray[Any] | int,
+    reward: float,
+    next_obs: NDArray[Any],
+    terminated: bool,
+    truncated: bool,
+    info: dict[str, Any],
+    model_id: int,
+    step_id: int,
+) -> bytes:
+    """Return one transition as bytes, for `Connector.push_sample`.
+
+    Args:
+        obs: Observation the action was taken in, `[*obs_shape]`.
+        action: The action.
+        reward: Its reward.
+        next_obs: The observation after it, `[*obs_shape]`.
+        terminated: Whether the episode ended by itself.
+        truncated: Whether the episode was cut off.
+        info: What the policy said, such as `log_prob`; plain values and arrays.
+        model_id: Id of the weights that chose the action.
+        step_id: Number of the step within its episode, from 0.
+    """
+    return pack((obs, action, float(reward), next_obs, terminated, truncated, info, model_id, step_id))
+
+
+def unpack_sample(data: bytes) -> tuple[Any, ...]:
+    """Return the nine parts of `pack_sample`.
+
+    Raises:
+        CodecError: `data` was not made by `pack_sample`.
+    """
+    parts = unpack(data)
+    if not isinstance(parts, list) or len(parts) != 9:
+        raise CodecError("not a sample")
+    return tuple(parts)

@@ -1,0 +1,85 @@
+"""Commands from the runner to a node, and the node's answers.
+
+A command is an entry of `do:<node>`; it is deleted once answered, so a node that was restarted in
+between still finds it. Every command can be repeated without harm.
+"""
+
+import uuid
+from typing import Any, Literal, cast
+
+import redis
+from pydantic import Field
+
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Message
+
+CommandName = Literal["save", "stop"]
+_FIELD = b"m"
+_ANSWERS_KEPT = 1000
+
+
+class NodeCommand(Message):
+    """One command.
+
+    `save` takes `kind` (`current`, `best`, `manual`), for `best` also `model_id` and `score`, for
+    `manual` also `note`; `stop` saves and ends the node.
+    """
+
+    id: str = Field(default_factory=lambda: uuid.uuid4().hex)
+    command: CommandName
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+class NodeAnswer(Message):
+    """What became of a command."""
+
+    id: str
+    ok: bool
+    result: dict[str, Any] = Field(default_factory=dict)
+    error: str = ""
+
+
+def send_command(connection: redis.Redis, keys: Keys, node: str, command: NodeCommand) -> None:
+    """Put a command before a node."""
+    connection.xadd(keys.commands(node), {_FIELD: command.to_json()})
+
+
+class CommandReader:
+    """A node's view of its commands.
+
+    Args:
+        keys: Key names.
+        node: Name of the node.
+    """
+
+    def __init__(self, keys: Keys, node: str) -> None:
+        self._keys = keys
+        self._stream = keys.commands(node)
+        self._entries: dict[str, bytes] = {}
+
+    def poll(self, connection: redis.Redis) -> list[NodeCommand]:
+        """Return the commands not answered yet, oldest first, each once; entries that are none are deleted."""
+        found = []
+        for entry, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(self._stream)):
+            command = NodeCommand.read(fields.get(_FIELD))
+            if command is None:
+                connection.xdel(self._stream, entry)
+            elif command.id not in self._entries:
+                self._entries[command.id] = entry
+                found.append(command)
+        return found
+
+    def answer(self, connection: redis.Redis, answer: NodeAnswer) -> None:
+        """Answer a command and take it off the stream."""
+        pipeline = connection.pipeline(transaction=True)
+        pipeline.xadd(self._keys.done, {_FIELD: answer.to_json()}, maxlen=_ANSWERS_KEPT, approximate=True)
+        entry = self._entries.get(answer.id)
+        if entry is not None:
+            pipeline.xdel(self._stream, entry)
+        pipeline.execute()
+        self._entries.pop(answer.id, None)
+
+
+def read_answer(fields: dict[bytes, bytes]) -> NodeAnswer | None:
+    """Return the answer in an entry of `done`, or None when it is not one."""
+    return NodeAnswer.read(fields.get(_FIELD))

@@ -1,0 +1,208 @@
+"""Connections to the Redis server, with our own retries.
+
+redis-py's own retries can store one XADD twice, so they are off: an operation that failed is begun
+again by its caller, who knows whether that is safe.
+"""
+
+import json
+import logging
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from soulsgui.errors import NotAllowedError, ServerUnreachableError, UsageError
+from soulsgui.system import write_private
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
+"""Errors that mean "try again": also a wrong password, which a restarted server may mend."""
+
+BLOCK_MS = 1000
+"""Longest blocking read; it must stay below the socket timeout."""
+
+_SOCKET_TIMEOUT_S = 5.0
+_LONGEST_DELAY_S = 5.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server is and how to be let in.
+
+    Attributes:
+        host: Name or address.
+        port: TCP port.
+        password: Its password; never printed.
+        prefix: First part of every key.
+    """
+
+    host: str
+    port: int
+    password: str = ""
+    prefix: str = "souls:"
+
+    def __repr__(self) -> str:
+        return f"Address({self.host}:{self.port})"
+
+    def write(self, path: Path) -> None:
+        """Write the address into a file that only its owner can read."""
+        fields = {"host": self.host, "port": self.port, "password": self.password, "prefix": self.prefix}
+        write_private(path, json.dumps(fields).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> "Address":
+        """Read an address file.
+
+        Raises:
+            UsageError: The file is missing or damaged.
+        """
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                str(fields["host"]), int(fields["port"]), str(fields["password"]), str(fields["prefix"])
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"The server address file {path} can't be used: {error}", "Start the runner: soulsgui serve"
+            ) from error
+
+
+def connect(address: Address, name: str = "") -> redis.Redis:
+    """Return a client of the server; it connects at its first command.
+
+    Args:
+        address: The server.
+        name: Shown in the server's list of connections.
+    """
+    return redis.Redis(
+        host=address.host,
+        port=address.port,
+        password=address.password or None,
+        client_name=name or None,
+        socket_timeout=_SOCKET_TIMEOUT_S,
+        socket_connect_timeout=_SOCKET_TIMEOUT_S,
+        socket_keepalive=True,
+        health_check_interval=15,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+
+
+class Backoff:
+    """Growing delays with jitter, so that many clients don't come back in one instant.
+
+    Args:
+        first_s: The first delay.
+        longest_s: No delay is longer.
+        rng: Source of the jitter.
+    """
+
+    def __init__(
+        self, first_s: float = 0.05, longest_s: float = _LONGEST_DELAY_S, rng: random.Random | None = None
+    ) -> None:
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._rng = rng or random.Random()
+        self._next_s = first_s
+
+    def reset(self) -> None:
+        """Begin again with the shortest delay."""
+        self._next_s = self._first_s
+
+    def delay_s(self) -> float:
+        """Return the next delay: between half and all of a value that doubles each time."""
+        delay = self._next_s * self._rng.uniform(0.5, 1.0)
+        self._next_s = min(self._next_s * 2, self._longest_s)
+        return delay
+
+
+class Stopped(Exception):
+    """The process was asked to stop while it waited for the server."""
+
+
+class Link:
+    """A connection that outlives the server's absences.
+
+    Args:
+        address: The server.
+        stop: Set when the process should stop waiting.
+        name: Shown in the server's list of connections and in our log.
+    """
+
+    def __init__(self, address: Address, stop: threading.Event, name: str) -> None:
+        self.redis = connect(address, name)
+        self.away = False
+        self._stop = stop
+        self._name = name
+        self._backoff = Backoff()
+
+    def run(self, operation: Callable[[redis.Redis], T]) -> T:
+        """Run an operation that may safely be repeated, until it succeeds.
+
+        Raises:
+            Stopped: `stop` was set while the server was away.
+        """
+        while True:
+            try:
+                result = operation(self.redis)
+            except AWAY as error:
+                self.lost(error)
+            else:
+                self.back()
+                return result
+
+    def lost(self, error: BaseException) -> None:
+        """Note that the server did not answer, and wait a moment.
+
+        Raises:
+            Stopped: `stop` was set.
+        """
+        if not self.away:
+            logger.warning("%s: the server is away (%s); trying again", self._name, type(error).__name__)
+        self.away = True
+        if self._stop.wait(self._backoff.delay_s()):
+            raise Stopped from error
+
+    def back(self) -> None:
+        """Note that the server answered."""
+        if self.away:
+            logger.info("%s: the server is back", self._name)
+        self.away = False
+        self._backoff.reset()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.redis.close()
+
+
+def check_reachable(address: Address) -> None:
+    """Fail at once, in words, when the server does not let us in.
+
+    Raises:
+        NotAllowedError: The password is wrong or missing.
+        ServerUnreachableError: Nobody answers there.
+    """
+    client = connect(address)
+    try:
+        client.ping()
+    except redis.AuthenticationError as error:
+        raise NotAllowedError(
+            f"The server at {address.host}:{address.port} refused the password.",
+            "Check redis.secret in the configuration folder (--config-dir).",
+        ) from error
+    except AWAY as error:
+        raise ServerUnreachableError(
+            f"No server answers at {address.host}:{address.port}.",
+            "Start one with: soulsgui serve",
+        ) from error
+    finally:
+        client.close()

@@ -1,0 +1,95 @@
+"""The names of everything on the server. No key is spelled anywhere else."""
+
+from dataclasses import dataclass
+
+PROTOCOL = 1
+"""Version of the wire contract spoken here."""
+
+TRAINER_GROUP = "trainer"
+TELEMETRY_GROUP = "telemetry"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Key and channel names under one prefix.
+
+    Attributes:
+        prefix: First part of every key, ending in a colon.
+    """
+
+    prefix: str = "souls:"
+
+    @property
+    def config(self) -> str:
+        """What clients need to know of the run (`messages.server_config`)."""
+        return f"{self.prefix}config"
+
+    @property
+    def clients(self) -> str:
+        """The roster: a hash from client id to what is known of it, written by the runner."""
+        return f"{self.prefix}clients"
+
+    @property
+    def weights(self) -> str:
+        """Newest weights (`wire.weights`)."""
+        return f"{self.prefix}weights"
+
+    @property
+    def weights_event(self) -> str:
+        """Channel that tells of new weights."""
+        return f"{self.prefix}ev:weights"
+
+    @property
+    def metrics(self) -> str:
+        """Stream of aggregated rows (`messages.metrics`)."""
+        return f"{self.prefix}metrics"
+
+    @property
+    def done(self) -> str:
+        """Stream of answers to node commands."""
+        return f"{self.prefix}done"
+
+    def chunks(self, client: str) -> str:
+        """Stream of sample chunks of one client."""
+        return f"{self.prefix}in:{client}"
+
+    def episodes(self, client: str) -> str:
+        """Stream of finished episodes of one client."""
+        return f"{self.prefix}ep:{client}"
+
+    def beat(self, client: str) -> str:
+        """Heartbeat of one client."""
+        return f"{self.prefix}beat:{client}"
+
+    @property
+    def beat_pattern(self) -> str:
+        """Pattern that matches every heartbeat key."""
+        return f"{self.prefix}beat:*"
+
+    def client_of_beat(self, key: str) -> str:
+        """Return the client id inside a heartbeat key."""
+        return key.removeprefix(f"{self.prefix}beat:")
+
+    def grant(self, client: str) -> str:
+        """What the trainer allows one client to do."""
+        return f"{self.prefix}grant:{client}"
+
+    def wish(self, client: str) -> str:
+        """The state the runner wants one client to be in."""
+        return f"{self.prefix}to:{client}"
+
+    def wake_up(self, client: str) -> str:
+        """Channel that tells one client to read its grant and wish again."""
+        return f"{self.prefix}cmd:{client}"
+
+    def log(self, client: str) -> str:
+        """Stream of warnings and errors of one client."""
+        return f"{self.prefix}out:{client}"
+
+    def node(self, name: str) -> str:
+        """State of one node of the server."""
+        return f"{self.prefix}node:{name}"
+
+    def commands(self, node: str) -> str:
+        """Stream of commands to one node."""
+        return f"{self.prefix}do:{node}"

@@ -1,0 +1,1 @@
+"""The shapes of what travels: one module per message."""

@@ -1,0 +1,34 @@
+"""What all JSON messages have in common."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Message(BaseModel):
+    """A JSON message. Unknown fields are ignored, so that newer senders are understood."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def to_json(self) -> str:
+        """Return the message as JSON text."""
+        return self.model_dump_json()
+
+    @classmethod
+    def read(cls, data: bytes | str | None) -> Self | None:
+        """Return the message in `data`, or None when there is none or it is not one."""
+        if data is None:
+            return None
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError:
+            return None
+
+
+class Instance(Message):
+    """Which process of which machine speaks: no two processes are equal in it."""
+
+    host: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    start_time: float = 0.0

@@ -1,0 +1,108 @@
+"""Rows on the `metrics` stream: what the curves of the window are made of.
+
+An entry has one field, `row`, with one of these messages as JSON.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from soulsgui.wire.messages.base import Message
+
+ROW_FIELD = b"row"
+STREAM_LENGTH = 20_000
+
+
+class EpisodeRows(Message):
+    """Finished episodes as columns of equal length, written by telemetry after they were stored.
+
+    Attributes:
+        run_id: The run.
+        row: Row number in the store, without gaps, from 1: by it a live tail joins a queried history.
+        attempt: Attempt each episode was played in.
+        client: Client that played it.
+        episode: Number on the curve: finished episodes of the run up to it, from 1.
+        env_steps: Environment steps on the curve, after it.
+        time: Wall time of storing it, seconds since the epoch.
+        total_return: Undiscounted sum of rewards.
+        length: Steps.
+        model_id: Weights in use at its end.
+        mean_return: Mean return over the last `stop.window` episodes, up to it.
+    """
+
+    kind: Literal["episodes"] = "episodes"
+    run_id: str
+    row: list[int]
+    attempt: list[int]
+    client: list[str]
+    episode: list[int]
+    env_steps: list[int]
+    time: list[float]
+    total_return: list[float]
+    length: list[int]
+    model_id: list[int]
+    mean_return: list[float]
+
+
+class UpdateRow(Message):
+    """One update of the agent, written by the trainer; (attempt, update) names it.
+
+    Attributes:
+        values: Metric name to value: losses, entropy, rates, timings.
+    """
+
+    kind: Literal["update"] = "update"
+    run_id: str
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    model_id: int
+    time: float
+    values: dict[str, float]
+
+
+class AttemptRow(Message):
+    """Beginning of an attempt: what earlier attempts hold beyond `env_steps` is overwritten.
+
+    Attributes:
+        update: Updates of the checkpoint it begins from, 0 for none.
+        env_steps: Environment steps of that checkpoint.
+        episodes: Finished episodes of that checkpoint.
+    """
+
+    kind: Literal["attempt"] = "attempt"
+    run_id: str
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    model_id: int
+    time: float
+
+
+class CheckpointRow(Message):
+    """A checkpoint was saved: a marker on the curves."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
+    run_id: str
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    model_id: int
+    time: float
+    saved: str = Field(description="current, best or manual")
+    path: str = ""
+
+
+Row = Annotated[EpisodeRows | UpdateRow | AttemptRow | CheckpointRow, Field(discriminator="kind")]
+_ROW: TypeAdapter[Row] = TypeAdapter(Row)
+
+
+def read_row(data: bytes | str) -> Row | None:
+    """Return the row in `data`, or None when it is not one."""
+    try:
+        return _ROW.validate_json(data)
+    except ValidationError:
+        return None

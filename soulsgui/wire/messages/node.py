@@ -1,0 +1,68 @@
+"""State of a node of the server: the `node:<name>` key."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from soulsgui.wire.messages.base import Instance, Message
+
+NodePhase = Literal[
+    "loading", "waiting", "collecting", "updating", "compiling", "saving", "paused", "frozen", "stopping"
+]
+
+
+class Verdict(Message):
+    """What telemetry found out about the run.
+
+    Attributes:
+        best_model_id: Model with the best mean return so far, None before there is one.
+        best_score: Its mean return.
+        reached: Whether `stop.mean_return` was reached.
+    """
+
+    best_model_id: int | None = None
+    best_score: float | None = None
+    reached: bool = False
+
+
+class NodeState(Message):
+    """One node's state, written at least every second.
+
+    Attributes:
+        tick: Moves whenever the main loop turns, also while it waits: the sign of life.
+        phase: What it is doing.
+        detail: What it waits for, in words, such as "1 of 2 clients".
+        stop_reached: Set by the trainer when `stop.env_steps` is reached.
+        verdict: Set by telemetry.
+        lost_chunks: Chunks missing by their numbers in this attempt.
+        rejected: Segments refused in this attempt, by reason.
+        rejected_by_client: The same for each client, this attempt.
+        farewell: Set in the last state before a clean end, in words.
+    """
+
+    name: str
+    instance: Instance
+    tick: int
+    phase: NodePhase = "loading"
+    detail: str = ""
+    run_id: str = ""
+    attempt: int = 0
+    model_id: int = -1
+    env_steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    env_steps_per_s: float = 0.0
+    updates_per_s: float = 0.0
+    mean_return: float | None = None
+    best_mean_return: float | None = None
+    policy_lag: float = 0.0
+    checkpoint_env_steps: int | None = None
+    checkpoint_time: float | None = None
+    lost_chunks: int = 0
+    rejected: dict[str, int] = Field(default_factory=dict)
+    rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
+    timings_s: dict[str, float] = Field(default_factory=dict)
+    stop_reached: bool = False
+    verdict: Verdict | None = None
+    error: str = ""
+    farewell: str = ""

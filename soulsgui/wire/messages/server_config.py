@@ -1,0 +1,55 @@
+"""What a client must know of a run: the `config` key."""
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import Field
+
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.base import Message
+
+SEGMENT_FORMAT = 1
+"""Version of the columns of a chunk (`messages.chunk`)."""
+
+
+def contract_hash(
+    env_id: str, kwargs: dict[str, Any], wrappers: list[Any], spaces: dict[str, Any], family: str
+) -> str:
+    """Return the hash of what client and server must agree on, and of nothing else.
+
+    Args:
+        env_id: Gymnasium id.
+        kwargs: Arguments of the environment.
+        wrappers: Wrappers around it.
+        spaces: Its spaces (`environments.spaces.SpacesSpec.to_json`).
+        family: `on-policy` or `off-policy`.
+    """
+    agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family]
+    return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class ServerConfig(Message):
+    """The run as clients see it.
+
+    Attributes:
+        run_id: Id of the run; chunks of other runs are refused.
+        attempt: Number of the attempt: 1 at first, one more at every resume.
+        contract: Hash of environment, spaces, segment format and algorithm family.
+        protocol_min: Oldest protocol the server speaks.
+        protocol_max: Newest protocol the server speaks.
+        spaces: The environment's spaces (`environments.spaces.SpacesSpec.to_json`).
+        policy: Description of the policy network (`PPOAgent.policy_spec`).
+        settings: The settings marked `to_clients`, by dotted key.
+        seed: Seed of the run; each client derives its own from it and its name.
+    """
+
+    run_id: str
+    attempt: int
+    contract: str
+    protocol_min: int = PROTOCOL
+    protocol_max: int = PROTOCOL
+    spaces: dict[str, Any]
+    policy: dict[str, Any]
+    settings: dict[str, Any] = Field(default_factory=dict)
+    seed: int = 0

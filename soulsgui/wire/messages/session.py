@@ -1,0 +1,73 @@
+"""How a client begins to speak: the hello, and the grant that answers it."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.base import Instance, Message
+
+HELLO_FIELD = b"hello"
+CHUNK_FIELD = b"c"
+EPISODE_FIELD = b"e"
+
+
+class Hello(Message):
+    """First entry of a session.
+
+    Attributes:
+        client: The client's id.
+        instance: The process that speaks.
+        protocol: Protocol version spoken.
+        run_id: The run it wants to play for.
+        contract: Hash of the contract it was built for.
+        num_envs: Environments it steps side by side: its share of a round is this times the steps.
+    """
+
+    client: str
+    instance: Instance
+    protocol: int = PROTOCOL
+    run_id: str
+    contract: str
+    num_envs: int = Field(ge=1, le=65_536)
+
+
+class RoundShare(Message):
+    """One client's part of a round.
+
+    Attributes:
+        round_id: Id of the round: the id of the weights to play with.
+        steps_per_env: Steps to deliver from each of its environments.
+    """
+
+    round_id: int
+    steps_per_env: int
+
+
+class Grant(Message):
+    """What the trainer allows one client: the `grant:<client>` key.
+
+    Attributes:
+        session: Entry id of the hello this answers.
+        status: Whether the session may send.
+        reason: Why not, in words.
+        credit_bytes: Bytes that may be sent since the hello, in total; repeats are harmless.
+        credit_entries: Entries that may be sent since the hello, in total.
+        rejected: Segments refused since the hello, by reason.
+        round: The part of the present round, None while it plays no part.
+    """
+
+    session: str
+    status: Literal["accepted", "refused", "quarantined"]
+    reason: str = ""
+    credit_bytes: int = 0
+    credit_entries: int = 0
+    rejected: dict[str, int] = Field(default_factory=dict)
+    round: RoundShare | None = None
+
+
+class Wish(Message):
+    """The state the runner wants a client in: the `to:<client>` key."""
+
+    command_id: str
+    state: Literal["run", "pause", "finish", "stop"] = "run"

@@ -1,0 +1,80 @@
+"""Weights on their way to the clients: a msgpack header and safetensors behind it."""
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from soulsgui.wire.codec import CodecError, pack, unpack
+
+_LENGTH = struct.Struct("<I")
+HASH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class WeightsHeader:
+    """What is known of weights before they are read.
+
+    Attributes:
+        run_id: Their run.
+        attempt: Their attempt.
+        model_id: Their id; ids count publishes and never go back.
+        update: Updates of the agent up to them.
+        digest: First 8 bytes of the SHA-256 of the tensors, hexadecimal: their lineage.
+    """
+
+    run_id: str
+    attempt: int
+    model_id: int
+    update: int
+    digest: str
+
+
+def tensors_digest(blob: bytes) -> str:
+    """Return the first bytes of the hash of a safetensors blob, hexadecimal."""
+    return hashlib.sha256(blob).digest()[:HASH_BYTES].hex()
+
+
+def pack_weights(
+    run_id: str, attempt: int, model_id: int, update: int, tensors: Mapping[str, NDArray[Any]]
+) -> tuple[WeightsHeader, bytes]:
+    """Return the header and the whole blob of a set of tensors."""
+    body = safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
+    header = WeightsHeader(run_id, attempt, model_id, update, tensors_digest(body))
+    head = pack(asdict(header))
+    return header, _LENGTH.pack(len(head)) + head + body
+
+
+def read_header(blob: bytes) -> WeightsHeader:
+    """Return the header of packed weights (the first 4 KiB of the blob suffice).
+
+    Raises:
+        CodecError: The blob is damaged.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(blob)
+        return WeightsHeader(**unpack(blob[_LENGTH.size : _LENGTH.size + length]))
+    except (struct.error, TypeError) as error:
+        raise CodecError("not weights") from error
+
+
+def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:
+    """Return header and tensors, after checking the hash.
+
+    Raises:
+        CodecError: The blob is damaged.
+    """
+    header = read_header(blob)
+    (length,) = _LENGTH.unpack_from(blob)
+    body = bytes(blob[_LENGTH.size + length :])
+    if tensors_digest(body) != header.digest:
+        raise CodecError("weights are damaged: their hash differs")
+    try:
+        return header, safetensors.numpy.load(body)
+    except Exception as error:
+        raise CodecError(f"not weights: {error}") from error

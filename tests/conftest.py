@@ -1,0 +1,127 @@
+"""What every test is given, and what every test must leave behind: nothing.
+
+Fixtures: `redis_address` (a real server, a fresh prefix), `keys`, `redis_client`. A test fails when it leaves
+child processes or threads, or logs a WARNING or worse without the mark `allow_warnings`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import redis
+
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import Keys
+from tests.servers import delete_prefix, running_server, with_fresh_prefix
+
+_LEAVE_TIME_S = 2.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "allow_warnings: the test causes log records of level WARNING and above on purpose"
+    )
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """The server of this test session; tests use `redis_address`."""
+    with running_server(tmp_path_factory.mktemp("redis")) as address:
+        yield address
+
+
+@pytest.fixture
+def redis_address(redis_server: Address) -> Iterator[Address]:
+    """A running server with a password and a prefix of this test alone."""
+    address = with_fresh_prefix(redis_server)
+    yield address
+    delete_prefix(address)
+
+
+@pytest.fixture
+def keys(redis_address: Address) -> Keys:
+    """The names of everything below the prefix of this test."""
+    return Keys(redis_address.prefix)
+
+
+@pytest.fixture
+def redis_client(redis_address: Address) -> Iterator[redis.Redis]:
+    """A connection to the server of this test."""
+    client = connect(redis_address, "test")
+    client.ping()
+    yield client
+    client.close()
+
+
+class _Warnings(logging.Handler):
+    """Collects what a test should not have logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    processes = set(_children())
+    threads = set(threading.enumerate())
+    warnings = _Warnings()
+    logging.getLogger().addHandler(warnings)
+    yield
+    logging.getLogger().removeHandler(warnings)
+    found = [f"child process {_describe(child)}" for child in _left_processes(processes)]
+    found += [f"thread {thread.name}" for thread in _left_threads(threads)]
+    if request.node.get_closest_marker("allow_warnings") is None:
+        found += [f"log: {line}" for line in warnings.lines]
+    if found:
+        pytest.fail("the test left behind:\n" + "\n".join(found), pytrace=False)
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _left_processes(before: set[psutil.Process]) -> list[psutil.Process]:
+    """Children that did not end within a moment; they are killed, so that they harm one test only."""
+    new = [child for child in _children() if child not in before and not _is_of_the_interpreter(child)]
+    _, alive = psutil.wait_procs(new, timeout=_LEAVE_TIME_S)
+    for child in alive:
+        child.kill()
+    return alive
+
+
+def _is_of_the_interpreter(process: psutil.Process) -> bool:
+    """Whether multiprocessing keeps it for the life of this interpreter."""
+    try:
+        return any("resource_tracker" in part for part in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid}: {' '.join(process.cmdline())}"
+    except psutil.Error:
+        return str(process.pid)
+
+
+def _left_threads(before: set[threading.Thread]) -> list[threading.Thread]:
+    deadline = time.monotonic() + _LEAVE_TIME_S
+    left = []
+    for thread in threading.enumerate():
+        # A dummy stands for a thread of a library (Qt) that called Python once; it is never removed.
+        if thread in before or isinstance(thread, threading._DummyThread):
+            continue
+        # The pool of an event loop, which the test's loop closes after this fixture.
+        if thread.name.startswith("asyncio_"):
+            continue
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            left.append(thread)
+    return left

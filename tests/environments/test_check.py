@@ -1,0 +1,68 @@
+"""The report on an environment."""
+
+import json
+
+import pytest
+
+from soulsgui.environments.check import check
+from soulsgui.environments.spaces import SpacesSpec
+
+TOYS = "tests.environments.toys"
+
+
+def test_a_sound_environment_has_no_problems() -> None:
+    report = check("CartPole-v1", {}, [])
+    assert report.ok
+    assert report.problems == ()
+    assert report.notes == ()
+    assert report.native_vector
+    assert report.steps == 200
+    assert report.episodes > 3
+    assert 0 < report.seconds_per_step < 0.1
+    assert report.spaces is not None
+    assert report.spaces.action.n == 2
+
+
+def test_the_report_survives_json() -> None:
+    report = check("CartPole-v1", {}, [], steps=10)
+    data = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert SpacesSpec.from_json(data["spaces"]) == report.spaces
+    assert (data["ok"], data["steps"], data["env_id"]) == (True, 10, "CartPole-v1")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raises", "It raised in step 1: RuntimeError: the game is gone"),
+        ("nan", "not finite"),
+        ("bounds", "out of the bounds"),
+        ("dtype", "float64"),
+        ("shape", "shape (1,)"),
+        ("reward", "The reward inf"),
+        ("flag", "terminated is 1, not a bool"),
+        ("old", "step() does not return"),
+        ("constructor", "no graphics here"),
+    ],
+)
+def test_a_fault_is_told_in_words(fault: str, words: str) -> None:
+    report = check(f"{TOYS}:ToysFaulty-v0", {"fault": fault}, [])
+    assert not report.ok
+    assert len(report.problems) == 1
+    assert words in report.problems[0]
+    assert json.dumps(report.to_json())
+
+
+def test_what_is_unknown_or_unsupported_is_a_problem_too() -> None:
+    unknown, continuous = check("CartPool-v1", {}, []), check("Pendulum-v1", {}, [])
+    assert "CartPole-v1" in unknown.problems[0]
+    assert "action space" in continuous.problems[0]
+    assert unknown.spaces is None
+    assert continuous.spaces is None
+    assert unknown.steps == continuous.steps == 0
+
+
+def test_differing_resets_and_endless_episodes_are_notes() -> None:
+    # The counter counts its episodes, so that no two resets are alike.
+    report = check(f"{TOYS}:ToysCounter-v0", {"length": 500}, [], steps=50)
+    assert report.ok
+    assert [note.split()[0] for note in report.notes] == ["Two", "No"]

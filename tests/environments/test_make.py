@@ -1,0 +1,112 @@
+"""Environments by name."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from soulsgui.environments.make import make_env, make_vector
+from soulsgui.errors import EnvironmentCheckError
+
+TOYS = "tests.environments.toys"
+
+
+def test_an_id_is_made_with_its_arguments() -> None:
+    env = make_env("CartPole-v1", {"sutton_barto_reward": True, "max_episode_steps": 3}, [])
+    env.reset(seed=0)
+    results = [env.step(0) for _ in range(3)]
+    assert [result[1] for result in results] == [0, 0, 0]
+    assert results[-1][3], "max_episode_steps goes to gymnasium.make"
+
+
+def test_a_module_in_front_is_imported() -> None:
+    env = make_env(f"{TOYS}:ToysCounter-v0", {"length": 2}, [])
+    assert type(env.unwrapped).__name__ == "Counter"
+
+
+def test_wrappers_go_around_from_the_inside_out() -> None:
+    env = make_env(
+        f"{TOYS}:ToysCounter-v0",
+        {},
+        [{f"{TOYS}:Doubled": {"factor": 3.0}}, "FlattenObservation", {"TimeLimit": {"max_episode_steps": 1}}],
+    )
+    env.reset()
+    assert env.step(0)[1:4] == (3.0, False, True)
+    assert [type(layer).__name__ for layer in (env, env.env, env.env.env)] == [
+        "TimeLimit",
+        "FlattenObservation",
+        "Doubled",
+    ]
+
+
+def test_the_native_vector_form_is_used_where_nothing_stands_in_its_way() -> None:
+    vector = make_vector("CartPole-v1", {"sutton_barto_reward": True}, [], 3)
+    assert isinstance(vector, CartPoleVectorEnv)
+    assert vector.num_envs == 3
+    assert vector.max_episode_steps == 500
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "wrappers"),
+    [
+        ("CartPole-v1", {}, ["FlattenObservation"]),
+        ("Acrobot-v1", {}, []),
+        (f"{TOYS}:ToysCounter-v0", {"length": 2}, []),  # its vector form does not take `length`
+    ],
+)
+def test_else_environments_step_one_after_the_other(
+    env_id: str, kwargs: dict[str, int], wrappers: list[str]
+) -> None:
+    vector = make_vector(env_id, kwargs, wrappers, 2)
+    assert isinstance(vector, SyncVectorEnv)
+    assert vector.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    obs, _ = vector.reset(seed=0)
+    assert len(obs) == 2
+    vector.close()
+
+
+def test_environments_of_a_vector_begin_differently() -> None:
+    obs, _ = make_vector("Acrobot-v1", {}, [], 2).reset(seed=0)
+    assert not np.array_equal(obs[0], obs[1])
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "wrappers", "message", "remedy"),
+    [
+        ("CartPool-v1", {}, [], "CartPool-v1", "CartPole-v1"),
+        ("CartPole-v7", {}, [], "CartPole-v7", "CartPole-v1"),
+        ("LunarLander-v2", {}, [], "deprecated", "LunarLander-v3"),
+        ("Nowhere/Game-v0", {}, [], "Nowhere", "module:Nowhere/Game-v0"),
+        ("no_such_module:Game-v0", {}, [], "no_such_module", "pip install no_such_module"),
+        ("CartPole-v1", {"gravitas": 1}, [], "gravitas", "env.kwargs"),
+        (f"{TOYS}:ToysFaulty-v0", {"fault": "constructor"}, [], "no graphics here", "fault"),
+        ("CartPole-v1", {}, ["FlatenObservation"], "FlatenObservation", "FlattenObservation"),
+        ("CartPole-v1", {}, [f"{TOYS}:Dubled"], "Dubled", "Doubled"),
+        ("CartPole-v1", {}, ["no_such_module:Wrap"], "no_such_module", "pip install no_such_module"),
+        ("CartPole-v1", {}, [{"TimeLimit": {"steps": 1}}], "TimeLimit", "env.wrappers"),
+        ("CartPole-v1", {}, [{"TimeLimit": None, "Autoreset": None}], "TimeLimit", "entry of its own"),
+    ],
+)
+def test_what_can_not_be_made_is_told_with_a_remedy(
+    env_id: str, kwargs: dict[str, object], wrappers: list[object], message: str, remedy: str
+) -> None:
+    for make in (make_env, lambda *args: make_vector(*args, num_envs=2)):
+        with pytest.raises(EnvironmentCheckError) as caught:
+            make(env_id, kwargs, wrappers)
+        assert message in caught.value.message
+        assert remedy in caught.value.remedy
+
+
+def test_a_missing_extra_is_named_with_its_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def creator(**kwargs: object) -> None:
+        raise gymnasium.error.DependencyNotInstalled('Box2D is missing, run `pip install "gymnasium[box2d]"`')
+
+    monkeypatch.setitem(
+        gymnasium.registry,
+        "ToysMissing-v0",
+        gymnasium.envs.registration.EnvSpec("ToysMissing-v0", entry_point=creator),
+    )
+    with pytest.raises(EnvironmentCheckError) as caught:
+        make_env("ToysMissing-v0", {}, [])
+    assert caught.value.remedy == 'Install what is missing: pip install "gymnasium[box2d]"'

@@ -1,0 +1,148 @@
+"""Spaces as plain data."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import make_env
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.errors import EnvironmentCheckError
+
+
+def spec_of(box: spaces.Box) -> SpacesSpec:
+    return SpacesSpec.from_env(box, spaces.Discrete(2))
+
+
+def through_json(spec: SpacesSpec) -> SpacesSpec:
+    return SpacesSpec.from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "LunarLander-v3", "Acrobot-v1", "MountainCar-v0"])
+def test_spaces_of_environments_survive_json(env_id: str) -> None:
+    env = make_env(env_id, {}, [])
+    spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+    assert through_json(spec) == spec
+    assert hash(through_json(spec)) == hash(spec)
+    assert spec.contains_observations(np.stack([env.reset(seed=i)[0] for i in range(5)])).all()
+
+
+@given(bounds=st.lists(st.tuples(*[st.floats(width=32, allow_nan=False)] * 2).map(sorted), min_size=1))
+def test_float32_bounds_survive_json_exactly(bounds: list[list[float]]) -> None:
+    low, high = np.array(bounds, np.float32).T
+    spec = spec_of(spaces.Box(low, high, dtype=np.float32))
+    read = through_json(spec)
+    assert read == spec
+    for bound, original, unbounded in (
+        (read.observation.low, low, -math.inf),
+        (read.observation.high, high, math.inf),
+    ):
+        expanded = np.broadcast_to(np.array(unbounded if bound is None else bound, np.float32), low.shape)
+        np.testing.assert_array_equal(expanded, original)
+
+
+def test_equal_bounds_are_written_once() -> None:
+    images = spec_of(spaces.Box(0, 255, (84, 84, 4), np.uint8)).to_json()["observation"]
+    assert (images["low"], images["high"]) == ([0], [255])
+    free = spec_of(spaces.Box(-np.inf, np.inf, (3,), np.float32)).to_json()["observation"]
+    assert (free["low"], free["high"]) == (None, None)
+
+
+def test_large_whole_number_bounds_stay_exact() -> None:
+    spec = spec_of(spaces.Box(-(2**63), 2**63 - 1, (1,), np.int64))
+    assert through_json(spec).observation.high == (2**63 - 1,)
+
+
+def test_only_finite_observations_within_the_bounds_are_contained() -> None:
+    spec = spec_of(spaces.Box(np.array([-1, -np.inf]), np.array([1, np.inf]), dtype=np.float32))
+    rows = np.array(
+        [[0, 0], [1, 1e30], [1.01, 0], [-1.01, 0], [np.nan, 0], [0, np.nan], [0, np.inf], [0, -np.inf]],
+        np.float32,
+    )
+    assert spec.contains_observations(rows).tolist() == [True, True] + [False] * 6
+
+
+@given(data=st.data())
+def test_agrees_with_gymnasium_on_finite_values(data: st.DataObject) -> None:
+    box = spaces.Box(np.array([[-1, 0], [2, -5]]), np.array([[1, 0], [3, 5]]), dtype=np.float32)
+    value = st.floats(-6, 6, width=32)
+    row = np.array(data.draw(st.lists(value, min_size=4, max_size=4)), np.float32).reshape(2, 2)
+    assert spec_of(box).contains_observations(row[None]).tolist() == [box.contains(row)]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((3, 4), np.float32), np.zeros((3, 2), np.float64), np.zeros((3,), np.float32)],
+)
+def test_another_shape_or_dtype_is_never_contained(array: NDArray[Any]) -> None:
+    spec = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
+    assert spec.contains_observations(array).tolist() == [False] * 3
+
+
+def test_bytes_are_always_within_an_unbounded_box_of_bytes() -> None:
+    spec = spec_of(spaces.Box(0, 255, (2,), np.uint8))
+    assert spec.contains_observations(np.array([[0, 255]], np.uint8)).all()
+
+
+def test_actions_begin_at_start() -> None:
+    spec = SpacesSpec.from_env(spaces.Box(0, 1, (1,)), spaces.Discrete(3, start=2))
+    assert spec.action == DiscreteSpec(3, 2)
+    assert spec.contains_actions(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
+    assert not spec.contains_actions(np.array([2.0, 3.0])).any()
+    assert not spec.contains_actions(np.array([[2], [3]])).any()
+    assert through_json(spec) == spec
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(5),
+        spaces.Dict({"a": spaces.Box(0, 1, (1,))}),
+        spaces.MultiBinary(3),
+        spaces.Box(0, 1, (0,)),
+    ],
+)
+def test_unsupported_observations_are_refused_with_a_remedy(space: spaces.Space[Any]) -> None:
+    with pytest.raises(EnvironmentCheckError, match="observation space") as caught:
+        SpacesSpec.from_env(space, spaces.Discrete(2))
+    assert "env.wrappers" in caught.value.remedy
+
+
+def test_unsupported_actions_are_refused_with_a_remedy() -> None:
+    with pytest.raises(EnvironmentCheckError, match="action space") as caught:
+        SpacesSpec.from_env(spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (1,)))
+    assert caught.value.remedy
+
+
+BOX = {"type": "box", "shape": [2], "dtype": "float32", "low": None, "high": None}
+DISCRETE = {"type": "discrete", "n": 2, "start": 0}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"observation": BOX},
+        {"observation": BOX | {"dtype": "object"}, "action": DISCRETE},
+        {"observation": BOX | {"dtype": "no dtype"}, "action": DISCRETE},
+        {"observation": BOX | {"low": [1, 2, 3]}, "action": DISCRETE},
+        {"observation": BOX | {"low": ["much"]}, "action": DISCRETE},
+        {"observation": BOX | {"type": "sphere"}, "action": DISCRETE},
+        {"observation": BOX, "action": DISCRETE | {"n": 0}},
+        {"observation": BOX, "action": DISCRETE | {"type": "box"}},
+        {"observation": BOX | {"shape": 3}, "action": DISCRETE},
+    ],
+)
+def test_unreadable_descriptions_are_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(EnvironmentCheckError, match="can't be read"):
+        SpacesSpec.from_json(data)
+
+
+def test_a_readable_description_is_accepted() -> None:
+    assert SpacesSpec.from_json({"observation": BOX, "action": DISCRETE}).observation.size == 2

@@ -1,0 +1,118 @@
+"""Stepping, against single environments stepped by hand."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import make_vector
+from soulsgui.environments.step import EnvStepper
+from soulsgui.errors import EnvironmentCheckError
+from tests.environments.toys import Counter, NativeCounter
+
+Transition = tuple[Any, ...]
+LENGTHS = (3, 4, 5)
+
+
+def by_hand(make: Any, steps: int, seed: int | None = None) -> list[Transition]:
+    """Play one environment: (obs, action, reward, next_obs, terminated, truncated) of each step."""
+    env = make()
+    obs, _ = env.reset(seed=seed)
+    transitions = []
+    for index in range(steps):
+        action = index % 2
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        transitions.append((tuple(obs), action, reward, tuple(next_obs), terminated, truncated))
+        obs = env.reset()[0] if terminated or truncated else next_obs
+    return transitions
+
+
+def by_stepper(
+    vector: VectorEnv[Any, Any, Any], steps: int, seed: int | None = None
+) -> list[list[Transition]]:
+    """Play a vector environment until each has `steps` transitions."""
+    stepper = EnvStepper(vector)
+    obs = stepper.reset(seed)
+    played: list[list[Transition]] = [[] for _ in range(vector.num_envs)]
+    while min(len(transitions) for transitions in played) < steps:
+        actions: NDArray[np.int64] = np.array([len(transitions) % 2 for transitions in played])
+        result = stepper.step(actions)
+        assert result.reward.dtype == np.float32
+        for index in np.flatnonzero(result.valid):
+            played[index].append(
+                (
+                    tuple(obs[index]),
+                    actions[index],
+                    result.reward[index],
+                    tuple(result.next_obs[index]),
+                    result.terminated[index],
+                    result.truncated[index],
+                )
+            )
+        obs = result.reset_obs
+    return [transitions[:steps] for transitions in played]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_every_autoreset_mode_gives_the_transitions_of_single_environments(mode: AutoresetMode) -> None:
+    vector = SyncVectorEnv([lambda length=length: Counter(length) for length in LENGTHS], autoreset_mode=mode)
+    expected = [by_hand(lambda length=length: Counter(length), 20) for length in LENGTHS]
+    assert by_stepper(vector, 20) == expected
+
+
+def test_a_native_vector_form_gives_the_transitions_of_single_environments() -> None:
+    expected = [by_hand(lambda length=length: Counter(length), 20) for length in LENGTHS]
+    assert by_stepper(NativeCounter(num_envs=3), 20) == expected
+
+
+def test_native_cartpole_follows_the_single_one_to_the_end_of_an_episode() -> None:
+    stepper = EnvStepper(make_vector("CartPole-v1", {}, [], 2))
+    obs = stepper.reset(seed=3)
+    single = gymnasium.make("CartPole-v1")
+    single.reset(seed=0)
+    single.unwrapped.state = np.array(stepper.vector_env.state[:, 0])  # type: ignore[attr-defined]
+    for index in range(200):
+        action = index % 2
+        result = stepper.step(np.array([action, 0]))
+        next_obs, reward, terminated, truncated, _ = single.step(action)
+        np.testing.assert_allclose(result.next_obs[0], next_obs, atol=1e-5)
+        assert (result.reward[0], result.terminated[0], result.truncated[0]) == (
+            reward,
+            terminated,
+            truncated,
+        )
+        assert result.valid[0]
+        if terminated or truncated:
+            break
+    assert terminated
+    after = stepper.step(np.array([0, 0]))
+    assert not after.valid[0]
+    assert np.abs(after.reset_obs[0]).max() <= 0.05, "a fresh start"
+    assert obs.shape == after.reset_obs.shape == (2, 4)
+
+
+def test_same_seed_same_transitions() -> None:
+    first, again, other = (by_stepper(make_vector("Acrobot-v1", {}, [], 2), 5, seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_results_are_not_overwritten_by_later_steps() -> None:
+    for env_id in ("CartPole-v1", "Acrobot-v1"):
+        stepper = EnvStepper(make_vector(env_id, {}, [], 2))
+        stepper.reset(seed=0)
+        result = stepper.step(np.array([0, 1]))
+        copies = [array.copy() for array in result]
+        for _ in range(3):
+            stepper.step(np.array([1, 0]))
+        for array, copy in zip(result, copies, strict=True):
+            np.testing.assert_array_equal(array, copy)
+
+
+def test_a_vector_environment_without_a_mode_is_refused() -> None:
+    vector = NativeCounter(2)
+    vector.metadata = {}
+    with pytest.raises(EnvironmentCheckError, match="does not say how it resets"):
+        EnvStepper(vector)

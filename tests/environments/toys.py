@@ -1,0 +1,116 @@
+"""Small environments whose every number is known, registered by importing this module."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+Obs = NDArray[np.float32]
+
+
+class Counter(gymnasium.Env[Obs, int]):
+    """Shows (episode, step); the reward is the step. Ends after `length` steps, truncated in odd episodes."""
+
+    observation_space = gymnasium.spaces.Box(0, 1000, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int = 3) -> None:
+        self.length = length
+        self.episode, self.steps = -1, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.episode, self.steps = self.episode + 1, 0
+        return self._obs(), {}
+
+    def step(self, action: int) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        ended = self.steps == self.length
+        odd = self.episode % 2 == 1
+        return self._obs(), float(self.steps), ended and not odd, ended and odd, {}
+
+    def _obs(self) -> Obs:
+        return np.array([self.episode, self.steps], np.float32)
+
+
+class NativeCounter(VectorEnv[Obs, NDArray[np.int64], Any]):
+    """`Counter` in a vector form of its own, with lengths 3, 4, 5 …; resets in the next step."""
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int = 1) -> None:
+        self.num_envs = num_envs
+        self.single_observation_space, self.single_action_space = (
+            Counter.observation_space,
+            Counter.action_space,
+        )
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.envs = [Counter(length=3 + index) for index in range(num_envs)]
+        self.ended = [False] * num_envs
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        self.ended = [False] * self.num_envs
+        return np.stack([env.reset()[0] for env in self.envs]), {}
+
+    def step(self, actions: NDArray[np.int64]) -> Any:
+        results = [
+            (env.reset()[0], 0.0, False, False) if ended else env.step(0)[:4]
+            for env, ended in zip(self.envs, self.ended, strict=True)
+        ]
+        obs, reward, terminated, truncated = (np.array(column) for column in zip(*results, strict=True))
+        self.ended = list(terminated | truncated)
+        return obs, reward, terminated, truncated, {}
+
+
+class Faulty(Counter):
+    """A `Counter` with one fault."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        if fault == "constructor":
+            raise RuntimeError("no graphics here")
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        obs, info = super().reset(seed=seed)
+        return (obs[:1], info) if self.fault == "shape" else (obs, info)
+
+    def step(self, action: int) -> Any:
+        obs, reward, terminated, truncated, info = super().step(action)
+        match self.fault:
+            case "raises":
+                raise RuntimeError("the game is gone")
+            case "nan":
+                obs[1] = np.nan
+            case "bounds":
+                obs[1] = 2000
+            case "dtype":
+                return obs.astype(np.float64), reward, terminated, truncated, info
+            case "reward":
+                reward = float("inf")
+            case "flag":
+                return obs, reward, 1, truncated, info
+            case "old":
+                return obs, reward, terminated, info
+        return obs, reward, terminated, truncated, info
+
+
+class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
+    """Multiplies the reward."""
+
+    def __init__(self, env: gymnasium.Env[Obs, int], factor: float = 2.0) -> None:
+        super().__init__(env)
+        self.factor = factor
+
+    def step(self, action: int) -> Any:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, float(reward) * self.factor, terminated, truncated, info
+
+
+for name, entry, vector in (("Counter", Counter, NativeCounter), ("Faulty", Faulty, None)):
+    if f"Toys{name}-v0" not in gymnasium.registry:
+        gymnasium.register(f"Toys{name}-v0", entry_point=entry, vector_entry_point=vector)

@@ -1,0 +1,207 @@
+import numpy as np
+import pytest
+
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.series import Series
+from soulsgui.gui.plotting.smoothing import ExponentialMean
+from tests.gui.plotting.curves import (
+    RUN,
+    START,
+    attempt_row,
+    drawn,
+    episodes,
+    history,
+    no_smoothing,
+    update,
+)
+
+
+@pytest.fixture
+def series() -> Series:
+    return Series(RUN, smoother=no_smoothing)
+
+
+def xs(series: Series, overwritten: bool = False) -> list[float]:
+    return [x for x, _ in drawn(series, overwritten)]
+
+
+def test_a_live_tail_joins_a_queried_history_without_gap_or_double(series: Series) -> None:
+    series.append([episodes([1, 2])])
+    series.expect_history()
+    series.append([episodes([3, 4, 5]), episodes([6, 7])])
+    series.load(history(range(1, 6)))
+    series.append([episodes([7, 8])])
+    assert xs(series) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert not series.missed_rows
+
+
+def test_a_message_that_is_partly_known_adds_the_rest(series: Series) -> None:
+    series.load(history(range(1, 6)))
+    series.append([episodes([4, 5, 6])])
+    assert xs(series) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rows_that_went_missing_are_noticed_until_the_history_comes_again(series: Series) -> None:
+    series.load(history(range(1, 6)))
+    series.append([episodes([9, 10])])
+    assert series.missed_rows
+    series.expect_history()
+    series.load(history(range(1, 11)))
+    assert not series.missed_rows
+    assert xs(series) == list(range(1, 11))
+
+
+def test_an_empty_history_is_a_beginning(series: Series) -> None:
+    series.load(history([]))
+    assert series.x_range() is None
+    assert series.nearest(3.0) is None
+    series.append([episodes([1])])
+    assert not series.missed_rows
+    assert xs(series) == [1]
+
+
+def test_rows_of_other_runs_are_passed_over(series: Series) -> None:
+    series.append([episodes([1], run="another"), update(1, loss=1.0)])
+    assert len(series) == 0
+
+
+def test_only_the_chosen_clients_episodes_are_shown() -> None:
+    series = Series(RUN, client="b", smoother=no_smoothing)
+    series.load(history([]))
+    series.append([episodes([1], client="a"), episodes([2], client="b"), episodes([3], client="a")])
+    assert xs(series) == [2]
+    assert not series.missed_rows
+
+
+def test_episode_length_is_another_metric_of_the_same_rows() -> None:
+    series = Series(RUN, "length", smoother=no_smoothing)
+    series.append([episodes([1, 2])])
+    assert drawn(series) == [(1, 10), (2, 10)]
+
+
+def test_an_updates_value_is_a_curve_without_doubles() -> None:
+    series = Series(RUN, "entropy", smoother=no_smoothing)
+    series.append([update(1, entropy=0.7), update(2, loss=3.0), update(3, entropy=0.5)])
+    series.append([update(3, entropy=0.5), update(1, attempt=2, entropy=0.6)])
+    assert drawn(series) == [(10, pytest.approx(0.7)), (30, 0.5), (10, pytest.approx(0.6))]
+
+
+@pytest.mark.parametrize(
+    ("axis", "expected"),
+    [
+        (Axis.EPISODE, [1, 2, 3]),
+        (Axis.ENV_STEP, [10, 20, 30]),
+        (Axis.TIME, [START + 1, START + 2, START + 3]),
+    ],
+)
+def test_x_can_be_episode_env_step_or_wall_time(series: Series, axis: Axis, expected: list[float]) -> None:
+    series.append([episodes([1, 2, 3])])
+    series.show_along(axis)
+    assert xs(series) == pytest.approx(expected)
+    series.append([episodes([4])])
+    assert len(drawn(series)) == 4
+
+
+def test_rows_up_to_five_seconds_late_find_their_place() -> None:
+    series = Series(RUN, axis=Axis.ENV_STEP, smoother=no_smoothing)
+    series.append([episodes([1, 2, 3], env_steps=[100, 300, 400])])
+    series.append([episodes([4, 5], env_steps=[200, 500])])
+    assert xs(series) == [100, 200, 300, 400, 500]
+
+
+def test_later_rows_than_that_are_kept_at_the_end_of_what_is_settled() -> None:
+    series = Series(RUN, axis=Axis.ENV_STEP, smoother=no_smoothing)
+    series.append([episodes(range(1, 11))])
+    series.append([episodes([20], env_steps=[50])])
+    x = xs(series)
+    assert x == sorted(x)
+    assert 20.0 in [y for _, y in drawn(series)]
+
+
+def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
+    series = Series(RUN, smoother=lambda: ExponentialMean(0.9))
+    rng = np.random.default_rng(0)
+    seen: dict[float, float] = {}
+    for first in range(1, 400, 7):
+        numbers = list(range(first, first + 7))
+        series.append([episodes(numbers, values=rng.normal(size=7).tolist())])
+        for x, y in drawn(series, smooth=True):
+            assert seen.setdefault(x, y) == pytest.approx(y, abs=1e-5)
+
+
+def test_a_resumed_run_goes_on_from_where_its_checkpoint_was(series: Series) -> None:
+    series.append([episodes(range(1, 11))])
+    series.append([attempt_row(2, episodes_before=6)])
+    series.append([episodes([11, 12, 13], attempt=2, episode=[7, 8, 9], env_steps=[70, 80, 90])])
+    assert drawn(series) == [(n, n) for n in range(1, 7)] + [(7, 11), (8, 12), (9, 13)]
+    assert drawn(series, overwritten=True) == [(n, n) for n in range(7, 11)]
+
+
+@pytest.mark.parametrize("axis", list(Axis))
+def test_what_a_resume_overwrote_is_the_same_along_every_axis(series: Series, axis: Axis) -> None:
+    series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
+    series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
+    series.show_along(axis)
+    assert sorted(y for _, y in drawn(series, overwritten=True)) == [7, 8, 9, 10]
+    assert sorted(y for _, y in drawn(series)) == [1, 2, 3, 4, 5, 6, 11, 12]
+
+
+def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -> None:
+    straight = Series(RUN, smoother=lambda: ExponentialMean(0.8))
+    straight.append([episodes(range(1, 9))])
+    resumed = Series(RUN, smoother=lambda: ExponentialMean(0.8))
+    resumed.append([episodes([1, 2, 3, 4, 5, 6]), attempt_row(2, episodes_before=4)])
+    resumed.append(
+        [
+            episodes(
+                [7, 8, 9, 10],
+                attempt=2,
+                values=[5, 6, 7, 8],
+                episode=[5, 6, 7, 8],
+                env_steps=[50, 60, 70, 80],
+            )
+        ]
+    )
+    expected = drawn(straight, smooth=True)
+    assert drawn(resumed, smooth=True) == [(x, pytest.approx(y, abs=1e-5)) for x, y in expected]
+
+
+def test_smoothing_can_be_changed_at_any_time(series: Series) -> None:
+    series.append([episodes(range(1, 50))])
+    before = series.version
+    series.smooth_with(lambda: ExponentialMean(0.9))
+    assert series.version > before
+    smooth = drawn(series, smooth=True)
+    assert smooth != drawn(series)
+    assert len(smooth) == 49
+
+
+def test_the_crosshair_reads_the_nearest_row(series: Series) -> None:
+    series.append([episodes(range(1, 30))])
+    for x, episode in ((-5.0, 1), (7.4, 7), (7.6, 8), (28.9, 29), (1e9, 29)):
+        reading = series.nearest(x)
+        assert reading is not None
+        assert reading.episode == episode
+        assert reading.value == episode
+        assert reading.env_steps == 10 * episode
+        assert reading.time == pytest.approx(START + episode, abs=0.01)
+
+
+def test_the_crosshair_does_not_read_what_was_overwritten(series: Series) -> None:
+    series.append([episodes(range(1, 11)), attempt_row(2, episodes_before=6)])
+    series.append([episodes([11, 12], attempt=2, episode=[7, 8], env_steps=[70, 80])])
+    readings = [series.nearest(x) for x in (7.0, 8.0, 10.0)]
+    assert [reading.value for reading in readings if reading] == [11, 12, 12]
+
+
+def test_values_that_are_not_finite_are_gaps(series: Series) -> None:
+    series.append([episodes([1, 2, 3], values=[1.0, float("nan"), 3.0])])
+    assert np.isnan(drawn(series)[1][1])
+    assert drawn(series)[2] == (3, 3)
+
+
+def test_a_hundred_thousand_live_rows_in_one_tail_are_drawn_thinly(series: Series) -> None:
+    count = 100_000
+    series.append([episodes(range(1, count + 1), step_s=1e-5)])
+    points = sum(piece.raw[0].size for piece in series.pieces(0, count, 1000))
+    assert points <= 2 * 2 * 1002

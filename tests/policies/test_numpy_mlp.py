@@ -1,0 +1,149 @@
+"""The numpy policy by itself; tests/rl compares it with torch."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from soulsgui.errors import CheckpointError
+from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+
+SPEC = MLPPolicySpec((2, 2), 4, 10, (16, 8), "tanh", True)
+
+
+def tensors(spec: MLPPolicySpec = SPEC, seed: int = 0) -> dict[str, NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in spec.tensor_shapes().items()}
+    if spec.normalise:
+        arrays["normaliser.var"] = np.array([4.0, 1.0, 0.0, 2.0], np.float32)
+        arrays |= {"normaliser.eps": np.array(1e-8, np.float32), "normaliser.clip": np.array(5, np.float32)}
+    return arrays
+
+
+def policy(spec: MLPPolicySpec = SPEC, seed: int = 0) -> NumpyMLPPolicy:
+    made = NumpyMLPPolicy(json.loads(json.dumps(spec.to_json())))
+    made.load(tensors(spec, seed))
+    return made
+
+
+def observations(count: int, seed: int = 1) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(count, 2, 2)).astype(np.float32)
+
+
+def reference_log_probs(obs: NDArray[Any]) -> NDArray[np.float64]:
+    """Compute the log-probabilities `[B, actions]` the plain way, in float64."""
+    arrays = {name: array.astype(np.float64) for name, array in tensors().items()}
+    hidden = obs.reshape(len(obs), -1).astype(np.float64) - arrays["normaliser.mean"]
+    hidden = np.clip(hidden / np.sqrt(arrays["normaliser.var"] + 1e-8), -5, 5)
+    for index in range(3):
+        hidden = hidden @ arrays[f"policy.{index}.weight"].T + arrays[f"policy.{index}.bias"]
+        hidden = np.tanh(hidden) if index < 2 else hidden
+    log_probs: NDArray[np.float64] = hidden - np.log(np.exp(hidden).sum(1, keepdims=True))
+    return log_probs
+
+
+@pytest.mark.parametrize("count", [1, 4, 100])
+def test_log_probs_are_those_of_the_plain_computation(count: int) -> None:
+    obs = observations(count)
+    action, log_prob = policy().act(obs, np.random.default_rng(0))
+    assert (action.dtype, log_prob.dtype) == (np.int64, np.float32)
+    assert action.shape == log_prob.shape == (count,)
+    expected = reference_log_probs(obs)
+    np.testing.assert_allclose(log_prob, expected[np.arange(count), action - 10], atol=1e-5)
+    np.testing.assert_array_equal(policy().greedy(obs), expected.argmax(1) + 10)
+
+
+def test_actions_are_drawn_in_proportion_to_their_probabilities() -> None:
+    count = 40_000
+    obs = np.repeat(observations(1), count, axis=0)
+    action, _ = policy().act(obs, np.random.default_rng(0))
+    probs = np.exp(reference_log_probs(obs[:1])[0])
+    found = np.bincount(action - 10, minlength=4)
+    chi_squared = ((found - count * probs) ** 2 / (count * probs)).sum()
+    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+
+
+def test_impossible_actions_are_never_drawn_and_large_logits_stay_finite() -> None:
+    made = NumpyMLPPolicy(MLPPolicySpec((1,), 3, 0, (), "relu", False).to_json())
+    weight = np.array([[-1000.0], [1000.0], [1000.0]], np.float32)
+    made.load({"policy.0.weight": weight, "policy.0.bias": np.zeros(3, np.float32)})
+    action, log_prob = made.act(np.ones((5000, 1), np.float32), np.random.default_rng(0))
+    assert set(action.tolist()) == {1, 2}
+    np.testing.assert_allclose(log_prob, -np.log(2), atol=1e-6)
+
+
+def test_the_generator_alone_decides_the_draw() -> None:
+    obs = observations(50)
+    first, again, other = (policy().act(obs, np.random.default_rng(seed))[0] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_observations_of_any_number_type_are_taken(dtype: Any, normalise: bool) -> None:
+    spec = MLPPolicySpec((2, 2), 4, 0, (16, 8), "tanh", normalise)
+    obs = np.arange(12).reshape(3, 2, 2)
+    action = np.array([0, 1, 2])
+    expected = policy(spec).log_prob(obs.astype(np.float32), action)
+    np.testing.assert_allclose(policy(spec).log_prob(obs.astype(dtype), action), expected, atol=1e-6)
+
+
+def test_results_are_not_overwritten_by_later_calls() -> None:
+    made, rng = policy(), np.random.default_rng(0)
+    action, log_prob = made.act(observations(4), rng)
+    copies = action.copy(), log_prob.copy()
+    made.act(observations(4, seed=9), rng)
+    made.greedy(observations(4, seed=8))
+    assert np.array_equal(action, copies[0])
+    assert np.array_equal(log_prob, copies[1])
+
+
+def test_many_batch_sizes_do_not_grow_the_memory() -> None:
+    made = policy()
+    for count in range(1, 60):
+        assert made.greedy(observations(count)).shape == (count,)
+    assert len(made._buffers) <= 16
+
+
+def test_new_weights_replace_the_old_ones_and_nothing_is_shared() -> None:
+    made, other = policy(seed=0), policy(seed=1)
+    arrays = tensors(seed=1)
+    made.load(arrays)
+    for array in arrays.values():
+        array[...] = 0
+    obs, action = observations(6), np.full(6, 10)
+    np.testing.assert_array_equal(made.log_prob(obs, action), other.log_prob(obs, action))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy.1.bias": None},
+        {"policy.0.weight": np.zeros((16, 5), np.float32)},
+        {"policy.2.bias": np.array([0, 0, np.nan, 0], np.float32)},
+        {"normaliser.mean": None},
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(change: dict[str, Any]) -> None:
+    arrays = {name: array for name, array in (tensors() | change).items() if array is not None}
+    with pytest.raises(CheckpointError, match=next(iter(change))):
+        policy().load(arrays)
+
+
+@pytest.mark.parametrize("change", [{"kind": "cnn"}, {"activation": "gelu"}, {"num_actions": "many"}])
+def test_a_spec_of_another_kind_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="can't be read"):
+        NumpyMLPPolicy(SPEC.to_json() | change)
+
+
+def test_clients_need_no_torch() -> None:
+    code = (
+        "import soulsgui.policies.numpy_mlp, soulsgui.environments.check, soulsgui.environments.step, sys;"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

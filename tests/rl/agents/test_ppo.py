@@ -1,0 +1,235 @@
+"""The PPO agent: the same numbers as the numpy policy, the same curve after a resume."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.rl.agents.ppo import PPOAgent
+from tests.rl.support import SPACES, ppo_settings, random_batch
+
+
+def trained_agent(seed: int = 0, updates: int = 2, spaces: SpacesSpec = SPACES, **changes: Any) -> PPOAgent:
+    agent = PPOAgent(spaces, ppo_settings(minibatch_size=32, **changes), seed)
+    for index in range(updates):
+        agent.update(random_batch(agent, seed=index), progress=0.0)
+    return agent
+
+
+def numpy_policy(agent: PPOAgent) -> NumpyMLPPolicy:
+    policy = NumpyMLPPolicy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(agent.export_weights())
+    return policy
+
+
+def torch_log_probs(agent: PPOAgent, obs: NDArray[Any]) -> torch.Tensor:
+    inputs = obs.reshape(len(obs), -1).astype(np.float32)
+    if agent.settings.normalize.observations:
+        inputs = agent.normaliser.normalise(obs)
+    with torch.no_grad():
+        return agent.policy(torch.from_numpy(inputs)).log_softmax(1)
+
+
+def same_state(first: PPOAgent, second: PPOAgent) -> bool:
+    (tensors, meta), (others, other_meta) = first.state(), second.state()
+    return meta == other_meta and all(
+        np.array_equal(tensors[name], others[name]) for name in tensors | others
+    )
+
+
+@pytest.mark.parametrize("observations", [True, False])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_numpy_and_torch_policies_agree_on_10000_inputs(activation: str, observations: bool) -> None:
+    agent = trained_agent(activation=activation, observations=observations, policy_init_scale=1.0)
+    policy = numpy_policy(agent)
+    obs = np.random.default_rng(1).normal(3, 2, (10_000, 4)).astype(np.float32)
+    expected = torch_log_probs(agent, obs)
+    assert expected.exp().std(0).min() > 0.01, "the policy depends on the observation"
+    rng = np.random.default_rng(2)
+    for batch in (1, 3, 8, 2_000):
+        for start in range(0, min(len(obs), 200 * batch), batch):
+            part = obs[start : start + batch]
+            action, log_prob = policy.act(part, rng)
+            chosen = expected[start : start + batch].gather(1, torch.from_numpy(action - 1)[:, None])
+            np.testing.assert_allclose(log_prob, chosen.squeeze(1).numpy(), atol=1e-5, rtol=1e-5)
+            np.testing.assert_array_equal(policy.log_prob(part, action), log_prob)
+    best_two = expected.topk(2, dim=1).values
+    decided = (best_two[:, 0] - best_two[:, 1] > 1e-5).numpy()
+    assert decided.mean() > 0.99
+    np.testing.assert_array_equal(policy.greedy(obs)[decided], agent.act_greedy(obs)[decided])
+
+
+def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = trained_agent(updates=2, learning_rate=0.01)
+    assert agent.normaliser.count, "statistics have moved away from their start"
+    ratios: list[torch.Tensor] = []
+    gradient = agent._gradient
+
+    class Recorder:
+        values = staticmethod(gradient.values)
+
+        def __call__(self, rows: Any, ppo: Any) -> Any:
+            figures = gradient(rows, ppo)
+            ratios.append(figures.log_ratio.exp())
+            return figures
+
+    monkeypatch.setattr(agent, "_gradient", Recorder())
+    agent.update(random_batch(agent, seed=5), progress=0.0)
+    torch.testing.assert_close(ratios[0], torch.ones_like(ratios[0]), atol=1e-5, rtol=0)
+    assert (ratios[-1] - 1).abs().max() > 1e-3, "later ones have moved"
+
+
+def test_statistics_change_only_with_the_update_that_used_the_old_ones() -> None:
+    agent = trained_agent(updates=0)
+    before = agent.export_weights()
+    batch = random_batch(agent)
+    agent.update(batch, progress=0.0)
+    after = agent.export_weights()
+    assert not before["normaliser.mean"].any()
+    np.testing.assert_allclose(after["normaliser.mean"], batch.obs[batch.step_rows].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(after["normaliser.var"], batch.obs[batch.step_rows].var(0), rtol=1e-5)
+
+
+def test_exported_weights_stay_as_they_were() -> None:
+    agent = trained_agent()
+    weights = agent.export_weights()
+    copies = {name: array.copy() for name, array in weights.items()}
+    agent.update(random_batch(agent), progress=0.0)
+    assert all(np.array_equal(weights[name], copies[name]) for name in weights)
+    assert not np.array_equal(weights["policy.0.weight"], agent.export_weights()["policy.0.weight"])
+
+
+def test_the_same_seed_and_rounds_give_equal_bits() -> None:
+    assert same_state(trained_agent(seed=3), trained_agent(seed=3))
+    assert not same_state(trained_agent(seed=3), trained_agent(seed=4))
+
+
+@pytest.mark.parametrize("updates", [0, 2])
+def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
+    agent = trained_agent(seed=3, updates=updates)
+    tensors, meta = agent.state()
+    resumed = PPOAgent(SPACES, agent.settings, seed=99)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    assert same_state(agent, resumed)
+    for index in range(3):
+        metrics = [one.update(random_batch(one, seed=index), progress=0.1) for one in (agent, resumed)]
+        assert metrics[0] == metrics[1]
+    assert same_state(agent, resumed)
+    assert resumed.updates == updates + 3
+
+
+def test_a_state_of_other_networks_is_refused_and_changes_nothing() -> None:
+    agent = trained_agent(seed=3)
+    other = trained_agent(seed=4, hidden_sizes=(32,))
+    before = agent.state()[0]
+    with pytest.raises(CheckpointError, match=r"policy\.0\.weight"):
+        agent.load_state(*other.state())
+    tensors, meta = trained_agent(seed=5).state()
+    with pytest.raises(CheckpointError, match="random state"):
+        agent.load_state(tensors, meta | {"rng": {"bit_generator": "unknown"}})
+    after = agent.state()[0]
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_a_linear_schedule_ends_at_zero() -> None:
+    agent = trained_agent(updates=0, learning_rate_schedule="linear")
+    rates = [agent.update(random_batch(agent), progress)["learning_rate"] for progress in (0.0, 0.25, 1.0)]
+    assert rates == pytest.approx([1e-3, 0.75e-3, 0])
+
+
+def test_a_target_kl_ends_the_update_early() -> None:
+    agent = trained_agent(updates=0, learning_rate=0.05, target_kl=1e-4)
+    metrics = agent.update(random_batch(agent), progress=0.0)
+    assert metrics["epochs_done"] < 10
+    assert metrics["approx_kl"] > 1e-4
+
+
+def test_metrics_say_what_happened() -> None:
+    agent = trained_agent(updates=0)
+    metrics = agent.update(random_batch(agent), progress=0.0)
+    assert set(metrics) == {
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "grad_norm",
+        "approx_kl",
+        "clip_fraction",
+        "explained_variance",
+        "learning_rate",
+        "epochs_done",
+    }
+    assert metrics["entropy"] == pytest.approx(np.log(3), abs=0.05)
+    assert metrics["epochs_done"] == 10
+    assert 0 <= metrics["clip_fraction"] <= 1
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_advantages_are_recomputed_before_each_pass_if_wanted(
+    recompute: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = trained_agent(updates=0, recompute_advantages=recompute, epochs=4)
+    calls = []
+    values = agent._gradient.values
+    monkeypatch.setattr(agent._gradient, "values", lambda obs: calls.append(1) or values(obs))
+    agent.update(random_batch(agent), progress=0.0)
+    assert len(calls) == (4 if recompute else 1)
+
+
+def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = trained_agent(updates=0, epochs=1)
+    batch = random_batch(agent)
+    seen: list[NDArray[np.float32]] = []
+    gradient = agent._gradient
+
+    class Recorder:
+        values = staticmethod(gradient.values)
+
+        def __call__(self, rows: Any, ppo: Any) -> Any:
+            seen.append(rows.obs.numpy().copy())
+            return gradient(rows, ppo)
+
+    monkeypatch.setattr(agent, "_gradient", Recorder())
+    agent.update(batch, progress=0.0)
+    assert [len(rows) for rows in seen] == [32, 32, 32, 32]
+    used = np.concatenate(seen)
+    acted = batch.obs[batch.step_rows]
+    assert not np.array_equal(used, acted), "shuffled"
+    np.testing.assert_array_equal(used[np.lexsort(used.T)], acted[np.lexsort(acted.T)])
+
+
+def test_image_like_and_integer_observations_are_flattened() -> None:
+    spaces = SpacesSpec(BoxSpec((3, 2), "uint8", (0,), (255,)), DiscreteSpec(2))
+    agent = PPOAgent(spaces, ppo_settings(), seed=0)
+    obs = np.random.default_rng(0).integers(0, 255, (9, 3, 2)).astype(np.uint8)
+    expected = torch_log_probs(agent, obs).numpy()
+    action = np.zeros(9, np.int64)
+    np.testing.assert_allclose(numpy_policy(agent).log_prob(obs, action), expected[:, 0], atol=1e-5)
+
+
+def test_a_round_that_blows_up_is_an_error_not_a_silent_nan() -> None:
+    agent = trained_agent(updates=0)
+    batch = random_batch(agent)
+    reward = np.full_like(batch.reward, np.inf)
+    broken = replace(batch, reward=reward)
+    with np.errstate(invalid="ignore"), pytest.raises(ServiceError, match="not finite"):
+        agent.update(broken, progress=0.0)
+
+
+def test_read_only_arrays_are_taken() -> None:
+    agent = trained_agent(updates=0)
+    batch = random_batch(agent)
+    for array in (batch.obs, batch.action, batch.log_prob, batch.reward, batch.terminated):
+        array.flags.writeable = False
+    agent.update(batch, progress=0.0)
+    assert agent.updates == 1

@@ -1,0 +1,47 @@
+"""The layout of an on-policy round."""
+
+import numpy as np
+import pytest
+
+from soulsgui.rl.buffers.rollout import RolloutBatch
+
+
+def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> RolloutBatch:
+    steps = sum(lengths)
+    fields: dict[str, object] = {
+        "obs": np.arange(steps + len(lengths), dtype=np.float32)[:, None],
+        "lengths": np.array(lengths),
+        "action": np.zeros(steps, np.int64),
+        "log_prob": np.zeros(steps, np.float32),
+        "reward": np.zeros(steps, np.float32),
+        "terminated": np.array([True, False, True]),
+        "truncated": np.array([False, True, False]),
+    }
+    return RolloutBatch(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_rows_skip_the_last_observation_of_each_segment() -> None:
+    rollout = batch()
+    assert rollout.steps == 6
+    assert rollout.step_rows.tolist() == [0, 1, 3, 5, 6, 7]
+
+
+def test_ends_and_terminations_stand_at_the_last_steps() -> None:
+    rollout = batch()
+    assert rollout.ends.tolist() == [False, True, True, False, False, True]
+    assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"obs": np.zeros((8, 1), np.float32)},
+        {"action": np.zeros(5, np.int64)},
+        {"lengths": np.array([2, 0, 4])},
+        {"lengths": np.array([], np.int64)},
+        {"terminated": np.array([True])},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="segments"):
+        batch(**changes)

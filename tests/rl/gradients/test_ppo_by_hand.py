@@ -1,0 +1,104 @@
+"""The gradient by hand against the one by autograd."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows
+from soulsgui.rl.gradients.ppo_by_hand import HandMLP, HandPPOGradient
+from soulsgui.rl.networks import build_mlp
+from tests.rl.support import ppo_settings
+
+
+@dataclass(frozen=True)
+class Case:
+    activation: str
+    hidden_sizes: tuple[int, ...]
+    actions: int
+    count: int
+    clip: float
+    entropy_coef: float
+    value_coef: float
+    value_clip: float | None
+    seed: int
+
+
+cases = st.builds(
+    Case,
+    activation=st.sampled_from(["tanh", "relu"]),
+    hidden_sizes=st.sampled_from([(), (16,), (64, 64), (8, 8, 8)]),
+    actions=st.integers(1, 5),
+    count=st.integers(1, 70),
+    clip=st.sampled_from([0.05, 0.2, 0.5]),
+    entropy_coef=st.sampled_from([0.0, 0.01, 1.0]),
+    value_coef=st.sampled_from([0.5, 2.0]),
+    value_clip=st.sampled_from([None, 0.1, 1.0]),
+    seed=st.integers(0, 2**16),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_equals_autograd(case: Case) -> None:
+    generator = torch.Generator().manual_seed(case.seed)
+    policy = build_mlp(4, case.hidden_sizes, case.actions, case.activation, 1.0, generator)
+    value = build_mlp(4, case.hidden_sizes, 1, case.activation, 1.0, generator)
+    flat = FlatParameters([policy, value])
+    rows = _rows(policy, case, generator)
+    ppo = ppo_settings(
+        clip=case.clip,
+        entropy_coef=case.entropy_coef,
+        value_coef=case.value_coef,
+        value_clip=case.value_clip,
+    ).ppo
+    expected = AutogradPPOGradient(policy, value, flat)(rows, ppo)
+    gradient = flat.gradient.clone()
+    flat.gradient.fill_(7.0)
+    figures = HandPPOGradient(policy, value)(rows, ppo)
+    torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
+    torch.testing.assert_close(figures.log_ratio, expected.log_ratio, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(figures.terms, expected.terms, atol=1e-5, rtol=1e-5)
+
+
+def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PPORows:
+    """Random rows whose ratios lie on both sides of the clip."""
+
+    def normal() -> torch.Tensor:
+        return torch.randn(case.count, generator=generator)
+
+    obs = torch.randn(case.count, 4, generator=generator)
+    action = torch.randint(case.actions, (case.count,), generator=generator)
+    with torch.no_grad():
+        now = policy(obs).log_softmax(1).gather(1, action[:, None]).squeeze(1)
+    return PPORows(obs, action, now + 0.3 * normal(), normal(), 3 * normal(), normal())
+
+
+def test_values_equal_those_of_the_network() -> None:
+    generator = torch.Generator().manual_seed(0)
+    policy = build_mlp(4, (64, 64), 2, "tanh", 1.0, generator)
+    value = build_mlp(4, (64, 64), 1, "tanh", 1.0, generator)
+    flat = FlatParameters([policy, value])
+    obs = torch.randn(50, 4)
+    by_hand = HandPPOGradient(policy, value).values(obs)
+    np.testing.assert_allclose(by_hand, AutogradPPOGradient(policy, value, flat).values(obs), atol=1e-5)
+    np.testing.assert_allclose(by_hand, value(obs).squeeze(1).detach().numpy(), atol=1e-5)
+
+
+def test_a_change_of_the_weights_is_seen_at_once() -> None:
+    value = build_mlp(4, (8,), 1, "tanh", 1.0, torch.Generator().manual_seed(0))
+    flat = FlatParameters([value])
+    network = HandMLP(value)
+    obs = np.ones((2, 4), np.float32)
+    assert network.forward(obs).any()
+    flat.parameter.data.zero_()
+    assert not network.forward(obs).any()
+
+
+def test_a_network_without_gradients_is_refused() -> None:
+    with pytest.raises(ValueError, match="FlatParameters"):
+        HandMLP(build_mlp(4, (8,), 1, "tanh", 1.0, torch.Generator().manual_seed(0)))

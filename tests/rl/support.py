@@ -1,0 +1,76 @@
+"""Builders that several tests of the learning floor share."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+
+SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
+
+
+def ppo_settings(**changes: Any) -> SimpleNamespace:
+    """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
+    network = {
+        "hidden_sizes": (64, 64),
+        "value_hidden_sizes": (64, 64),
+        "activation": "tanh",
+        "policy_init_scale": 0.01,
+    }
+    normalize = {"observations": True}
+    ppo = {
+        "gamma": 0.99,
+        "gae_lambda": 0.9,
+        "epochs": 10,
+        "minibatch_size": 256,
+        "learning_rate": 1e-3,
+        "learning_rate_schedule": "constant",
+        "clip": 0.2,
+        "entropy_coef": 0.0,
+        "value_coef": 1.0,
+        "value_clip": None,
+        "max_grad_norm": 0.5,
+        "normalize_advantage": True,
+        "recompute_advantages": True,
+        "target_kl": None,
+    }
+    for group in (network, normalize, ppo):
+        group.update({name: changes.pop(name) for name in list(changes) if name in group})
+    assert not changes
+    return SimpleNamespace(
+        network=SimpleNamespace(**network),
+        normalize=SimpleNamespace(clip=10.0, **normalize),
+        ppo=SimpleNamespace(**ppo),
+    )
+
+
+def random_batch(agent: PPOAgent, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)) -> RolloutBatch:
+    """Return a round of random observations, acted on by the agent's numpy policy."""
+    rng = np.random.default_rng(seed)
+    policy = NumpyMLPPolicy(agent.policy_spec())
+    policy.load(agent.export_weights())
+    shape = agent.spaces.observation.shape
+    obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)
+    acted = np.concatenate(
+        [start + np.arange(length) for start, length in zip(_starts(lengths), lengths, strict=True)]
+    )
+    action, log_prob = policy.act(obs[acted], rng)
+    ended = rng.random(len(lengths))
+    return RolloutBatch(
+        obs=obs,
+        lengths=np.array(lengths),
+        action=action,
+        log_prob=log_prob,
+        reward=rng.normal(size=sum(lengths)).astype(np.float32),
+        terminated=ended < 0.4,
+        truncated=ended > 0.8,
+    )
+
+
+def _starts(lengths: tuple[int, ...]) -> list[int]:
+    return [sum(lengths[:index]) + index for index in range(len(lengths))]

@@ -1,0 +1,78 @@
+"""Networks by size, and their initial weights."""
+
+import math
+
+import torch
+from torch import nn
+
+from soulsgui.rl.flat import FlatParameters, clip_norm_
+from soulsgui.rl.networks import build_mlp, named_layers
+
+
+def build(output_scale: float = 0.01, activation: str = "tanh", seed: int = 0) -> nn.Sequential:
+    return build_mlp(4, (64, 32), 2, activation, output_scale, torch.Generator().manual_seed(seed))
+
+
+def test_layers_are_named_by_place_with_their_shapes() -> None:
+    assert {name: tuple(tensor.shape) for name, tensor in named_layers(build(), "policy")} == {
+        "policy.0.weight": (64, 4),
+        "policy.0.bias": (64,),
+        "policy.1.weight": (32, 64),
+        "policy.1.bias": (32,),
+        "policy.2.weight": (2, 32),
+        "policy.2.bias": (2,),
+    }
+
+
+def test_weights_are_orthogonal_and_scaled_and_biases_zero() -> None:
+    for index, (_, tensor) in enumerate(named_layers(build(), "p")):
+        if tensor.dim() == 1:
+            assert not tensor.any()
+            continue
+        narrow = tensor if tensor.shape[0] <= tensor.shape[1] else tensor.T
+        scale = 0.01 if index == 4 else math.sqrt(2)
+        identity = torch.eye(len(narrow)) * scale**2
+        torch.testing.assert_close(narrow @ narrow.T, identity, atol=1e-5, rtol=1e-5)
+
+
+def test_a_small_last_layer_makes_a_nearly_uniform_policy() -> None:
+    logits = build(output_scale=0.01)(torch.randn(100, 4))
+    torch.testing.assert_close(logits.softmax(1), torch.full((100, 2), 0.5), atol=0.02, rtol=0)
+
+
+def test_the_generator_alone_decides_the_weights() -> None:
+    first, again, other = (torch.cat([p.flatten() for p in build(seed=s).parameters()]) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_relu_networks_have_relu_between_the_layers() -> None:
+    assert [type(module) for module in build(activation="relu")] == [
+        nn.Linear,
+        nn.ReLU,
+        nn.Linear,
+        nn.ReLU,
+        nn.Linear,
+    ]
+
+
+def test_networks_and_flat_parameter_see_each_other() -> None:
+    network = build()
+    before = [p.detach().clone() for p in network.parameters()]
+    flat = FlatParameters([network])
+    assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
+    network(torch.randn(5, 4)).sum().backward()
+    assert flat.gradient.any()
+    torch.testing.assert_close(
+        flat.gradient, torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
+    )
+    flat.parameter.data.zero_()
+    assert not any(p.any() for p in network.parameters())
+
+
+def test_a_long_gradient_is_shortened_and_a_short_one_kept() -> None:
+    long, short = torch.tensor([3.0, 4.0]), torch.tensor([0.3, 0.4])
+    assert clip_norm_(long, 0.5).item() == 5.0
+    torch.testing.assert_close(long, torch.tensor([0.3, 0.4]), atol=1e-6, rtol=1e-5)
+    clip_norm_(short, 1.0)
+    assert torch.equal(short, torch.tensor([0.3, 0.4]))
