@@ -36,12 +36,12 @@ def normalised(name: str) -> str:
 
 
 def read_pins(text: str) -> list[Pin]:
-    """The pins of `constraints.txt` with their groups and sizes."""
+    """The pins of `constraints.txt` with their groups and sizes, without those for some machines only."""
     pins, group = [], "base"
     for line in text.splitlines():
         if heading := re.fullmatch(r"# \[(\w+)\]", line):
             group = heading[1]
-        elif pin := re.match(r"([\w.-]+)==([\w.+!-]+)[^#]*(?:# ([\d.]+) MB)?", line):
+        elif pin := re.match(r"([\w.-]+)==([\w.+!-]+)(?:\s+# ([\d.]+) MB)?\s*$", line):
             pins.append(Pin(normalised(pin[1]), pin[2], float(pin[3] or _SMALL_WHEEL_MB), group))
     return pins
 
@@ -103,7 +103,7 @@ def describe(work: Work, venv: Path, free_mb: float) -> list[str]:
         lines.append(
             f"To download: about {work.download_mb:,.0f} MB in {len(work.missing)} packages "
             f"(less where pip has them in its cache); on the disk about {work.disk_mb / 1000:,.1f} GB "
-            f"of {free_mb / 1000:,.0f} GB free."
+            f"of {free_mb / 1000:,.1f} GB free."
         )
     if work.torch:
         lines.append(work.torch.reason + ".")

@@ -38,15 +38,25 @@ class Venv:
 
     def python_version(self) -> str:
         """Of the Python it was made with, "" when there is none."""
-        try:
-            text = (self.folder / "pyvenv.cfg").read_text(encoding="utf-8")
-        except OSError:
-            return ""
-        found = re.search(r"^version(?:_info)? = (\d+\.\d+\.\d+)", text, re.MULTILINE)
+        found = re.search(r"^version(?:_info)? = (\d+\.\d+\.\d+)", self._settings(), re.MULTILINE)
         return found[1] if found else ""
 
+    def belongs_here(self) -> bool:
+        """Whether it was made in this place and its Python is still there; its scripts hold the path."""
+        made = re.search(r"^command = .* -m venv .*$", self._settings(), re.MULTILINE)
+        moved = made is not None and not made[0].endswith(f" {self.folder}")
+        return bool(self.python_version()) and self.python.exists() and not moved
+
+    def _settings(self) -> str:
+        try:
+            return (self.folder / "pyvenv.cfg").read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
     def installed(self) -> dict[str, str]:
-        """Version by normalised name of everything that pip installed to the end."""
+        """Version by normalised name of everything that pip installed here to the end."""
+        if not self.belongs_here():
+            return {}
         whole = [info for info in self._infos() if (info / "RECORD").exists()]
         pairs = (info.name.removesuffix(".dist-info").rpartition("-") for info in whole)
         return {normalised(name): version for name, _, version in pairs}
@@ -82,7 +92,7 @@ def make(venv: Venv, steps: Steps, console: Console, env: Mapping[str, str]) -> 
         SetupError: It can't be made.
     """
     test = [str(venv.python), "-I", "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
-    if venv.python_version() and steps.works(test, clean_environment(env)):
+    if venv.belongs_here() and steps.works(test, clean_environment(env)):
         for name in venv.remove_half_installed():
             console.say(f"  {name} was left in pieces by an interruption; it is installed again.")
         return
@@ -96,17 +106,22 @@ def make(venv: Venv, steps: Steps, console: Console, env: Mapping[str, str]) -> 
 
 def _require_ensurepip(env: Mapping[str, str], console: Console) -> None:
     # Debian and Ubuntu ship Python without what makes environments.
-    if importlib.util.find_spec("ensurepip"):
+    if _has_ensurepip():
         return
     if screen.may_install(env):
         console.say("Installing the system's package python3-venv.")
         screen.install_packages(["python3-venv"], env)
         importlib.invalidate_caches()
-    if not importlib.util.find_spec("ensurepip"):
+    if not _has_ensurepip():
         raise SetupError(
             "This Python can't make environments: its module ensurepip is missing.",
             f"Type:  sudo apt install python3-venv  (elsewhere: Python from python.org). {SAME_COMMAND}",
         )
+
+
+def _has_ensurepip() -> bool:
+    spec = importlib.util.find_spec("ensurepip")
+    return spec is not None and spec.origin is not None  # an emptied folder has no origin
 
 
 def install(

@@ -193,8 +193,11 @@ def combine(layers: Sequence[Layer]) -> Settings:
     try:
         settings = Settings.model_validate(nest(merged))
     except ValidationError as error:
-        problems += _in_words(error, merged, origin)
-        raise ConfigError(problems) from None
+        wrong = _in_words(error, merged, origin)
+        problems += wrong
+        # The rules are looked at with the shipped values in place of what is wrong, to name every mistake.
+        fine = {key: value for key, value in merged.items() if key not in {problem.key for problem in wrong}}
+        settings = Settings.model_validate(nest(fine))
     for rule in broken_rules(settings):
         layer = origin.get(rule.key, Layer("defaults"))
         problems.append(

@@ -20,8 +20,6 @@ class Effect(StrEnum):
     NEXT_EPISODE = "next episode"
     NEW_RUN = "new run"
     RESTART_RUNNER = "restart of the runner"
-    RESTART_TELEMETRY = "restart of telemetry"
-    RESTART_CLIENTS = "restart of clients"
 
 
 def setting(
@@ -120,7 +118,6 @@ class PPOSettings(Section):
     n_steps: int = setting(
         256,
         "Steps each environment contributes to a round.",
-        effect=Effect.NEXT_ROUND,
         unit="steps per environment",
         ge=1,
         le=1_000_000,
@@ -135,57 +132,43 @@ class PPOSettings(Section):
     gamma: float = setting(
         0.99,
         "Discount of future rewards: the most important setting of all.",
-        effect=Effect.NEXT_ROUND,
         ge=0,
         le=1,
     )
     gae_lambda: float = setting(
         0.9,
         "Weight of longer returns in the advantage estimate: 0 trusts the value network, 1 the rewards.",
-        effect=Effect.NEXT_ROUND,
         ge=0,
         le=1,
     )
-    epochs: int = setting(
-        10, "Passes over the data of a round.", effect=Effect.NEXT_ROUND, unit="passes", ge=1, le=1000
-    )
+    epochs: int = setting(10, "Passes over the data of a round.", unit="passes", ge=1, le=1000)
     minibatch_size: int = setting(
         256,
         "Transitions per gradient step.",
-        effect=Effect.NEXT_ROUND,
         unit="transitions",
         ge=1,
         le=1_000_000,
     )
-    learning_rate: float = setting(
-        1e-3, "Step size of the optimiser (Adam).", effect=Effect.NEXT_ROUND, gt=0, le=1
-    )
+    learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
     learning_rate_schedule: Literal["constant", "linear"] = setting(
         "constant",
         "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
-        effect=Effect.NEXT_ROUND,
     )
     clip: float = setting(
         0.2,
         "How far the probability ratio may move away from 1 before its gradient is cut off.",
-        effect=Effect.NEXT_ROUND,
         gt=0,
         le=10,
     )
-    entropy_coef: float = setting(
-        0.0, "Reward for an undecided policy; 0 switches it off.", effect=Effect.NEXT_ROUND, ge=0, le=10
-    )
-    value_coef: float = setting(0.5, "Weight of the value loss.", effect=Effect.NEXT_ROUND, gt=0, le=100)
+    entropy_coef: float = setting(0.0, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
+    value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
     value_clip: float | None = setting(
         None,
         "Limit on the change of the value estimate per update; empty switches it off "
         "(arXiv 2006.05990 advises against it).",
-        effect=Effect.NEXT_ROUND,
         gt=0,
     )
-    max_grad_norm: float = setting(
-        0.5, "Gradients longer than this are shortened to it.", effect=Effect.NEXT_ROUND, gt=0
-    )
+    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
     normalize_advantage: bool = setting(
         True, "Scale advantages to mean 0 and deviation 1 within each minibatch.", effect=Effect.NEXT_ROUND
     )
@@ -195,14 +178,12 @@ class PPOSettings(Section):
     target_kl: float | None = setting(
         None,
         "Stop the passes of a round early when the policy has moved this far; empty switches it off.",
-        effect=Effect.NEXT_ROUND,
         gt=0,
     )
     round_timeout: float = setting(
         30.0,
         "A client that has not delivered its share of a round by then is left out of it, and the round "
         "is trained with the rest.",
-        effect=Effect.NEXT_ROUND,
         unit="s",
         gt=0,
         le=86_400,
@@ -215,7 +196,6 @@ class StopSettings(Section):
     mean_return: float | None = setting(
         None,
         "Stop when the mean return of the last `stop.window` finished training episodes reaches this.",
-        effect=Effect.RESTART_TELEMETRY,
     )
     env_steps: int | None = setting(
         None, "Stop after this many environment steps were trained on.", unit="steps", ge=1
@@ -223,7 +203,6 @@ class StopSettings(Section):
     window: int = setting(
         20,
         "Episodes over which the mean return is taken, for the goal, the best model and the display.",
-        effect=Effect.RESTART_TELEMETRY,
         unit="episodes",
         ge=1,
         le=100_000,
@@ -236,7 +215,6 @@ class CheckpointSettings(Section):
     every_updates: int = setting(
         10,
         "Rounds between two checkpoints. A crash costs at most the work since the last one.",
-        effect=Effect.NEXT_ROUND,
         unit="rounds",
         ge=1,
         le=1_000_000,
@@ -257,7 +235,6 @@ class ClientSettings(Section):
     segment_length: int = setting(
         256,
         "Longest piece of an episode that is sent as one segment.",
-        effect=Effect.NEXT_EPISODE,
         unit="steps",
         to_clients=True,
         ge=1,
@@ -266,7 +243,6 @@ class ClientSettings(Section):
     buffer_bytes: int = setting(
         64 * 2**20,
         "Memory for samples that wait to be sent while the server is away or slow.",
-        effect=Effect.RESTART_CLIENTS,
         unit="bytes",
         to_clients=True,
         ge=2**16,
@@ -316,7 +292,6 @@ class TelemetrySettings(Section):
         1000,
         "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
         "the end of a run.",
-        effect=Effect.RESTART_TELEMETRY,
         unit="episodes",
         ge=1,
     )

@@ -58,12 +58,12 @@ class BoxSpec:
         Returns:
             `[N]` bool; all False when shape or dtype differ.
         """
-        if array.shape[1:] != self.shape or array.dtype != self.limits[0].dtype:
-            return np.zeros(len(array), dtype=np.bool_)
         low, high = self.limits
+        if array.ndim == 0 or array.shape[1:] != self.shape or array.dtype != low.dtype:
+            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
         # A comparison with NaN is False, and infinite bounds are stored as the largest finite number.
         inside = (array >= low) & (array <= high)
-        within: NDArray[np.bool_] = np.logical_and.reduce(inside.reshape(len(array), -1), axis=1)
+        within: NDArray[np.bool_] = np.logical_and.reduce(inside.reshape(len(array), self.size), axis=1)
         return within
 
     @cached_property
@@ -137,7 +137,7 @@ class DiscreteSpec:
     def contains(self, array: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which of the actions `[N]` exist; all False when they are no vector of whole numbers."""
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            return np.zeros(len(array), dtype=np.bool_)
+            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
         return (array >= self.start) & (array < self.start + self.n)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How each state looks: an icon's shape, a word and a tone. Never a colour alone."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
@@ -23,6 +24,7 @@ class Look:
     rank: int = 5
 
 
+@cache
 def service_look(state: str) -> Look:
     """Return the look of a service's state (`wire.control.ServiceState`)."""
     looks = {
@@ -52,6 +54,7 @@ def phase_word(phase: str) -> str:
     return words.get(phase, phase)
 
 
+@cache
 def client_look(state: str) -> Look:
     """Return the look of a client's state (`wire.fleet.ClientState`)."""
     looks = {
@@ -71,6 +74,7 @@ def client_look(state: str) -> Look:
     return looks.get(state) or _unknown(state)
 
 
+@cache
 def run_look(state: str) -> Look:
     """Return the look of a run's state (`wire.control.RunState`)."""
     looks = {
@@ -88,6 +92,7 @@ def run_look(state: str) -> Look:
     return looks.get(state) or _unknown(state)
 
 
+@cache
 def level_look(level: str) -> Look:
     """Return the look of an event's or a message's level."""
     looks = {

@@ -38,9 +38,9 @@ class RunningNormaliser:
 
     def update(self, batch: NDArray[Any]) -> None:
         """Take the rows of `[N, *shape]` into the statistics."""
-        rows = batch.reshape(len(batch), -1).astype(np.float64)
-        if not len(rows):
+        if not len(batch):
             return
+        rows = batch.reshape(len(batch), len(self.mean)).astype(np.float64)
         mean = rows.mean(axis=0)
         count = self.count + len(rows)
         delta = mean - self.mean
@@ -86,7 +86,7 @@ def normalise(obs: NDArray[Any], frozen: Mapping[str, NDArray[Any]]) -> Floats:
     Returns:
         `[N, size]` float32.
     """
-    normalised = obs.reshape(len(obs), -1).astype(np.float32)
+    normalised = obs.reshape(len(obs), len(frozen["mean"])).astype(np.float32)
     normalised -= frozen["mean"]
     normalised *= inverse_std(frozen["var"], frozen["eps"])
     np.maximum(normalised, -frozen["clip"], out=normalised)

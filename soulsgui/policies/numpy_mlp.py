@@ -181,8 +181,8 @@ class NumpyMLPPolicy:
         count = len(obs)
         buffers = self._buffers.get(count) or self._new_buffers(count)
         inputs = buffers[0]
-        flat = obs.reshape(count, -1).T
         hidden = inputs[:-1]
+        flat = obs.reshape(count, len(hidden)).T
         if self.spec.normalise:
             if flat.dtype != np.float32:
                 flat = flat.astype(np.float32)

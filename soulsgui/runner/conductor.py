@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import redis
@@ -17,11 +16,18 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.bus import Bus, clear_run_keys
-from soulsgui.runner.crew import ANSWER_LIMIT_S, Crew
+from soulsgui.runner.crew import ANSWER_LIMIT_S, READY_LIMIT_S, Crew
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
-from soulsgui.runner.opening import ActiveRun, effective_settings, goals, new_run, write_spaces
+from soulsgui.runner.opening import (
+    ActiveRun,
+    choose_checkpoint,
+    effective_settings,
+    goals,
+    new_run,
+    write_spaces,
+)
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import (
@@ -174,16 +180,16 @@ class Conductor:
         """
         run = self._library.find(params.run)
         settings = self._library.settings(run)
-        checkpoint = self._chosen_checkpoint(run, params.checkpoint)
+        checkpoint = self._usable_checkpoint(run, params.checkpoint)
         await self._make_room(params.if_active)
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
         await self._open(run, settings, record, lambda active: self._resume(active, checkpoint))
         return run
 
-    def _chosen_checkpoint(self, run: RunFolder, checkpoint: str) -> Path | None:
+    def _usable_checkpoint(self, run: RunFolder, checkpoint: str) -> str:
         if not checkpoint:
-            return None
+            return ""
         info = self._library.checkpoints.get(run, checkpoint)
         if not info.resumable:
             reason = info.error or "it holds weights alone"
@@ -192,7 +198,7 @@ class Conductor:
                 f"Training can't go on from {info.id}: {reason}.",
                 "Choose another checkpoint, or none to take the newest valid one.",
             )
-        return Path(info.path)
+        return info.id
 
     async def _make_room(self, if_active: str) -> None:
         if self._active is None:
@@ -221,17 +227,28 @@ class Conductor:
         if opening.cancelled():
             raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
         await opening
+        await self._until_ready(active)
+
+    async def _until_ready(self, active: _Active) -> None:
         try:
-            await active.crew.until_ready()
+            ready = await active.crew.until_ready()
         except ServiceError as error:
             raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
+        if self._active is not active or active.stopping:
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+        if not ready:
+            raise Refused(
+                ErrorCode.NO_ANSWER,
+                f"The run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it is still starting.",
+                "Watch it: soulsgui status",
+            )
 
     async def _start(self, active: _Active) -> None:
         probing = asyncio.ensure_future(self._probe(active.settings))
         try:
             await self._bus.call(clear_run_keys(self._bus.keys, resume=False))
             # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
-            await active.crew.start(None)
+            await active.crew.start()
             write_spaces(active.run, await probing)
         except BaseException:
             probing.cancel()
@@ -243,18 +260,19 @@ class Conductor:
             raise
         self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
 
-    async def _resume(self, active: _Active, checkpoint: Path | None) -> None:
+    async def _resume(self, active: _Active, checkpoint: str) -> None:
         try:
+            choose_checkpoint(active.run, checkpoint)
             if not active.run.spaces.exists():
                 write_spaces(active.run, await self._probe(active.settings))
             await self._bus.call(clear_run_keys(self._bus.keys, resume=True))
-            await active.crew.start(checkpoint)
+            await active.crew.start()
         except BaseException as error:
             await active.crew.abandon()
             cancelled = isinstance(error, asyncio.CancelledError)
-            await self._finish("stopped" if cancelled else "failed", str(error))
+            self._finish(active, "stopped" if cancelled else "failed", str(error))
             raise
-        began = f" from {checkpoint.relative_to(active.run.root).as_posix()}" if checkpoint is not None else ""
+        began = f" from {checkpoint}" if checkpoint else ""
         self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
 
     def _begin(self, run: RunFolder, settings: Settings, record: RunRecord, clients: list[str] | None = None) -> _Active:
@@ -304,13 +322,13 @@ class Conductor:
         active = self._begin(run, settings, self._library.record(run), left.clients)
         adopted = await active.crew.adopt()
         if not adopted:
-            await self._interrupted(active)
+            self._interrupted(active)
             return False
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
         self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
         return True
 
-    async def _interrupted(self, active: _Active) -> None:
+    def _interrupted(self, active: _Active) -> None:
         self.record = interrupted(self.record)
         self._library.write_record(active.run, self.record)
         self._set_active(None)
@@ -350,6 +368,9 @@ class Conductor:
             active.stopping = True
             self._spawn(self._end(active, goal or "failed", detail if state == "failed" else ""))
             return
+        if trainer is not None and trainer.checkpoint_env_steps is not None:
+            # From now on the newest checkpoint is one of this attempt.
+            choose_checkpoint(active.run, "")
         self._save_best(active, telemetry, now)
         if now - active.written_at >= _WRITE_EVERY_S:
             active.written_at = now
@@ -442,17 +463,19 @@ class Conductor:
             # What was being read when the last service ended may be older than its last words.
             for _ in range(2):
                 await self._knowledge.next_turn(_LAST_TURN_S)
-            await self._finish(reached, error)
+            self._finish(active, reached, error)
 
-    async def _finish(self, reached: Reached, error: str) -> None:
-        active = self._active
-        assert active is not None
+    def _finish(self, active: _Active, reached: Reached, error: str) -> None:
         self.turn(time.monotonic(), time.time())
         restarts = active.crew.restarts()
         self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
+        try:
+            choose_checkpoint(active.run, "")
+            self._library.write_record(active.run, self.record)
+        except OSError as problem:
+            logger.error("the end of run %s can't be recorded: %s", active.run.run_id, problem)
         self._knowledge.roster.set_local([])
         self._set_active(None)
-        self._library.write_record(active.run, self.record)
         self._events.add(
             "error" if reached == "failed" else "info",
             f"Run {active.run.run_id} {_END_WORDS[reached]}",

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from pathlib import Path
 
 import redis
 
@@ -63,18 +62,16 @@ class Crew:
             return self._services.client(name)
         raise Refused(ErrorCode.NOT_FOUND, f"The run has no service {name!r}.", f"It has: {', '.join(self.names)}")
 
-    async def start(self, checkpoint: Path | None) -> None:
+    async def start(self) -> None:
         """Start all of them; each waits by itself for what it needs.
-
-        Args:
-            checkpoint: What the trainer begins from; None takes the newest of the run.
 
         Raises:
             ServiceError: One can't be started at all.
         """
+        known = [status.name for status in self._supervisor.statuses() if status.kind == "client"]
+        await self._supervisor.remove(*(name for name in known if name not in self.clients))
         await self._enlist()
-        await self._supervisor.start(self._services.trainer(checkpoint))
-        for name in self.names[1:]:
+        for name in self.names:
             await self._supervisor.start(self.spec(name))
 
     async def _enlist(self) -> None:
@@ -99,14 +96,19 @@ class Crew:
                     await self._supervisor.start(spec)
         return adopted
 
-    async def until_ready(self) -> None:
+    async def until_ready(self) -> bool:
         """Return once trainer and telemetry are ready.
 
+        Returns:
+            False when that took too long, or when one was stopped meanwhile.
+
         Raises:
-            ServiceError: One of them failed, was stopped, or took too long.
+            ServiceError: One of them failed.
         """
         for name in (TRAINER, TELEMETRY):
-            await self._supervisor.wait_ready(name, READY_LIMIT_S)
+            if not await self._supervisor.wait_ready(name, READY_LIMIT_S):
+                return False
+        return True
 
     async def end(self, save: bool) -> None:
         """End all of them: trainer and clients together, telemetry after what they said last."""

@@ -15,14 +15,20 @@ class Knowledge:
 
     Args:
         roster: The clients.
-        pids: The pid of each supervised service that has a process.
+        pid: Tells the pid of a supervised service.
+
+    Attributes:
+        reachable: Whether the server answers.
+        answers: How often it has answered.
+        server: Its address, version and memory.
     """
 
-    def __init__(self, roster: Roster, pids: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, roster: Roster, pid: Callable[[str], int | None]) -> None:
         self.roster = roster
         self.reachable = False
+        self.answers = 0
         self.server = ServerStatus()
-        self._pids = pids
+        self.pid = pid
         self._nodes: dict[str, NodeState] = {}
         self._turned = asyncio.Event()
 
@@ -30,6 +36,7 @@ class Knowledge:
         """Take note of what was read."""
         self.reachable = turn.reachable
         if turn.reachable:
+            self.answers += 1
             self._nodes = dict(turn.nodes)
         self._turned.set()
         self._turned = asyncio.Event()
@@ -41,10 +48,6 @@ class Knowledge:
     def beat(self, client: str) -> Heartbeat | None:
         """Return the newest beat of a client."""
         return self.roster.beat(client)
-
-    def pid(self, service: str) -> int | None:
-        """Return the pid of a supervised service."""
-        return self._pids().get(service)
 
     def forget_nodes(self) -> None:
         """Drop what nodes of an earlier run said."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from soulsgui.config.layers import Layer, combine, unknown_key
@@ -13,6 +14,10 @@ from soulsgui.runner.run import RunRecord
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import RunStartParams
 from soulsgui.wire.messages.base import Message
+
+
+RESUME_FROM = "resume_from"
+"""File in a run's folder: the checkpoint, by its path below that folder, that the trainer is to begin from."""
 
 
 class ActiveRun(Message):
@@ -92,3 +97,27 @@ def write_spaces(run: RunFolder, report: Mapping[str, Any]) -> None:
         OSError: It can't be written.
     """
     atomic_write(run.spaces, json.dumps(report["spaces"], indent=1).encode())
+
+
+def choose_checkpoint(run: RunFolder, checkpoint: str) -> None:
+    """Let the trainer begin from this checkpoint until the choice is taken back; empty takes it back.
+
+    Args:
+        run: The run.
+        checkpoint: Path below the run's folder.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    if checkpoint:
+        atomic_write(run.root / RESUME_FROM, checkpoint.encode())
+    else:
+        (run.root / RESUME_FROM).unlink(missing_ok=True)
+
+
+def chosen_checkpoint(run: RunFolder) -> Path | None:
+    """Return the checkpoint that was chosen for the trainer to begin from, None for the newest."""
+    try:
+        return run.root / (run.root / RESUME_FROM).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None

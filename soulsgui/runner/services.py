@@ -12,7 +12,6 @@ import soulsgui
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.runner.redis_server import RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
-from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
@@ -22,13 +21,23 @@ TELEMETRY = "telemetry"
 RUNNER = "runner"
 
 _THREAD_LIMITS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+# An update of a large network is not interrupted.
+_TRAINER_GRACE_S = 10.0
 _SAVE_GRACE_S = 60.0
 _TELEMETRY_GRACE_S = 30.0
 _LOAD_LIMIT_S = 120.0
 
 
 class View(Protocol):
-    """What a health check may look at: the runner's newest knowledge of the server."""
+    """What a health check may look at: the runner's newest knowledge of the server.
+
+    Attributes:
+        reachable: Whether the server answers.
+        answers: How often it has answered.
+    """
+
+    reachable: bool
+    answers: int
 
     def node(self, name: str) -> NodeState | None:
         """Return the newest state of a node."""
@@ -136,7 +145,13 @@ def client_health(name: str, view: View) -> Callable[[], Health]:
     return check
 
 
-def redis_spec(server: RedisServer, folders: Folders, check: Callable[[], Health]) -> ServiceSpec:
+def redis_health(view: View) -> Callable[[], Health]:
+    """Return the check of Redis: whether it answers the runner's own reader."""
+    # Reading works also while the disk is full and writes are refused: that is not a dead server.
+    return lambda: Health(ready=view.reachable, tick=view.answers)
+
+
+def redis_spec(server: RedisServer, folders: Folders, view: View) -> ServiceSpec:
     """Return the Redis server, which lives as long as the runner."""
     return ServiceSpec(
         name=REDIS,
@@ -144,7 +159,7 @@ def redis_spec(server: RedisServer, folders: Folders, check: Callable[[], Health
         argv=tuple(server.argv),
         tier=0,
         log_path=server_logs(folders) / "redis.log",
-        health=check,
+        health=redis_health(view),
         port=server.address.port,
     )
 
@@ -163,20 +178,16 @@ class RunServices:
         self._run = run
         self._view = view
 
-    def trainer(self, checkpoint: Path | None = None) -> ServiceSpec:
-        """Return the trainer.
-
-        Args:
-            checkpoint: What to begin from; None takes the newest of the run.
-        """
-        chosen = ["--checkpoint", str(checkpoint)] if checkpoint is not None else []
+    def trainer(self) -> ServiceSpec:
+        """Return the trainer."""
         return ServiceSpec(
             name=TRAINER,
             kind="trainer",
-            argv=(*self._node_argv(TRAINER), *chosen),
+            argv=self._node_argv(TRAINER),
             tier=1,
             log_path=self._run.logs / "trainer.log",
             health=node_health(TRAINER, self._view),
+            grace_s=_TRAINER_GRACE_S,
             save_grace_s=_SAVE_GRACE_S,
             start_limit_s=_LOAD_LIMIT_S,
             env=child_env(),
@@ -187,7 +198,7 @@ class RunServices:
         return ServiceSpec(
             name=TELEMETRY,
             kind="telemetry",
-            argv=tuple(self._node_argv(TELEMETRY)),
+            argv=self._node_argv(TELEMETRY),
             tier=1,
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
@@ -207,14 +218,6 @@ class RunServices:
             env=child_env(single_threaded=True),
         )
 
-    def _node_argv(self, role: str) -> list[str]:
-        return [*own_command(role), "--run", str(self._run.root), "--server-file", str(self._address_file)]
+    def _node_argv(self, role: str) -> tuple[str, ...]:
+        return (*own_command(role), "--run", str(self._run.root), "--server-file", str(self._address_file))
 
-
-def redis_check(address: Address, reachable: Callable[[], bool], ping: Callable[[Address], Health]) -> Callable[[], Health]:
-    """Return the check of Redis: nothing is asked while its reader is answered anyway."""
-
-    def check() -> Health:
-        return Health(ready=True) if reachable() else ping(address)
-
-    return check

@@ -283,10 +283,10 @@ class Service:
             self.state = "failed"
 
     def _tick_moved(self) -> bool:
-        """Whether it gave a sign of life; one that never gave any is not watched for them."""
+        """Whether it gave a sign of life: its tick has moved; without a tick, that it is ready."""
         tick, before = self.health.tick, self._tick
         if tick is None:
-            return before is None
+            return self.health.ready
         self._tick = tick
         return tick != before
 

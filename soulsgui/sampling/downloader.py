@@ -72,7 +72,9 @@ class Downloader(threading.Thread):
     def run(self) -> None:
         """Watch until closed."""
         while not self._stop_event.is_set():
-            subscription = self._link.redis.pubsub(ignore_subscribe_messages=True)
+            subscription = self._link.redis.pubsub(  # type: ignore[no-untyped-call]
+                ignore_subscribe_messages=True
+            )
             try:
                 channels = (self._keys.weights_event, self._keys.wake_up(self._client))
                 subscription.subscribe(*channels)

@@ -46,17 +46,17 @@ def ensure_name_is_free(
         ClientRegistrationError: Another process uses the name.
         redis.RedisError: The server is away.
     """
-    beat = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+    beat = Heartbeat.read(connection.get(keys.beat(client)))
     if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):
         return
     left_ms = connection.pttl(keys.beat(client))
-    if EXPIRY_S - int(left_ms) / 1000 > _FRESH_S:  # type: ignore[arg-type]
+    if EXPIRY_S - int(left_ms) / 1000 > _FRESH_S:
         return
     logger.info("%s beat a moment ago from %s; watching whether it lives", client, beat.instance.host)
     for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
         if stop.wait(_LOOK_EVERY_S):
             return
-        again = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+        again = Heartbeat.read(connection.get(keys.beat(client)))
         if again is None or again.leaving:
             return
         if again.counter != beat.counter or again.instance != beat.instance:

@@ -109,9 +109,10 @@ class ClientLink:
         self.progress.run_id = config.run_id
         self.progress.session = ""
         uploader = Uploader(self._address, self.progress, contract, buffer_bytes)
-        uploader.granted(self._view.grant)
+        with self._changed:  # no view may come in between and be overtaken by an older one
+            self._uploader = uploader
+            uploader.granted(self._view.grant)
         uploader.start()
-        self._uploader = uploader
         return uploader
 
     def answer_of_trainer(self, view: View) -> Grant | None:
@@ -163,9 +164,8 @@ class ClientLink:
             self._heartbeat.close()
 
     def _take(self, view: View) -> None:
-        uploader = self._uploader
-        if uploader is not None:
-            uploader.granted(view.grant)
         with self._changed:
             self._view = view
+            if self._uploader is not None:
+                self._uploader.granted(view.grant)
             self._changed.notify_all()

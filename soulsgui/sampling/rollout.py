@@ -107,7 +107,8 @@ class Rollout:
         """Move observations into their bounds; unbounded spaces pass as they are."""
         if not self._bounded:
             return obs
-        return np.clip(obs, self._low, self._high)
+        within: NDArray[Any] = np.clip(obs, self._low, self._high)
+        return within
 
     def _count(self, result: StepResult) -> None:
         self._returns += np.where(result.valid, result.reward, 0.0)

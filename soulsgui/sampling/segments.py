@@ -1,5 +1,6 @@
 """From single steps of several environments to segments."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class SegmentRecorder:
         if kept.all():
             breaks = np.flatnonzero(self._flags[: self.length - 1, env]) + 1
             edges = [0, *breaks.tolist(), self.length]
-            return [(env, start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+            return [(env, start, stop) for start, stop in pairwise(edges)]
         found = []
         start = None
         for t in range(self.length):

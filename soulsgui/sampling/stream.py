@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -22,7 +23,7 @@ _REFUSED_ID = "equal or smaller"
 
 @dataclass
 class _Item:
-    fields: dict[bytes, bytes | int]
+    fields: dict[Any, Any]
     size: int
     sent_as: EntryId | None = None
 
@@ -69,7 +70,7 @@ class StreamSession:
             redis.RedisError: Not done; try again.
         """
         entry = connection.xadd(self.key, {HELLO_FIELD: self._hello()})
-        self.session = self._last = EntryId.parse(entry)  # type: ignore[arg-type]
+        self.session = self._last = EntryId.parse(entry)
         self.stored = self.stored_bytes = self._next_number = 0
         self._unsure = False
         for item in self._waiting:
@@ -106,7 +107,7 @@ class StreamSession:
         pipeline = connection.pipeline(transaction=False)
         for item in batch:
             assert item.sent_as is not None
-            pipeline.xadd(self.key, item.fields, id=str(item.sent_as))  # type: ignore[arg-type]
+            pipeline.xadd(self.key, item.fields, id=str(item.sent_as))
         replies = pipeline.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, AWAY):
@@ -177,7 +178,7 @@ class StreamSession:
             info = connection.xinfo_stream(self.key)
         except redis.ResponseError:
             return None
-        return EntryId.parse(info["last-generated-id"])  # type: ignore[index]
+        return EntryId.parse(info["last-generated-id"])
 
     def _drop(self, stored: set[int]) -> None:
         kept: deque[_Item] = deque()

@@ -1,16 +1,13 @@
 """`soulsgui telemetry`: the telemetry node as a process."""
 
 import logging
-import os
-import socket
 
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.system import process_identity
 from soulsgui.telemetry.node import TelemetryNode
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.instance import own_instance
 
 logger = logging.getLogger(__name__)
 
@@ -33,17 +30,6 @@ def run_telemetry(run: RunFolder, address: Address) -> int:
     settings = load_run_settings(run.config)
     setup_logging(settings.logging.level)
     logger.info("telemetry of run %s", run.run_id)
-    TelemetryNode(settings, run, address, _own_instance(), stop).run()
+    TelemetryNode(settings, run, address, own_instance(), stop).run()
     logger.info("ended")
     return 0
-
-
-def _own_instance() -> Instance:
-    identity = process_identity(os.getpid())
-    assert identity is not None
-    return Instance(
-        host=socket.gethostname(),
-        boot_id=identity["boot_id"],
-        pid=identity["pid"],
-        start_time=identity["start_time"],
-    )

@@ -2,7 +2,6 @@
 
 import logging
 from collections import deque
-from collections.abc import Iterable
 from typing import cast
 
 import redis
@@ -93,28 +92,21 @@ class MetricsStream:
                 break
         return None
 
-    def publish(self, connection: redis.Redis, messages: Iterable[EpisodeRows]) -> int | None:
-        """Add stored episodes, oldest first.
-
-        Returns:
-            Row number of the last one added, None when there was none.
+    def publish(self, connection: redis.Redis, message: EpisodeRows) -> int:
+        """Add stored episodes; return the row number of the last of them.
 
         Raises:
-            redis.RedisError: Not all were added.
+            redis.RedisError: Perhaps not added.
         """
-        last = None
-        for message in messages:
-            text = message.to_json()
-            entry = cast(
-                "bytes",
-                connection.xadd(self._stream, {ROW_FIELD: text}, maxlen=STREAM_LENGTH, approximate=True),
-            )
-            self._own.add(entry)
-            self._left.append((entry, len(text)))
-            self._left_bytes += len(text)
-            last = message.row[-1]
+        text = message.to_json()
+        entry = cast(
+            "bytes", connection.xadd(self._stream, {ROW_FIELD: text}, maxlen=STREAM_LENGTH, approximate=True)
+        )
+        self._own.add(entry)
+        self._left.append((entry, len(text)))
+        self._left_bytes += len(text)
         self._trim(connection)
-        return last
+        return message.row[-1]
 
     def _trim(self, connection: redis.Redis) -> None:
         """Keep the stream small in bytes too: its length alone would allow rows of many hundred megabytes."""

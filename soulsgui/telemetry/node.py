@@ -186,7 +186,9 @@ class TelemetryNode:
         if entries:
             pipeline = connection.pipeline(transaction=True)
             self._streams.settle(pipeline, entries)
-            if any(isinstance(reply, redis.ResponseError) for reply in pipeline.execute(raise_on_error=False)):
+            if any(
+                isinstance(reply, redis.ResponseError) for reply in pipeline.execute(raise_on_error=False)
+            ):
                 self._streams.distrust()
         return records
 
@@ -202,7 +204,9 @@ class TelemetryNode:
             newest = max(newest, config.attempt)
         known = [arrival for arrival in arrivals if arrival.episode.attempt <= newest]
         unknown = [
-            Refusal(arrival.client, Reason.ATTEMPT) for arrival in arrivals if arrival.episode.attempt > newest
+            Refusal(arrival.client, Reason.ATTEMPT)
+            for arrival in arrivals
+            if arrival.episode.attempt > newest
         ]
         return known, unknown
 

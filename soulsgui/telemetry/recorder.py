@@ -1,7 +1,7 @@
 """From accepted episodes and the trainer's rows to the store, and to what they amount to.
 
-Everything here stands in the store after each `record`: a recorder opened again goes on exactly where the last
-one was, also when that one was killed.
+Everything here stands in the store after each `record`: a recorder opened again goes on exactly where the
+last one was, also when that one was killed.
 """
 
 import logging
@@ -11,7 +11,8 @@ from pathlib import Path
 from soulsgui.telemetry.aggregate import Aggregator, Best, best_of
 from soulsgui.telemetry.curve import Curve
 from soulsgui.telemetry.intake import Arrival
-from soulsgui.telemetry.store.writer import EpisodeRecord, Standing, StoreWriter
+from soulsgui.telemetry.store.standing import Standing
+from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow
@@ -116,7 +117,10 @@ class Recorder:
                 records = self._place(arrivals, now)
                 self._store.add_episodes(records)
                 self._store.set_places(
-                    {attempt: self._curve.place(attempt) for attempt in {record.attempt for record in records}}
+                    {
+                        attempt: self._curve.place(attempt)
+                        for attempt in {record.attempt for record in records}
+                    }
                 )
                 self._store.set_cursor(cursor)
                 self._store.set_standing(self._standing())
@@ -152,7 +156,9 @@ class Recorder:
         if standing is None:
             return None
         if standing.window != self._window:
-            logger.info("stop.window was %d and is %d: ranking the models anew", standing.window, self._window)
+            logger.info(
+                "stop.window was %d and is %d: ranking the models anew", standing.window, self._window
+            )
             return best_of(self._window, self._store.returns())
         if standing.best_score is None or standing.best_model_id is None:
             return None
@@ -170,7 +176,11 @@ class Recorder:
 
     def _begin(self, row: AttemptRow) -> None:
         start = AttemptStart(
-            attempt=row.attempt, update=row.update, env_steps=row.env_steps, episodes=row.episodes, time=row.time
+            attempt=row.attempt,
+            update=row.update,
+            env_steps=row.env_steps,
+            episodes=row.episodes,
+            time=row.time,
         )
         if self._curve.begin(start) and row.attempt > self._aggregator.attempt:
             logger.info("attempt %d begins at %d steps", row.attempt, row.env_steps)

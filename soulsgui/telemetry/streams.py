@@ -5,10 +5,9 @@ One stream that can't be read (a client made it into something else) is set asid
 
 import logging
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 import redis
-from redis.client import Pipeline
 
 from soulsgui.telemetry.intake import Entry, Reason, Refusal
 from soulsgui.wire.entry_id import EntryId
@@ -149,18 +148,23 @@ class EpisodeStreams:
             entries += [Entry(client, EntryId.parse(entry), fields or {}) for entry, fields in found]
         return entries
 
-    def settle(self, pipeline: "Pipeline[Any]", entries: Iterable[Entry]) -> None:
-        """Queue the acknowledgement of entries and the removal of everything up to them.
+    def settle(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:
+        """Acknowledge entries and remove everything up to them.
 
         All before them is acknowledged too, since a stream is read in order: nothing unread is removed.
         """
         by_client: dict[str, list[EntryId]] = {}
+        pipeline = connection.pipeline(transaction=True)
         for entry in entries:
             by_client.setdefault(entry.client, []).append(entry.id)
         for client, ids in by_client.items():
             key = self._keys.episodes(client)
             pipeline.xack(key, TELEMETRY_GROUP, *map(str, ids))
             pipeline.xtrim(key, minid=str(_after(max(ids))), approximate=False)
+        for reply in pipeline.execute(raise_on_error=False):
+            if isinstance(reply, redis.ResponseError):
+                self.distrust()
+                logger.info("an acknowledgement was refused: %s", reply)
 
 
 def _after(entry: EntryId) -> EntryId:

@@ -168,5 +168,5 @@ class CommandDesk:
 
 def score_of(connection: redis.Redis, keys: Keys) -> float | None:
     """Return the mean training return that telemetry reports now, None when it reports none."""
-    state = NodeState.read(connection.get(keys.node("telemetry")))  # type: ignore[arg-type]
+    state = NodeState.read(connection.get(keys.node("telemetry")))
     return None if state is None else state.mean_return

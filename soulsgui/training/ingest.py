@@ -6,7 +6,7 @@ or left out, and the others go on.
 
 import logging
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import redis
 
@@ -96,14 +96,14 @@ class Ingest:
     ) -> list[Entry]:
         if not clients:
             return []
-        streams = {self._keys.chunks(client): position for client in clients}
+        streams: dict[Any, Any] = {self._keys.chunks(client): position for client in clients}
         try:
             reply = connection.xreadgroup(
                 TRAINER_GROUP,
                 _CONSUMER,
                 streams,
                 count=_BATCH,
-                block=block_ms,  # type: ignore[arg-type]
+                block=block_ms,
             )
         except AWAY:
             raise

@@ -68,7 +68,7 @@ class Intake:
         """
         self._roster.read(connection)
         for client in self._roster.clients:
-            grant = Grant.read(connection.get(self._keys.grant(client)))  # type: ignore[arg-type]
+            grant = Grant.read(connection.get(self._keys.grant(client)))
             beat = self._roster.beats.get(client)
             if grant is not None and beat is not None and self.sessions.readmit(client, grant, beat):
                 logger.info("%s goes on with session %s", client, grant.session)

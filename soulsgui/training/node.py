@@ -372,14 +372,14 @@ class TrainingNode(ABC):
 
     def _flush_rows(self, connection: redis.Redis) -> None:
         """Send rows of the curves; they are named by attempt and update, so twice does no harm."""
-        if not self._rows:
+        sent = len(self._rows)  # the writing thread may add more meanwhile
+        if not sent:
             return
         pipeline = connection.pipeline(transaction=False)
-        for row in self._rows:
+        for row in self._rows[:sent]:
             pipeline.xadd(
                 self.keys.metrics, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH, approximate=True
             )
-        sent = len(self._rows)
         pipeline.execute()
         del self._rows[:sent]
 

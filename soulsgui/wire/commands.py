@@ -58,7 +58,7 @@ class CommandReader:
         self._entries: dict[str, bytes] = {}
 
     def poll(self, connection: redis.Redis) -> list[NodeCommand]:
-        """Return the commands not answered yet, oldest first, each once; entries that are none are deleted."""
+        """Return the commands not answered yet, each once; entries that are none are deleted."""
         found = []
         for entry, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(self._stream)):
             command = NodeCommand.read(fields.get(_FIELD))

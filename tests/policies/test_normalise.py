@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -16,6 +16,7 @@ def joined(parts: list[NDArray[np.float64]], clip: float = 10.0) -> RunningNorma
     return normaliser
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(lambda lengths: sum(lengths) > 0),
     offset=st.floats(-1e4, 1e4),

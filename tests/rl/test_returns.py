@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -75,6 +75,7 @@ def test_lambda_0_is_the_td_error() -> None:
     assert advantages == pytest.approx([1 - 0.63 - 0.3, 2 + 0.99 + 0.7, 3 - 1.1], abs=1e-6)
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=8),
     gamma=st.floats(0, 1),

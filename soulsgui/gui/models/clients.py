@@ -35,27 +35,33 @@ class ClientsModel(QAbstractTableModel):
         self._clock = clock
         self._columns = columns()
         self._all: dict[str, Seen] = {}
-        self._rows: list[Seen] = []
+        self._by_name: list[str] = []
+        self._rows: list[str] = []
         self._sort_column = 0
         self._downwards = False
         self._filter = ""
         self._dirty = False
+        self._members_changed = False
 
     # --- data in ---
 
     def replace(self, clients: Iterable[ClientStatus]) -> None:
         """Take a snapshot: these clients and no others; shown at the next `tick`."""
-        now = self._clock()
-        self._all = {status.id: Seen(status, now) for status in clients}
-        self._dirty = True
+        self._all = {}
+        self._members_changed = True
+        self.apply(clients)
 
     def apply(self, changed: Iterable[ClientStatus], removed: Iterable[str] = ()) -> None:
         """Take changes; shown at the next `tick`."""
         now = self._clock()
         for status in changed:
+            known = self._all.get(status.id)
+            if known is None or known.status.name != status.name:
+                self._members_changed = True
             self._all[status.id] = Seen(status, now)
         for client in removed:
-            self._all.pop(client, None)
+            if self._all.pop(client, None) is not None:
+                self._members_changed = True
         self._dirty = True
 
     def set_filter(self, words: str) -> None:
@@ -74,33 +80,37 @@ class ClientsModel(QAbstractTableModel):
             last = len(self._rows) - 1
             self.dataChanged.emit(self.index(0, age), self.index(last, age), [Qt.ItemDataRole.DisplayRole])
 
-    def _sorted(self) -> list[Seen]:
-        chosen: Iterable[Seen] = self._all.values()
+    def _sorted(self) -> list[str]:
+        """Return the clients to show, in order; equal ones by name, so that rows do not dance."""
+        seen = self._all
+        if self._members_changed:
+            self._members_changed = False
+            by_name = self._columns[self.column_number("name")].key
+            self._by_name = sorted(seen, key=lambda client: by_name(seen[client]))
+        chosen = self._by_name
         if self._filter:
-            chosen = [seen for seen in chosen if self._filter in _searched(seen.status)]
-        # Two stable passes: equal rows stand in the order of their names and do not dance.
-        by_name = sorted(chosen, key=self._columns[self.column_number("name")].key)
-        return sorted(by_name, key=self._columns[self._sort_column].key, reverse=self._downwards)
+            chosen = [client for client in chosen if self._filter in _searched(seen[client].status)]
+        key = self._columns[self._sort_column].key
+        keys = [key(seen[client]) for client in chosen]
+        order = sorted(range(len(chosen)), key=keys.__getitem__, reverse=self._downwards)
+        return [chosen[place] for place in order]
 
-    def _arrange(self, rows: list[Seen]) -> None:
-        before = [seen.status.id for seen in self._rows]
-        after = [seen.status.id for seen in rows]
-        if before == after:
-            self._rows = rows
+    def _arrange(self, rows: list[str]) -> None:
+        if rows == self._rows:
             self._announce()
-        elif len(before) == len(after) and set(before) == set(after):
-            self._reorder(rows, after)
+        elif len(rows) == len(self._rows) and set(rows) == set(self._rows):
+            self._reorder(rows)
         else:
-            self._grow_or_shrink(rows, before, after)
+            self._grow_or_shrink(rows)
 
-    def _reorder(self, rows: list[Seen], after: list[str]) -> None:
+    def _reorder(self, rows: list[str]) -> None:
         """Move rows so that the selection and the current row stay with their clients."""
         self.layoutAboutToBeChanged.emit()
         kept = self.persistentIndexList()
-        clients = [self._rows[index.row()].status.id for index in kept]
+        clients = [self._rows[index.row()] for index in kept]
         self._rows = rows
         if kept:
-            places = {client: row for row, client in enumerate(after)}
+            places = {client: row for row, client in enumerate(rows)}
             moved = [
                 self.index(places[client], index.column())
                 for client, index in zip(clients, kept, strict=True)
@@ -108,15 +118,15 @@ class ClientsModel(QAbstractTableModel):
             self.changePersistentIndexList(kept, moved)
         self.layoutChanged.emit()
 
-    def _grow_or_shrink(self, rows: list[Seen], before: list[str], after: list[str]) -> None:
-        staying = set(after)
-        gone = [row for row, client in enumerate(before) if client not in staying]
+    def _grow_or_shrink(self, rows: list[str]) -> None:
+        staying = set(rows)
+        gone = [row for row, client in enumerate(self._rows) if client not in staying]
         for first, last in reversed(_runs(gone)):
             self.beginRemoveRows(_NO_INDEX, first, last)
             del self._rows[first : last + 1]
             self.endRemoveRows()
-        present = {seen.status.id for seen in self._rows}
-        new = [seen for seen in rows if seen.status.id not in present]
+        present = set(self._rows)
+        new = [client for client in rows if client not in present]
         if new:
             self.beginInsertRows(_NO_INDEX, len(self._rows), len(self._rows) + len(new) - 1)
             self._rows += new
@@ -147,11 +157,16 @@ class ClientsModel(QAbstractTableModel):
 
     def client_at(self, row: int) -> ClientStatus | None:
         """Return the client in a row, None beyond the last."""
-        return self._rows[row].status if 0 <= row < len(self._rows) else None
+        seen = self._seen(row)
+        return None if seen is None else seen.status
+
+    def _seen(self, row: int) -> Seen | None:
+        # Between a removal and the next tick a row may show somebody who is gone.
+        return self._all.get(self._rows[row]) if 0 <= row < len(self._rows) else None
 
     def row_of(self, client: str) -> int | None:
         """Return the row of a client, None when it is not shown."""
-        return next((row for row, seen in enumerate(self._rows) if seen.status.id == client), None)
+        return self._rows.index(client) if client in self._rows else None
 
     @property
     def total(self) -> int:
@@ -170,9 +185,10 @@ class ClientsModel(QAbstractTableModel):
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""
-        if not index.isValid() or index.row() >= len(self._rows):
+        seen = self._seen(index.row()) if index.isValid() else None
+        if seen is None:
             return None
-        seen, column = self._rows[index.row()], self._columns[index.column()]
+        column = self._columns[index.column()]
         if role == Qt.ItemDataRole.DisplayRole:
             return column.shown(seen, self._clock())
         if role == Qt.ItemDataRole.TextAlignmentRole:

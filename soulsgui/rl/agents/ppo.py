@@ -13,7 +13,6 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
-from soulsgui.rl.agents.settings import PPOAgentSettings
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
@@ -21,6 +20,7 @@ from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
 from soulsgui.rl.losses.ppo import approximate_kl
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
+from soulsgui.rl.settings import PPOAgentSettings
 
 Arrays = dict[str, NDArray[Any]]
 ADAM_TENSORS = ("exp_avg", "exp_avg_sq", "step")
@@ -210,7 +210,7 @@ class PPOAgent:
         if self.settings.normalize.observations:
             inputs = self.normaliser.normalise(obs)
         else:
-            inputs = obs.reshape(len(obs), -1).astype(np.float32)
+            inputs = obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
         return torch.from_numpy(inputs).to(self.device)
 
     def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:

@@ -7,9 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.rl.agents.settings import PPOSettings
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.losses import ppo as losses
+from soulsgui.rl.settings import PPOSettings
 
 
 class PPORows(NamedTuple):

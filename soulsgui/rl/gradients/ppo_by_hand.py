@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.rl.agents.settings import PPOSettings
 from soulsgui.rl.gradients.ppo import PPOFigures, PPORows
+from soulsgui.rl.settings import PPOSettings
 
 Floats = NDArray[np.float32]
 

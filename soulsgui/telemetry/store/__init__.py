@@ -6,8 +6,9 @@ the telemetry node alone.
 
 from soulsgui.telemetry.store.history import query_history
 from soulsgui.telemetry.store.schema import StoreError
+from soulsgui.telemetry.store.standing import Standing
 from soulsgui.telemetry.store.summary import StoreSummary, summary
-from soulsgui.telemetry.store.writer import EpisodeRecord, Standing, StoreWriter
+from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 
 __all__ = [
     "EpisodeRecord",

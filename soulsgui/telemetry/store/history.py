@@ -18,6 +18,14 @@ _EPISODE_AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 _UPDATE_AXES = {"episode": "episodes", "env_step": "env_steps", "time": "time"}
 
 
+_EMPTY: dict[str, Any] = {
+    "last_row": 0,
+    "last_update": (0, 0),
+    "attempts": [],
+    "metrics": list(EPISODE_METRICS),
+}
+
+
 @dataclass(frozen=True)
 class _Filter:
     """Conditions of a query and the values for their marks."""
@@ -50,7 +58,7 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
     run_id = path.absolute().parent.name
     with open_for_reading(path) as db:
         if db is None:
-            return _history(run_id, params.metric, [], 0, {})
+            return _history(run_id, params.metric, [], 0, _EMPTY)
         common = _common(db)
         if params.metric in EPISODE_METRICS:
             rows, total = _episodes(db, params, common["last_row"])
@@ -72,7 +80,7 @@ def _common(db: sqlite3.Connection) -> dict[str, Any]:
 
 
 def _episodes(db: sqlite3.Connection, params: HistoryQueryParams, last_row: int) -> tuple[list[Any], int]:
-    """Return rows (row, attempt, episode, env_steps, time, value, client, overwritten) and how many there are."""
+    """Return columns (row, attempt, episode, env_steps, time, value, client, overwritten) and the total."""
     clients = dict(db.execute("SELECT id, name FROM clients"))
     chosen = _range(_EPISODE_AXES[params.x], params)
     if params.client:
@@ -82,8 +90,8 @@ def _episodes(db: sqlite3.Connection, params: HistoryQueryParams, last_row: int)
     total = last_row if not chosen.conditions else _count(db, f"episodes{chosen.where}", chosen.values)
     column = EPISODE_METRICS[params.metric]
     found = db.execute(
-        f"SELECT row, attempt, episode, env_steps, time, {column}, client, episode FROM episodes{chosen.where}"
-        " ORDER BY row DESC LIMIT ?",
+        f"SELECT row, attempt, episode, env_steps, time, {column}, client, episode FROM episodes"
+        f"{chosen.where} ORDER BY row DESC LIMIT ?",
         (*chosen.values, params.limit),
     )
     columns = _columns(found.fetchall(), 8)
@@ -150,5 +158,7 @@ def _history(run_id: str, metric: str, columns: list[Any], total: int, common: d
         client=client,
         overwritten=overwritten,
         total=total,
-        **(common or {"last_row": 0, "last_update": (0, 0), "attempts": [], "metrics": list(EPISODE_METRICS)}),
+        **(
+            common or {"last_row": 0, "last_update": (0, 0), "attempts": [], "metrics": list(EPISODE_METRICS)}
+        ),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.store.schema import open_for_reading
-from soulsgui.telemetry.store.writer import STANDING, Standing
+from soulsgui.telemetry.store.standing import read_standing
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _summarise(db: sqlite3.Connection) -> StoreSummary:
     start = _found(db, "SELECT env_steps, episodes, update_count FROM attempts WHERE attempt = ?", attempt)
     place = _found(db, "SELECT env_steps, episodes FROM places WHERE attempt = ?", attempt)
     update = _found(db, "SELECT max(env_steps), max(update_count) FROM updates WHERE attempt = ?", attempt)
-    standing = Standing.read(_found(db, "SELECT value FROM state WHERE key = ?", STANDING)[0])
+    standing = read_standing(db)
     times = _times(db)
     return StoreSummary(
         # The trainer also counts the steps of unfinished episodes: the larger number is the later one.
@@ -72,16 +72,19 @@ def _whole(number: int | None) -> int:
 
 
 def _newest_attempt(db: sqlite3.Connection) -> int:
-    newest: int = db.execute(
-        "SELECT max(coalesce((SELECT max(attempt) FROM attempts), 0), coalesce((SELECT max(attempt) FROM places), 0))"
-    ).fetchone()[0]
-    return newest
+    found = db.execute("SELECT max(attempt) FROM attempts UNION ALL SELECT max(attempt) FROM places")
+    return max(_whole(attempt) for (attempt,) in found)
 
 
 def _times(db: sqlite3.Connection) -> list[float]:
     """Return the times of the first and the last row of each kind: one look-up each, however long the run."""
     times = []
-    for table, key in (("episodes", "row"), ("updates", "row"), ("attempts", "attempt"), ("checkpoints", "row")):
+    for table, key in (
+        ("episodes", "row"),
+        ("updates", "row"),
+        ("attempts", "attempt"),
+        ("checkpoints", "row"),
+    ):
         for order in ("ASC", "DESC"):
             row = db.execute(f"SELECT time FROM {table} ORDER BY {key} {order} LIMIT 1").fetchone()
             times += row or ()

