@@ -46,7 +46,11 @@ def parse_line(line: str) -> ParsedLine:
     if match is None:
         return ParsedLine(None, "", line)
     stamp, level, text = match.groups()
-    return ParsedLine(datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f").timestamp(), level.lower(), text)
+    try:
+        when = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f").timestamp()
+    except (ValueError, OverflowError):  # it only looks like a time
+        return ParsedLine(None, "", line)
+    return ParsedLine(when, level.lower(), text)
 
 
 def stop_on_signals() -> threading.Event:

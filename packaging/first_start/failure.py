@@ -20,6 +20,10 @@ class SetupError(Exception):
         self.remedy = remedy
 
 
+class StepFailed(SetupError):
+    """A command of the set-up failed; its output is in the log."""
+
+
 # The first pattern that occurs decides: without a network pip ends with "No matching distribution" too.
 _CAUSES = [
     (
@@ -39,12 +43,12 @@ _CAUSES = [
         "Check the connection (behind a proxy set HTTPS_PROXY).",
     ),
     (
-        r"No matching distribution found for (?P<name>[\w.-]+)",
+        r"No matching distribution found for ([\w.-]+)|The user requested \(constraint\) ([\w.-]+)==",
         "There is no build of {name} for this machine ({machine}).",
         "Use 64-bit Linux (glibc 2.34 or newer), Windows or macOS 14 with Python 3.11 to 3.13.",
     ),
     (
-        r"Failed building wheel for (?P<name>[\w.-]+)|Failed to build (?P<name_too>[\w.-]+)",
+        r"Failed building wheel for ([\w.-]+)|Failed to build ([\w.-]+)",
         "There is no ready build of {name} for this machine ({machine}), and building it here failed.",
         "Use Python 3.11 to 3.13.",
     ),
@@ -61,7 +65,7 @@ def this_machine() -> str:
     return f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
 
 
-def explain(output: str, machine: str) -> SetupError:
+def explain(output: str, machine: str) -> StepFailed:
     """What the output of a failed step means.
 
     Args:
@@ -72,7 +76,7 @@ def explain(output: str, machine: str) -> SetupError:
         match = re.search(pattern, output)
         if match:
             name = next((group for group in match.groups() if group), "")
-            return SetupError(message.format(name=name, machine=machine), f"{remedy} {SAME_COMMAND}")
-    return SetupError(
+            return StepFailed(message.format(name=name, machine=machine), f"{remedy} {SAME_COMMAND}")
+    return StepFailed(
         "A step of the set-up failed.", "Type the same command again; if it fails again, see the log."
     )

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sized
 from typing import TextIO
 
 _LARGE_MB = 5.0
-_COLLECTING = re.compile(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)")
+_FOUND = re.compile(
+    r"(?:Collecting |Requirement already satisfied: |Processing .*/(?=\S+\.whl))"
+    r"(\w[\w.]*(?:-[A-Za-z][\w.]*)*)"
+)
 _DOWNLOADING = re.compile(r"\s*Downloading (?:\S+/)?([\w.]+?)-\d\S* \(([\d.]+) (kB|MB|GB)\)")
 
 
@@ -31,7 +34,7 @@ class Progress:
             Whether `text` is now worth a line of its own (where lines can't be overwritten).
         """
         before = self.text
-        if found := _COLLECTING.match(line):
+        if found := _FOUND.match(line):
             self.seen = min(self.seen + 1, self.total)
             self.text = f"{self.seen} of {self.total} · looking for {found[1]}"
             return False

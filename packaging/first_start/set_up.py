@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from first_start import plan, torch_build
-from first_start.failure import SAME_COMMAND, SetupError, explain, this_machine
+from first_start.failure import SAME_COMMAND, SetupError, StepFailed, explain, this_machine
 from first_start.progress import Console
 from first_start.steps import CONSTRAINTS, Steps
 from first_start.venv import Venv, install, make, write_stamp
@@ -113,7 +113,7 @@ def _set_up(
         try:
             make(venv, steps, console, env)
             install(venv, steps, plan.pip_commands(work, extras, torch_version), pins, env)
-        except (SetupError, OSError) as error:
+        except (StepFailed, OSError) as error:
             log.flush()
             raise _with_log(error, venv.log) from error
     write_stamp(venv, plan.Stamp(_fingerprint(venv), tuple(extras)).to_json())
@@ -150,9 +150,9 @@ def _require_space(work: plan.Work, folder: Path, free_mb: float) -> None:
         )
 
 
-def _with_log(error: SetupError | OSError, log: Path) -> SetupError:
+def _with_log(error: StepFailed | OSError, log: Path) -> SetupError:
     told = (
-        error if isinstance(error, SetupError) else explain(f"Errno {error.errno}: {error}", this_machine())
+        error if isinstance(error, StepFailed) else explain(f"Errno {error.errno}: {error}", this_machine())
     )
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_LAST_LINES:]
     quoted = "\n".join(f"  | {line}" for line in last)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from first_start.failure import SetupError, explain, this_machine
+from first_start.failure import StepFailed, explain, this_machine
 from first_start.progress import Console, Progress
 
 CONSTRAINTS = "packaging/constraints.txt"
@@ -52,7 +52,7 @@ class Steps:
         """Run a command to its end.
 
         Raises:
-            SetupError: It failed; says why.
+            StepFailed: It failed; says why.
         """
         self._log.write(f"\n$ {' '.join(command)}\n")
         child = subprocess.Popen(
@@ -77,7 +77,7 @@ class Steps:
         """Whether a command can be started and succeeds."""
         try:
             self.run(command, env)
-        except (SetupError, OSError):
+        except (StepFailed, OSError):
             return False
         return True
 

@@ -75,7 +75,7 @@ def local_torch_wheel(folders: Iterable[Path], version: str, python_tag: str) ->
         version: As pinned, "2.13.0"; a wheel of a local version ("2.13.0+cpu") fits.
         python_tag: "cp311".
     """
-    fits = re.compile(rf"torch-{re.escape(version)}(\+\w+)?-{python_tag}-.*\.whl")
+    fits = re.compile(rf"torch-{re.escape(version)}(\+\w+)?-({python_tag}|py3)-.*\.whl")
     return next(
         (file for folder in folders for file in sorted(folder.glob("torch-*")) if fits.match(file.name)), None
     )

@@ -9,7 +9,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import parse_layer
+from soulsgui.config.removal import without
 from soulsgui.errors import SoulsGuiError
 from soulsgui.system import atomic_write
 
@@ -38,13 +40,24 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
         text: The present text.
         changes: Dotted key to new value.
         reset: Dotted keys to take out, so that lower layers show through.
+
+    Raises:
+        ConfigError: The present text is not YAML.
     """
-    yaml = YAML(typ="rt")
-    yaml.preserve_quotes = True
-    yaml.width = 110
-    tree = yaml.load(text) if text.strip() else None
+    parse_layer(text, "config.yaml")
+    for key in reset:
+        text = without(text, key)
+    if not changes:
+        return text
+    tree = _yaml().load(text)
     if tree is None:
-        tree = CommentedMap()
+        # A tree of nothing would not keep the comments of a text that has nothing else.
+        added = _with_changes(CommentedMap(), changes)
+        return f"{text.rstrip()}\n{added}" if text.strip() else added
+    return _with_changes(tree, changes)
+
+
+def _with_changes(tree: CommentedMap, changes: Mapping[str, Any]) -> str:
     for key, value in changes.items():
         *parents, last = key.split(".")
         node = tree
@@ -52,25 +65,21 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
             if not isinstance(node.get(parent), CommentedMap):
                 node[parent] = CommentedMap()
             node = node[parent]
-        node[last] = value
-    for key in reset:
-        _remove(tree, key.split("."))
-    if not tree:
-        return text if text.strip().startswith("#") and not changes and not reset else ""
+        node[last] = list(value) if isinstance(value, tuple) else value
+    return _dumped(tree)
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 110
+    return yaml
+
+
+def _dumped(tree: CommentedMap) -> str:
     stream = io.StringIO()
-    yaml.dump(tree, stream)
+    _yaml().dump(tree, stream)
     return stream.getvalue()
-
-
-def _remove(node: CommentedMap, parts: list[str]) -> None:
-    head, *rest = parts
-    if head not in node:
-        return
-    if rest:
-        _remove(node[head], rest)
-        if node[head]:
-            return
-    del node[head]
 
 
 def save_text(path: Path, text: str, base_hash: str | None = None) -> None:
@@ -82,10 +91,13 @@ def save_text(path: Path, text: str, base_hash: str | None = None) -> None:
         base_hash: `text_hash` of the text the change was made from; None overwrites whatever is there.
 
     Raises:
-        ConfigError: The text is not YAML.
+        ConfigError: The text is not YAML, or names something that is not a setting.
         FileChangedError: The file no longer has the text the change was made from.
+        OSError: It can't be written; the old text is untouched.
     """
-    parse_layer(text, path.name)
+    problems = parse_layer(text, path.name).problems
+    if problems:
+        raise ConfigError(list(problems))
     if base_hash is not None and text_hash(read_text(path)) != base_hash:
         raise FileChangedError(
             f"{path.name} was changed by somebody else meanwhile.",

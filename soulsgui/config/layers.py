@@ -4,7 +4,7 @@ A layer is a flat map from dotted keys to values that remembers where each was w
 win entry by entry: defaults < preset < config.yaml < --set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,51 +98,73 @@ def parse_layer(text: str, source: str) -> Layer:
     if not isinstance(tree, CommentedMap):
         reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
         raise ConfigError([Problem(source, 1, "", None, reason)])
-    values: dict[str, Any] = {}
-    lines: dict[str, int] = {}
-    problems: list[Problem] = []
-    _walk(tree, "", source, values, lines, problems)
-    preset = values.pop(PRESET_KEY, "") or ""
+    return layer_of_tree(tree, source)
+
+
+def layer_of_tree(tree: Mapping[Any, Any], source: str) -> Layer:
+    """Return a nested map of settings as a layer; lines are known of a map that was read from YAML.
+
+    Args:
+        tree: Sections with their settings below them; keys may also be dotted.
+        source: Name of the source as the user knows it.
+    """
+    found = _Found(source)
+    _walk(tree, "", found)
+    preset = found.values.pop(PRESET_KEY, "") or ""
     if not isinstance(preset, str):
-        problems.append(
-            Problem(source, lines.get(PRESET_KEY), PRESET_KEY, preset, "expected a preset's name")
-        )
+        found.problem(PRESET_KEY, preset, "expected a preset's name")
         preset = ""
-    return Layer(source, values, lines, tuple(problems), preset)
+    return Layer(source, found.values, found.lines, tuple(found.problems), preset)
 
 
-def _walk(
-    node: CommentedMap,
-    prefix: str,
-    source: str,
-    values: dict[str, Any],
-    lines: dict[str, int],
-    problems: list[Problem],
-) -> None:
+class _Found:
+    """What a walk through one source found."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.values: dict[str, Any] = {}
+        self.lines: dict[str, int] = {}
+        self.problems: list[Problem] = []
+
+    def problem(self, key: str, value: Any, reason: str) -> None:
+        self.problems.append(Problem(self.source, self.lines.get(key), key, value, reason))
+
+
+def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
     known = all_settings()
     sections = {key.split(".")[0] for key in known if "." in key}
     for name, value in node.items():
         key = f"{prefix}{name}"
-        line = node.lc.key(name)[0] + 1
+        line = _line_of(node, name)
+        if line is not None:
+            found.lines[key] = line
         if key in known or key == PRESET_KEY:
-            values[key] = _plain(value)
-            lines[key] = line
+            found.values[key] = _plain(value)
         elif not prefix and key in sections:
-            if isinstance(value, CommentedMap):
-                _walk(value, f"{key}.", source, values, lines, problems)
+            if isinstance(value, Mapping):
+                _walk(value, f"{key}.", found)
             elif value is not None:
-                problems.append(
-                    Problem(source, line, key, _plain(value), "is a section: settings go below it")
-                )
+                found.problem(key, _plain(value), "is a section: settings go below it")
         else:
-            problems.append(unknown_key(source, line, key))
+            found.problems.append(unknown_key(found.source, line, key))
+
+
+def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
+    """Return the line of a key, from 1; None when it is not known, as of keys merged in (`<<`)."""
+    if not isinstance(node, CommentedMap):
+        return None
+    try:
+        line: int = node.lc.key(name)[0] + 1
+    except (KeyError, TypeError):
+        return None
+    return line
 
 
 def _plain(value: Any) -> Any:
     """Return a YAML value without the round-trip wrappers."""
     if isinstance(value, dict):
         return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
     if isinstance(value, bool) or value is None:
         return value
@@ -171,9 +193,13 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
             problems.append(unknown_key(source, None, key))
         else:
             try:
-                values[key] = _plain(YAML(typ="safe").load(text))
+                value = _plain(YAML(typ="safe").load(text))
             except YAMLError:
                 problems.append(Problem(source, None, key, text, "is not a YAML value."))
+                continue
+            # `souls:` alone would be a map, `007` a number, and nothing at all a null.
+            wants_text = known[key].annotation is str and not isinstance(value, str)
+            values[key] = text.strip() if wants_text else value
     return Layer(source, values, problems=tuple(problems))
 
 

@@ -1,10 +1,12 @@
 """The configuration a command runs with, from the user's folder, a preset and `--set`."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
-from soulsgui.config.layers import Layer, combine, parse_assignments, read_layer
+from soulsgui.config.layers import Layer, combine, layer_of_tree, parse_assignments, read_layer
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.schema import Settings
 
@@ -64,7 +66,14 @@ def load_run_settings(path: Path) -> Settings:
     Raises:
         ConfigError: The file is missing or was changed into something invalid.
     """
-    layer = read_layer(path)  # JSON is YAML
-    if not layer.values:
+    layer = read_layer(path)
+    try:
+        # Nearly all JSON is YAML, but not its escapes of characters beyond 16 bits.
+        tree = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        tree = None
+    if isinstance(tree, dict):
+        layer = replace(layer_of_tree(tree, path.name), lines=layer.lines)
+    if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
     return combine([layer])

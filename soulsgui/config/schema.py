@@ -8,7 +8,7 @@ validation and the subset sent to clients are all read from here.
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 
@@ -56,6 +56,15 @@ class Section(BaseModel):
     """A group of settings: unknown keys are refused, a built one does not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_word_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `true` where a number is meant; it would pass for 1."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and annotation is not bool:
+            raise ValueError("should be a value of its own kind, not true or false")
+        return value
 
 
 Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_length=8)]

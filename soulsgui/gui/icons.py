@@ -83,7 +83,8 @@ def primary_icon(name: str, colours: Colours) -> QIcon:
 def _icon(name: str, colour: str, disabled: str) -> QIcon:
     made = QIcon()
     for size in _SIZES_PX:
-        made.addPixmap(_render(name, colour, size), QIcon.Mode.Normal)
+        for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
+            made.addPixmap(_render(name, colour, size), mode)
         made.addPixmap(_render(name, disabled, size), QIcon.Mode.Disabled)
     return made
 
@@ -101,6 +102,9 @@ def dress(target: QAbstractButton | QAction, name: str, tone: Tone = Tone.TEXT) 
 
 def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
     name = str(target.property(_NAME))
+    if isinstance(target, QAbstractButton):
+        height = target.fontMetrics().height()
+        target.setIconSize(QSize(height, height))
     if target.property("role") == "primary":
         target.setIcon(primary_icon(name, colours))
     else:

@@ -13,6 +13,8 @@ from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import Colours, colours_for
 from soulsgui.gui.icons import redress
 
+_HEADINGS = {1: 1.18, 2: 1.5}
+
 
 class ThemeChoice(StrEnum):
     """What the user asked for."""
@@ -56,14 +58,20 @@ def palette(colours: Colours) -> QPalette:
     return made
 
 
-def style_sheet(colours: Colours) -> str:
-    """Return the style sheet with a set of colours filled in."""
+def style_sheet(colours: Colours, point_size: float) -> str:
+    """Return the style sheet with colours and the sizes of headings filled in.
+
+    Args:
+        colours: The colours.
+        point_size: Size of ordinary text.
+    """
     text = shipped("resources", "style", "app.qss").read_text(encoding="utf-8")
     shade = "dark" if colours.dark else "light"
     marks = shipped("resources", "style", "marks").as_posix()
     names = {name: value for name, value in vars(colours).items() if isinstance(value, str)}
     names |= {f"{tone}-wash": wash for tone, wash in colours.washes.items()}
     names |= {f"{tone}-tone": colour for tone, colour in colours.tones.items()}
+    names |= {f"heading-{level}": f"{point_size * scale:.1f}pt" for level, scale in _HEADINGS.items()}
     # Longest first: `@accent` would otherwise eat the beginning of `@accent-wash`.
     for name in sorted(names, key=len, reverse=True):
         text = text.replace(f"@{name}", names[name])
@@ -130,6 +138,6 @@ class Theme(QObject):
             return
         self._colours = colours
         self._app.setPalette(palette(colours))
-        self._app.setStyleSheet(style_sheet(colours))
+        self._app.setStyleSheet(style_sheet(colours, self._app.font().pointSizeF()))
         redress(self._app.topLevelWidgets(), colours)
         self.changed.emit()

@@ -36,6 +36,11 @@ class Throttle(QObject):
             passed = self._since.elapsed() if self._since.isValid() else self._interval_ms
             self._timer.start(max(0, self._interval_ms - passed))
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a call was asked for and not made yet."""
+        return self._asked
+
     def _seen(self) -> bool:
         return self._widget.isVisible() and not self._widget.window().isMinimized()
 

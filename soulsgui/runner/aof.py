@@ -43,9 +43,7 @@ def cut_off_damage(binary: ServerBinary, data_dir: Path, lines: Sequence[str]) -
         return ""
     path = data_dir / "appendonlydir" / name
     if not name.endswith(".incr.aof"):
-        return (
-            f"The server's file {path} is damaged and can't be repaired: move its folder away to start empty."
-        )
+        return f"The server's file {path} can't be repaired: move its folder away to start without data."
     try:
         size, cut = path.stat().st_size, _cut(binary, path, data_dir / "damaged")
     except (OSError, subprocess.SubprocessError) as error:

@@ -6,41 +6,43 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from typing import Any
 
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError, SoulsGuiError
+from soulsgui.runner.active import Probe
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.commands.table import HANDLERS, LONG
-from soulsgui.runner.conductor import Conductor, Probe
-from soulsgui.runner.control import HOST, ControlServer, Result
-from soulsgui.runner.events import EventLog
+from soulsgui.runner.conductor import Conductor
+from soulsgui.runner.control import HOST, ControlServer
+from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.feed import Feed, Publisher
 from soulsgui.runner.jobs import Jobs
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.logs import LogFollower
 from soulsgui.runner.probe import probe_environment
-from soulsgui.runner.redis_server import RedisServer, ensure_server
+from soulsgui.runner.redis_server import Pinger, RedisServer, ensure_server
+from soulsgui.runner.refusal import Result
 from soulsgui.runner.roster import Roster
 from soulsgui.runner.services import REDIS, RUNNER, TRAINER, redis_spec, server_logs
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import FileLock, atomic_write, free_disk_bytes, make_private, write_private
-from soulsgui.wire.control import ControlFile, Event, Job, Params, RunStatus, Snapshot, Status
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.control import ControlFile, Job, Params, RunStatus, Snapshot, Status
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
-CONTROL_FILE = "control.json"
-
 _LOCK_FILE = "runner.lock"
 _IDENTITY_FILE = "server.json"
-_EVENTS_FILE = "events.jsonl"
 _EVENTS_SHOWN = 200
 
 _HURRIED_S = 0.05
@@ -49,7 +51,6 @@ _IDLE_S = 0.25
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
 _PUBLISH_EVERY_S = 0.2
-_REDIS_LIMIT_S = 20.0
 
 
 class ServerIdentity(Message):
@@ -79,13 +80,17 @@ class Runner:
         self.library = Library(folders.runs)
         self.closing = asyncio.Event()
         self.save_at_end = True
+        self.feed = Feed(self._snapshot)
+        self.publisher = Publisher(self.feed)
+        self.jobs = Jobs(self.publisher.job)
         self._probe = probe
-        self._tasks: list[asyncio.Task[None]] = []
+        self._cleanup = AsyncExitStack()
+        self._hurrying: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._clients_due = 0.0
         self._server_due = 0.0
 
-    # --- opening -----------------------------------------------------------------------------------
+    # --- opening and closing -----------------------------------------------------------------------
 
     async def open(self) -> bool:
         """Start Redis and the control API, and take over what an earlier runner left.
@@ -96,38 +101,67 @@ class Runner:
         Raises:
             SoulsGuiError: Another runner uses the data folder, Redis can't be started, or the port is taken.
         """
-        self._take_folder()
-        self.feed = Feed(self._snapshot)
-        self.publisher = Publisher(self.feed)
-        self.events = EventLog(self.folders.server / _EVENTS_FILE, self.publisher.event)
-        self.jobs = Jobs(self.publisher.job)
-        self.supervisor = Supervisor(self.folders.server, self._changed.set, self._on_event)
         try:
+            self._take_folder()
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis)
             self._connect(server)
+            # The port may be taken: known before anything is started or taken over.
+            await self._listen()
             await self._start_redis(server)
             adopted = await self.conductor.adopt()
             await self.supervisor.stop_orphans()
-            await self._serve()
+            self._announce()
         except BaseException:
-            await self._end_everything()
+            await self._cleanup.aclose()
             raise
         return adopted
+
+    def ask_to_close(self, save: bool = True) -> None:
+        """Let the runner end; asked without `save`, it does not wait for a checkpoint."""
+        self.save_at_end = self.save_at_end and save
+        self.closing.set()
+
+    def hurry(self) -> None:
+        """End every service at once, saved or not."""
+        names = [service.name for service in self.supervisor.statuses()]
+        self._hurrying = asyncio.create_task(self.supervisor.stop(*names, grace_s=0.0))
+
+    async def close(self) -> None:
+        """End the run, every service, and the control API; nothing is left behind."""
+        try:
+            if self.conductor.run is not None:
+                await self.conductor.stop(self.save_at_end)
+            await self.conductor.close()
+        finally:
+            self._reader.ending = True
+            await self._cleanup.aclose()
+            if self._hurrying is not None:
+                await self._hurrying
 
     def _take_folder(self) -> None:
         server_logs(self.folders).mkdir(parents=True, exist_ok=True)
         make_private(self.folders.server)
-        self._lock = FileLock(self.folders.server / _LOCK_FILE)
-        if not self._lock.acquire():
+        lock = FileLock(self.folders.server / _LOCK_FILE)
+        if not lock.acquire():
             raise SoulsGuiError(
-                f"A runner (process {self._lock.holder()}) uses {self.folders.data} already.",
+                f"A runner (process {lock.holder()}) uses {self.folders.data} already.",
                 "See it with `soulsgui status`, end it with `soulsgui shutdown`, or use another --data-dir.",
             )
+        self._cleanup.callback(lock.release)
+        self.events = EventLog(self.folders.server / EVENTS_FILE, self.publisher.event)
 
     def _connect(self, server: RedisServer) -> None:
         address = server.address
         self.bus = Bus(address)
+        self._cleanup.push_async_callback(asyncio.to_thread, self.bus.close)
+        self._reader = ServerReader(address)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="runner-watch")
+        self._cleanup.callback(self._reader.close)
+        self._cleanup.push_async_callback(asyncio.to_thread, self._reading.shutdown)
+        self._pinger = Pinger(address)
+        self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = Roster(Keys(address.prefix))
+        self.supervisor = Supervisor(self.folders.server, self._changed.set, self._on_event)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
         self.conductor = Conductor(
             self.folders,
@@ -139,70 +173,52 @@ class Runner:
             self.base,
             self._probe,
         )
-        self.redis = redis_spec(server, self.folders, self.knowledge)
-        self._reader = ServerReader(address)
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="runner-watch")
         self._follower = LogFollower({RUNNER: server_logs(self.folders) / f"{RUNNER}.log"})
-        self._tasks.append(asyncio.create_task(self._watch(), name="watch"))
+        self._keep_doing(self._watch(), "watch")
+        self._cleanup.push_async_callback(self.supervisor.close)
+
+    def _keep_doing(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._cleanup.push_async_callback(end)
 
     async def _start_redis(self, server: RedisServer) -> None:
-        if not await self.supervisor.adopt(self.redis):
-            await self.supervisor.start(self.redis)
-        if not await self.supervisor.wait_ready(REDIS, _REDIS_LIMIT_S):
+        spec = redis_spec(server, self.folders, self._pinger.health)
+        if not await self.supervisor.adopt(spec):
+            await self.supervisor.start(spec)
+        if not await self.supervisor.wait_ready(REDIS, spec.start_limit_s):
             raise ServiceError(
-                f"Redis ({server.binary}) did not answer within {_REDIS_LIMIT_S:.0f} s.",
-                f"Its log is {self.redis.log_path}",
+                f"Redis ({server.binary.path}) did not answer within {spec.start_limit_s:.0f} s.",
+                f"Its log is {spec.log_path}",
             )
 
-    async def _serve(self) -> None:
+    async def _listen(self) -> None:
         identity = self._identity()
-        token = secrets.token_urlsafe(32)
-        self._api = ControlServer(self, token)
-        await self._api.start(self.settings.control.port, identity.control_port)
-        identity = identity.model_copy(update={"control_port": self._api.port})
+        api = ControlServer(self, secrets.token_urlsafe(32))
+        await api.start(self.settings.control.port, identity.control_port)
+        self._cleanup.push_async_callback(api.close)
+        self._cleanup.callback(self.feed.close)
+        identity = identity.model_copy(update={"control_port": api.port})
         atomic_write(self.folders.server / _IDENTITY_FILE, identity.to_json().encode())
-        control = ControlFile(
-            host=HOST, port=self._api.port, token=token, server_id=identity.server_id, pid=os.getpid()
+        self.control = ControlFile(
+            host=HOST, port=api.port, token=api.token, server_id=identity.server_id, pid=os.getpid()
         )
-        self.control = control
-        write_private(self.folders.server / CONTROL_FILE, control.to_json().encode())
-        self._tasks.append(asyncio.create_task(self._publish(), name="publish"))
+
+    def _announce(self) -> None:
+        """Tell where the control API is, now that every command can be carried out."""
+        path = self.folders.server / CONTROL_FILE
+        write_private(path, self.control.to_json().encode())
+        self._cleanup.callback(path.unlink, missing_ok=True)
+        self._keep_doing(self._publish(), "publish")
 
     def _identity(self) -> ServerIdentity:
         path = self.folders.server / _IDENTITY_FILE
         found = ServerIdentity.read(path.read_bytes()) if path.exists() else None
         return found or ServerIdentity(server_id=secrets.token_hex(8))
-
-    # --- closing -----------------------------------------------------------------------------------
-
-    def ask_to_close(self, save: bool = True) -> None:
-        """Let the runner end; asked a second time without `save`, it no longer waits for a checkpoint."""
-        self.save_at_end = self.save_at_end and save
-        self.closing.set()
-
-    async def close(self) -> None:
-        """End the run, every service, and the control API; nothing is left behind."""
-        try:
-            if self.conductor.run is not None:
-                await self.conductor.stop(self.save_at_end)
-            await self.conductor.close()
-        finally:
-            await self._end_everything()
-
-    async def _end_everything(self) -> None:
-        (self.folders.server / CONTROL_FILE).unlink(missing_ok=True)
-        if hasattr(self, "_api"):
-            self.feed.close()
-            await self._api.close()
-        await self.supervisor.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if hasattr(self, "bus"):
-            await asyncio.to_thread(self._reading.shutdown)
-            self._reader.close()
-            await asyncio.to_thread(self.bus.close)
-        self._lock.release()
 
     # --- while it runs -----------------------------------------------------------------------------
 
@@ -225,6 +241,10 @@ class Runner:
                 # One bad turn must not make the runner blind.
                 logger.exception("what was read from the server could not be used")
             await asyncio.sleep(self._pause_s(turn))
+
+    def look_at_clients(self) -> None:
+        """Read the clients at the next turn: something about them was changed."""
+        self._clients_due = 0.0
 
     def _pause_s(self, turn: Turn) -> float:
         if not turn.reachable or self.conductor.hurried:
@@ -264,7 +284,7 @@ class Runner:
         for service in self.supervisor.statuses():
             self._follower.follow(service.name, self.supervisor.spec_of(service.name).log_path)
 
-    def _on_event(self, level: str, what: str, cause: str, remedy: str, service: str) -> None:
+    def _on_event(self, level: Level, what: str, cause: str, remedy: str, service: str) -> None:
         run = self.conductor.run if hasattr(self, "conductor") else None
         run_id = run.run_id if run is not None and service != REDIS else ""
         self.events.add(level, what, cause, remedy, service, run_id)
@@ -294,17 +314,3 @@ class Runner:
         if name in LONG:
             return await self.jobs.run(name, work, LONG[name])
         return await work
-
-
-def assignments_layer(layer: Layer, *others: Layer) -> Layer:
-    """Return layers of the command line as one, later ones winning."""
-    values, problems = dict(layer.values), list(layer.problems)
-    for other in others:
-        values |= other.values
-        problems += other.problems
-    return Layer(layer.source, values, problems=tuple(problems))
-
-
-def new_events(log: EventLog, since: int) -> Sequence[Event]:
-    """Return the events after a number."""
-    return log.since(since)

@@ -82,6 +82,20 @@ class Checkpoints:
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )
 
+    def get_resumable(self, run: RunFolder, checkpoint: str) -> CheckpointInfo:
+        """Return one checkpoint that training can go on from.
+
+        Raises:
+            CheckpointError: There is none, it is damaged, or it holds weights alone.
+        """
+        info = self.get(run, checkpoint)
+        if not info.resumable:
+            raise CheckpointError(
+                f"Training can't go on from {info.id}: {info.error or 'it holds weights alone'}.",
+                "Choose another checkpoint, or none to take the newest valid one.",
+            )
+        return info
+
     def edit_note(self, run: RunFolder, checkpoint: str, note: str) -> CheckpointInfo:
         """Change the note of a checkpoint and return it.
 

@@ -2,21 +2,19 @@
 
 import asyncio
 import logging
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from typing import Any
-
-import redis
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.bus import Bus, clear_run_keys
-from soulsgui.runner.crew import ANSWER_LIMIT_S, READY_LIMIT_S, Crew
+from soulsgui.runner.active import Active, Probe
+from soulsgui.runner.best import BestKeeper
+from soulsgui.runner.bus import Bus
+from soulsgui.runner.crew import READY_LIMIT_S, Crew
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
@@ -25,14 +23,13 @@ from soulsgui.runner.opening import (
     choose_checkpoint,
     effective_settings,
     goals,
+    left_active,
     new_run,
-    write_spaces,
+    remember_active,
 )
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import (
-    LIVE_STATES,
-    BestModel,
     Reached,
     RunRecord,
     RunView,
@@ -44,35 +41,13 @@ from soulsgui.runner.run import (
 )
 from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
 from soulsgui.runner.supervisor import Supervisor
-from soulsgui.system import atomic_write
-from soulsgui.wire.commands import NodeCommand
-from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
 
-ACTIVE_FILE = "active_run.json"
-
 _WRITE_EVERY_S = 5.0
-_LAST_BEST_LIMIT_S = 10.0
 _LAST_TURN_S = 1.0
-
-Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
-
-
-@dataclass
-class _Active:
-    """The run that goes on."""
-
-    run: RunFolder
-    settings: Settings
-    crew: Crew
-    best: BestModel
-    seconds_before: float
-    began_at: float
-    stopping: bool = False
-    written_at: float = float("-inf")
 
 
 class Conductor:
@@ -113,12 +88,12 @@ class Conductor:
         self._base = base
         self._probe = probe
         self._lock = asyncio.Lock()
-        self._active: _Active | None = None
+        self._active: Active | None = None
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
         self.over.set()
-        self.record = self._last_record()
+        self.record = self._library.last_record()
 
     # --- what others may know ----------------------------------------------------------------------
 
@@ -147,13 +122,6 @@ class Conductor:
         state = self._knowledge.node(name)
         return state if state is not None and state.run_id == self.record.id else None
 
-    def _last_record(self) -> RunRecord:
-        runs = self._library.folders()
-        if not runs:
-            return RunRecord()
-        record = self._library.record(runs[0])
-        return interrupted(record) if record.state in LIVE_STATES else record
-
     # --- beginning ---------------------------------------------------------------------------------
 
     async def start(self, params: RunStartParams) -> RunFolder:
@@ -180,25 +148,14 @@ class Conductor:
         """
         run = self._library.find(params.run)
         settings = self._library.settings(run)
-        checkpoint = self._usable_checkpoint(run, params.checkpoint)
+        checkpoint = params.checkpoint
+        if checkpoint:
+            checkpoint = self._library.checkpoints.get_resumable(run, checkpoint).id
         await self._make_room(params.if_active)
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
         await self._open(run, settings, record, lambda active: self._resume(active, checkpoint))
         return run
-
-    def _usable_checkpoint(self, run: RunFolder, checkpoint: str) -> str:
-        if not checkpoint:
-            return ""
-        info = self._library.checkpoints.get(run, checkpoint)
-        if not info.resumable:
-            reason = info.error or "it holds weights alone"
-            raise Refused(
-                ErrorCode.NOT_NOW,
-                f"Training can't go on from {info.id}: {reason}.",
-                "Choose another checkpoint, or none to take the newest valid one.",
-            )
-        return info.id
 
     async def _make_room(self, if_active: str) -> None:
         if self._active is None:
@@ -216,7 +173,7 @@ class Conductor:
         run: RunFolder,
         settings: Settings,
         record: RunRecord,
-        work: Callable[[_Active], Coroutine[Any, Any, None]],
+        work: Callable[[Active], Coroutine[Any, Any, None]],
     ) -> None:
         """Do the work of beginning a run in a task of its own, which `stop` may cancel."""
         if self._active is not None:
@@ -229,7 +186,7 @@ class Conductor:
         await opening
         await self._until_ready(active)
 
-    async def _until_ready(self, active: _Active) -> None:
+    async def _until_ready(self, active: Active) -> None:
         try:
             ready = await active.crew.until_ready()
         except ServiceError as error:
@@ -239,65 +196,52 @@ class Conductor:
         if not ready:
             raise Refused(
                 ErrorCode.NO_ANSWER,
-                f"The run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it is still starting.",
+                f"Run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it goes on starting.",
                 "Watch it: soulsgui status",
             )
 
-    async def _start(self, active: _Active) -> None:
-        probing = asyncio.ensure_future(self._probe(active.settings))
+    async def _start(self, active: Active) -> None:
         try:
-            await self._bus.call(clear_run_keys(self._bus.keys, resume=False))
-            # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
-            await active.crew.start()
-            write_spaces(active.run, await probing)
+            await active.start(self._bus, self._probe)
         except BaseException:
-            probing.cancel()
-            await asyncio.gather(probing, return_exceptions=True)
-            await active.crew.abandon()
-            shutil.rmtree(active.run.root, ignore_errors=True)
             self._set_active(None)
-            self.record = self._last_record()
+            self.record = self._library.last_record()
             raise
         self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
 
-    async def _resume(self, active: _Active, checkpoint: str) -> None:
+    async def _resume(self, active: Active, checkpoint: str) -> None:
         try:
-            choose_checkpoint(active.run, checkpoint)
-            if not active.run.spaces.exists():
-                write_spaces(active.run, await self._probe(active.settings))
-            await self._bus.call(clear_run_keys(self._bus.keys, resume=True))
-            await active.crew.start()
+            await active.resume(self._bus, self._probe, checkpoint)
         except BaseException as error:
-            await active.crew.abandon()
             cancelled = isinstance(error, asyncio.CancelledError)
             self._finish(active, "stopped" if cancelled else "failed", str(error))
             raise
         began = f" from {checkpoint}" if checkpoint else ""
         self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
 
-    def _begin(self, run: RunFolder, settings: Settings, record: RunRecord, clients: list[str] | None = None) -> _Active:
+    def _begin(
+        self, run: RunFolder, settings: Settings, record: RunRecord, clients: list[str] | None = None
+    ) -> Active:
         if clients is None:
             clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
         crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients)
-        best = BestModel(self._library.best(run))
-        active = _Active(run, settings, crew, best, record.seconds, time.monotonic())
+        best = BestKeeper(self._bus, self._library.best(run))
+        active = Active(run, settings, crew, best, record.seconds)
         self.record = record
         self._set_active(active)
         self._library.write_record(run, record)
         return active
 
-    def _set_active(self, active: _Active | None) -> None:
+    def _set_active(self, active: Active | None) -> None:
         self._active = active
-        path = self._folders.server / ACTIVE_FILE
         if active is None:
-            path.unlink(missing_ok=True)
+            remember_active(self._folders, None)
             self.over.set()
         else:
+            remember_active(self._folders, ActiveRun(run_id=active.run.run_id, clients=active.crew.clients))
             self.over.clear()
-            left = ActiveRun(run_id=active.run.run_id, clients=active.crew.clients)
-            atomic_write(path, left.to_json().encode())
 
     # --- after a crash of the runner ---------------------------------------------------------------
 
@@ -307,10 +251,7 @@ class Conductor:
         Returns:
             Whether there was one.
         """
-        try:
-            left = ActiveRun.read((self._folders.server / ACTIVE_FILE).read_bytes())
-        except FileNotFoundError:
-            return False
+        left = left_active(self._folders)
         run = RunFolder(self._folders.runs / left.run_id) if left is not None else None
         if left is None or run is None or not run.run.exists():
             return False
@@ -320,7 +261,7 @@ class Conductor:
             logger.error("the run %s can't be taken over: %s", run.run_id, error)
             return False
         active = self._begin(run, settings, self._library.record(run), left.clients)
-        adopted = await active.crew.adopt()
+        adopted = await active.adopt()
         if not adopted:
             self._interrupted(active)
             return False
@@ -328,7 +269,7 @@ class Conductor:
         self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
         return True
 
-    def _interrupted(self, active: _Active) -> None:
+    def _interrupted(self, active: Active) -> None:
         self.record = interrupted(self.record)
         self._library.write_record(active.run, self.record)
         self._set_active(None)
@@ -353,13 +294,12 @@ class Conductor:
         if active is None:
             return
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
-        status = next((one for one in self._supervisor.statuses() if one.name == TRAINER), None)
+        status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
         view = RunView(status, present, active.stopping, self._knowledge.reachable)
         state, detail = run_state(view)
-        seconds = active.seconds_before + now - active.began_at
         self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(
-            update={"state": state, "detail": detail, "seconds": seconds}
+            update={"state": state, "detail": detail, "seconds": active.seconds(now)}
         )
         if active.stopping:
             return
@@ -368,33 +308,11 @@ class Conductor:
             active.stopping = True
             self._spawn(self._end(active, goal or "failed", detail if state == "failed" else ""))
             return
-        if trainer is not None and trainer.checkpoint_env_steps is not None:
-            # From now on the newest checkpoint is one of this attempt.
-            choose_checkpoint(active.run, "")
-        self._save_best(active, telemetry, now)
+        active.note_checkpoint(trainer)
+        active.best.look(telemetry.verdict if telemetry is not None else None, now)
         if now - active.written_at >= _WRITE_EVERY_S:
             active.written_at = now
             self._library.write_record(active.run, self.record)
-
-    def _save_best(self, active: _Active, telemetry: NodeState | None, now: float) -> None:
-        best = active.best.due(telemetry.verdict if telemetry is not None else None, now)
-        if best is not None:
-            self._spawn(self._ask_for_best(active, *best, ANSWER_LIMIT_S))
-
-    async def _ask_for_best(self, active: _Active, model_id: int, score: float, limit_s: float) -> None:
-        args = {"kind": "best", "model_id": model_id, "score": score}
-        delivered = False
-        try:
-            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), limit_s)
-            delivered = True
-        except Refused as error:
-            # A refusal is final: the weights are gone. Without an answer it is asked again.
-            delivered = error.code == ErrorCode.FAILED
-            logger.info("the best model was not saved: %s", error.message)
-        except (redis.RedisError, *AWAY) as error:
-            logger.info("the best model was not saved: %s", error)
-        finally:
-            active.best.answered(delivered)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -406,12 +324,16 @@ class Conductor:
         if not task.cancelled() and task.exception() is not None:
             logger.error("a task of the run failed", exc_info=task.exception())
 
-    def edit(self, changes: dict[str, Any]) -> RunRecord:
-        """Change name or note of the run that goes on."""
-        assert self._active is not None
-        self.record = self.record.model_copy(update=changes)
-        self._library.write_record(self._active.run, self.record)
-        return self.record
+    def edit(self, run: RunFolder, changes: dict[str, Any]) -> None:
+        """Change name or note of a run.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        if self.record.id == run.run_id:
+            self.record = self.record.model_copy(update=changes)
+        known = self.record if self.run == run else self._library.record(run).model_copy(update=changes)
+        self._library.write_record(run, known)
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many.
@@ -429,8 +351,8 @@ class Conductor:
 
     # --- ending ------------------------------------------------------------------------------------
 
-    async def stop(self, save: bool = True) -> RunRecord:
-        """Save and end the run, and return its record.
+    async def stop(self, save: bool = True) -> RunFolder:
+        """Save and end the run, and return it.
 
         Args:
             save: Whether to save; without it the last checkpoint is what remains.
@@ -450,22 +372,20 @@ class Conductor:
             else:
                 active.stopping = True
                 await self._end(active, "stopped", "", save)
-        return self.record
+        return active.run
 
-    async def _end(self, active: _Active, reached: Reached, error: str, save: bool = True) -> None:
+    async def _end(self, active: Active, reached: Reached, error: str, save: bool = True) -> None:
         async with self._lock:
             telemetry = self.node(TELEMETRY)
-            verdict = telemetry.verdict if telemetry is not None else None
-            best = active.best.due(verdict, time.monotonic(), hurry=True)
-            if best is not None and self._supervisor.running(TRAINER):
-                await self._ask_for_best(active, *best, _LAST_BEST_LIMIT_S)
-            await active.crew.end(save)
-            # What was being read when the last service ended may be older than its last words.
-            for _ in range(2):
-                await self._knowledge.next_turn(_LAST_TURN_S)
-            self._finish(active, reached, error)
+            try:
+                await active.end(save, telemetry.verdict if telemetry is not None else None)
+                # What was being read when the last service ended may be older than its last words.
+                for _ in range(2):
+                    await self._knowledge.next_turn(_LAST_TURN_S)
+            finally:
+                self._finish(active, reached, error)
 
-    def _finish(self, active: _Active, reached: Reached, error: str) -> None:
+    def _finish(self, active: Active, reached: Reached, error: str) -> None:
         self.turn(time.monotonic(), time.time())
         restarts = active.crew.restarts()
         self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})

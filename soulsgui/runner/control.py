@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.feed import Feed
-from soulsgui.runner.refusal import as_api_error, bad_parameters
+from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
 from soulsgui.system import free_port, who_listens
 from soulsgui.wire.control import COMMANDS, PREFIX, ApiError, ErrorCode, Job, Params, Status
 from soulsgui.wire.messages.base import Message
@@ -33,9 +33,6 @@ _HTTP_STATUS = {
     ErrorCode.NO_ANSWER: 504,
     ErrorCode.FAILED: 500,
 }
-
-Result = dict[str, Any] | Message
-"""What a command gives back: plain data, or a message of the API."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,7 +62,7 @@ class ControlServer:
 
     def __init__(self, runner: Controlled, token: str) -> None:
         self._runner = runner
-        self._token = token.encode()
+        self.token = token
         self._site: web.TCPSite | None = None
         self.port = 0
         app = web.Application(middlewares=[self._guarded], client_max_size=_MAX_BODY_BYTES)
@@ -125,7 +122,9 @@ class ControlServer:
         if origin is not None and origin != f"http://{host}":
             return _not_allowed(403, "Web pages of others may not use this interface.")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(errors="replace"), self._token):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(
+            token.strip().encode(errors="replace"), self.token.encode()
+        ):
             return _not_allowed(401, "The token is wrong or missing.")
         return None
 
@@ -174,9 +173,9 @@ class ControlServer:
         await socket.prepare(request)
         sending = asyncio.create_task(self._send(socket, int(text) if text else None))
         try:
-            async for message in socket:
+            async for received in socket:
                 # Nothing is expected of the other side; reading notices its end.
-                if message.type == WSMsgType.ERROR:
+                if received.type == WSMsgType.ERROR:
                     break
         finally:
             sending.cancel()

@@ -5,6 +5,7 @@ import logging
 
 import redis
 
+from soulsgui.errors import ServiceError
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.roster import Roster
@@ -13,7 +14,7 @@ from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_nam
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.connection import AWAY
-from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.control import ErrorCode, ServiceStatus
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,9 @@ class Crew:
             return self._services.telemetry()
         if name in self.clients:
             return self._services.client(name)
-        raise Refused(ErrorCode.NOT_FOUND, f"The run has no service {name!r}.", f"It has: {', '.join(self.names)}")
+        raise Refused(
+            ErrorCode.NOT_FOUND, f"The run has no service {name!r}.", f"It has: {', '.join(self.names)}"
+        )
 
     async def start(self) -> None:
         """Start all of them; each waits by itself for what it needs.
@@ -93,8 +96,15 @@ class Crew:
         if adopted:
             for spec in specs:
                 if spec.name not in adopted:
-                    await self._supervisor.start(spec)
+                    await self._start_missing(spec)
         return adopted
+
+    async def _start_missing(self, spec: ServiceSpec) -> None:
+        try:
+            await self._supervisor.start(spec)
+        except ServiceError as error:
+            # Those that live must not end for the sake of this one, which shows as failed.
+            logger.error("%s", error)
 
     async def until_ready(self) -> bool:
         """Return once trainer and telemetry are ready.
@@ -159,7 +169,13 @@ class Crew:
         for name in missing:
             await self._supervisor.start(self.spec(name))
 
+    def trainer_status(self) -> ServiceStatus | None:
+        """Return how the trainer is; None before it was ever started."""
+        return next((status for status in self._supervisor.statuses() if status.name == TRAINER), None)
+
     def restarts(self) -> dict[str, int]:
         """Return how often each of them was started again after a failure."""
         known = set(self.names)
-        return {status.name: status.restarts for status in self._supervisor.statuses() if status.name in known}
+        return {
+            status.name: status.restarts for status in self._supervisor.statuses() if status.name in known
+        }

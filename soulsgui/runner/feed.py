@@ -68,7 +68,7 @@ class Feed:
             **fields: Its fields, without the cursor.
         """
         self.cursor += 1
-        text = kind(cursor=self.cursor, **fields).to_json()
+        text = kind.model_validate({"cursor": self.cursor, **fields}).to_json()
         self._ring.append(text)
         self._bytes += len(text)
         while len(self._ring) > self._max_messages or self._bytes > self._max_bytes:
@@ -122,25 +122,31 @@ class Publisher:
         self._refreshed_at = float("-inf")
 
     def status(self, status: Status, now: float) -> None:
-        """Publish the state where it changed; what moves with time alone is renewed once a second.
+        """Publish run, services and server where they changed; what time alone moves, once a second.
 
         Args:
             status: The present state.
             now: Monotonic time, seconds.
         """
-        refresh = now - self._refreshed_at >= 1.0
         steady = _steady(status)
-        if steady != self._status or (refresh and status.services):
+        refresh = bool(status.services) and now - self._refreshed_at >= 1.0
+        if steady != self._status or refresh:
             self._status = steady
-            self._feed.push(StatusChange, run=status.run, services=status.services, server=status.server)
             self._refreshed_at = now
+            self._feed.push(StatusChange, run=status.run, services=status.services, server=status.server)
+
+    def clients(self, clients: list[ClientStatus]) -> None:
+        """Publish the clients whose status changed, and those that are gone.
+
+        Args:
+            clients: All of them.
+        """
         changed = [
             client
-            for client in status.clients
+            for client in clients
             if (older := self._clients.get(client.id)) is None or _moved(client, older)
         ]
-        present = {client.id for client in status.clients}
-        removed = [name for name in self._clients if name not in present]
+        removed = sorted(set(self._clients) - {client.id for client in clients})
         if changed or removed:
             for name in removed:
                 del self._clients[name]

@@ -202,13 +202,15 @@ class Adopted:
     """A process that an earlier runner started: it is known by its record alone.
 
     Args:
-        record: Record that was found to be right.
+        record: Its record. When that is not wholly right at this moment, nobody will ever be signalled.
     """
 
     def __init__(self, record: ServiceRecord) -> None:
         self._record = record
-        self._process = _process(record.pid)
         self.pid = record.pid
+        # Fetched first, proved right afterwards: from then on this object means this very process.
+        process = _process(record.pid)
+        self._process = process if record.lives() else None
         self.started = self._process.create_time() if self._process is not None else time.time()
 
     def ended(self) -> bool:
@@ -226,9 +228,11 @@ class Adopted:
 
     def kill(self) -> None:
         """End it and everything it started, at once."""
+        if self._process is None:
+            return
         if self._record.lives():
             kill_family(self.pid)
-        elif self._process is not None and self._process.is_running():
+        elif self._process.is_running():
             # Ended, but its parent has not fetched its code: the pid is still its own.
             kill_group(self.pid)
         else:
@@ -265,5 +269,5 @@ def kill_leftovers(pid: int) -> None:
 def _process(pid: int) -> psutil.Process | None:
     try:
         return psutil.Process(pid)
-    except psutil.Error:
+    except (psutil.Error, ValueError):
         return None

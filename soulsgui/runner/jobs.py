@@ -2,10 +2,10 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from soulsgui.runner.refusal import as_api_error
+from soulsgui.runner.refusal import Result, as_api_error
 from soulsgui.wire.control import Job
+from soulsgui.wire.messages.base import Message
 
 _KEPT = 100
 
@@ -25,7 +25,7 @@ class Jobs:
         """Return a job, None when it is not known (any more)."""
         return self._jobs.get(job_id)
 
-    async def run(self, command: str, work: Awaitable[dict[str, Any]], progress: str = "") -> dict[str, Any]:
+    async def run(self, command: str, work: Awaitable[Result], progress: str = "") -> Result:
         """Do the work of a command as a job and return its result.
 
         Args:
@@ -40,7 +40,8 @@ class Jobs:
         except Exception as error:
             self._note(job.model_copy(update={"state": "failed", "error": as_api_error(error, command)}))
             raise
-        self._note(job.model_copy(update={"state": "done", "result": result}))
+        plain = result.model_dump(mode="json") if isinstance(result, Message) else result
+        self._note(job.model_copy(update={"state": "done", "result": plain}))
         return result
 
     def _note(self, job: Job) -> None:

@@ -19,14 +19,12 @@ class Knowledge:
 
     Attributes:
         reachable: Whether the server answers.
-        answers: How often it has answered.
         server: Its address, version and memory.
     """
 
     def __init__(self, roster: Roster, pid: Callable[[str], int | None]) -> None:
         self.roster = roster
         self.reachable = False
-        self.answers = 0
         self.server = ServerStatus()
         self.pid = pid
         self._nodes: dict[str, NodeState] = {}
@@ -36,7 +34,6 @@ class Knowledge:
         """Take note of what was read."""
         self.reachable = turn.reachable
         if turn.reachable:
-            self.answers += 1
             self._nodes = dict(turn.nodes)
         self._turned.set()
         self._turned = asyncio.Event()

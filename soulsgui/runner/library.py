@@ -109,6 +109,12 @@ class Library:
                 return info.model_id, info.score
         return None
 
+    def last_record(self) -> RunRecord:
+        """Return the record of the newest run; an empty one before the first."""
+        runs = self.folders()
+        record = self.record(runs[0]) if runs else RunRecord()
+        return interrupted(record) if record.state in LIVE_STATES else record
+
     def write_record(self, run: RunFolder, record: RunRecord) -> None:
         """Write what is known of a run.
 

@@ -114,10 +114,18 @@ class LogFile:
 
         Returns:
             Whether it was done.
+
+        Raises:
+            OSError: There is no room for a copy; the log is as it was.
         """
         if self._platform == "win32" or _size(self.path) <= self._max_bytes:
             return False
-        shutil.copyfile(self.path, self._name_aside())
+        aside = self._name_aside()
+        try:
+            shutil.copyfile(self.path, aside)
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
         os.truncate(self.path, 0)
         self._drop_oldest()
         return True

@@ -15,9 +15,11 @@ from soulsgui.system import atomic_write
 from soulsgui.wire.control import RunStartParams
 from soulsgui.wire.messages.base import Message
 
-
 RESUME_FROM = "resume_from"
-"""File in a run's folder: the checkpoint, by its path below that folder, that the trainer is to begin from."""
+"""File in a run's folder: the checkpoint (its path below that folder) the trainer is to begin from."""
+
+
+_ACTIVE_FILE = "active_run.json"
 
 
 class ActiveRun(Message):
@@ -30,6 +32,27 @@ class ActiveRun(Message):
 
     run_id: str
     clients: list[str]
+
+
+def remember_active(folders: Folders, active: ActiveRun | None) -> None:
+    """Write down which run goes on; None when none does.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    path = folders.server / _ACTIVE_FILE
+    if active is None:
+        path.unlink(missing_ok=True)
+    else:
+        atomic_write(path, active.to_json().encode())
+
+
+def left_active(folders: Folders) -> ActiveRun | None:
+    """Return which run went on when the last runner ended, None when none did."""
+    try:
+        return ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 def override_layer(values: Mapping[str, Any], source: str = "overrides") -> Layer:

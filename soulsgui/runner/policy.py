@@ -15,6 +15,8 @@ class RestartLimits:
         max_failures: So many failures within `window_s` and it is given up.
         window_s: See `max_failures`.
         healthy_s: Running so long without a failure, everything is forgiven.
+        farewell_wait_s: A farewell travels through the server and the runner's memory of it: an end that may
+            have been in order is not judged before.
     """
 
     first_delay_s: float = 0.5
@@ -23,6 +25,7 @@ class RestartLimits:
     max_failures: int = 5
     window_s: float = 300.0
     healthy_s: float = 60.0
+    farewell_wait_s: float = 1.5
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def _report(settings: Settings, output: bytes, errors: bytes) -> dict[str, Any]:
     except ValueError as error:
         last = "\n".join(errors.decode(errors="replace").strip().splitlines()[-_LINES_SHOWN:])
         raise EnvironmentCheckError(
-            f"{settings.env.id} could not be checked:\n{last}", "Mend the environment, or choose another: env.id."
+            f"{settings.env.id} could not be checked:\n{last}",
+            "Mend the environment, or choose another: env.id.",
         ) from error
     if not isinstance(report, dict) or not isinstance(report.get("spaces"), dict | None):
         raise EnvironmentCheckError(f"{settings.env.id} could not be checked: {report!r}")

@@ -1,4 +1,4 @@
-"""The Redis server of a runner: its password, port, configuration and command line, and whether it answers."""
+"""The Redis server of a runner: its password, port, configuration, command line, and whether it answers."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ SERVICE = "redis"
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
 _PING_LIMIT_S = 0.5
 _PING_EVERY_S = 0.25
-_PING_EVERY_STARTING_S = 0.02
+_PING_EVERY_STARTING_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class RedisServer:
 def ensure_server(folders: Folders, settings: RedisSettings) -> RedisServer:
     """Prepare everything a server needs: program, password, port, configuration, and the children's address.
 
-    The port is chosen by the user, or else the one of last time while it is free; the process a crashed runner
-    left keeps it, so that it can be adopted.
+    The port is the user's choice, or else the one of last time while it is free. A server that a crashed
+    runner left keeps its port, so that it can be adopted.
 
     Args:
         folders: The folders of the user; `folders.server` is locked by this runner.
@@ -99,7 +99,7 @@ def ensure_server(folders: Folders, settings: RedisSettings) -> RedisServer:
     write_private(config_path, text.encode())
     address.write(folders.server / "redis.json")
     # The port stands here too, so that a server on another port is not adopted.
-    argv = (str(binary.path), str(config_path), "--port", str(address.port))
+    argv = (str(binary.path), _without_wildcards(config_path), "--port", str(address.port))
     return RedisServer(argv, address, config_path, binary, data_dir)
 
 
@@ -146,7 +146,7 @@ def _choose_port(server_dir: Path, host: str, chosen: int) -> int:
             holder = who_listens(chosen) or "another program"
             raise ServiceError(
                 f"Port {chosen} (redis.port) is taken by {holder}.",
-                f"End that program, or set redis.port to {free_port(host)}, which is free, or to 0 for any free one.",
+                f"End that program, or set redis.port to {free_port(host)}, which is free (0 takes any).",
             )
         port = free_port(host)
         if remembered is not None:
@@ -212,7 +212,8 @@ def _quoted(text: str) -> str:
 
 
 def _without_wildcards(path: Path) -> str:
-    # Taken as a pattern, a folder named "[x]" would not be found: the server would start without a password.
+    # The server takes the names of its files as patterns: in a folder named "[x]" it would not find them, and
+    # start without configuration or password.
     text = str(path)
     return re.sub(r"([*?\[\]\\])", r"\\\1", text) if re.search(r"[*?\[]", text) else text
 

@@ -1,12 +1,14 @@
 """Refusals of commands, and every error as the answer the control API gives."""
 
 import logging
+from typing import Any
 
 import redis
 from pydantic import ValidationError
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.errors import (
+    EnvironmentCheckError,
     NotAllowedError,
     ServerTimeoutError,
     ServerUnreachableError,
@@ -15,8 +17,13 @@ from soulsgui.errors import (
 )
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ApiError, ErrorCode
+from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
+
+
+Result = dict[str, Any] | Message
+"""What a command gives back: plain data, or a message of the API."""
 
 
 class Refused(SoulsGuiError):
@@ -35,6 +42,7 @@ class Refused(SoulsGuiError):
 
 _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
     (ConfigError, ErrorCode.BAD_CONFIG),
+    (EnvironmentCheckError, ErrorCode.BAD_CONFIG),
     (UsageError, ErrorCode.BAD_REQUEST),
     (NotAllowedError, ErrorCode.NOT_ALLOWED),
     (ServerUnreachableError, ErrorCode.NO_ANSWER),

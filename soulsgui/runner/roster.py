@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import redis
 
@@ -105,7 +105,7 @@ class Roster:
 
     def listing(self, names: list[str]) -> Write:
         """Return the writing of clients into the roster, where the trainer looks for them."""
-        fields = {name: RosterEntry(local=name in self._local).to_json() for name in names}
+        fields: dict[Any, Any] = {name: RosterEntry(local=name in self._local).to_json() for name in names}
         return lambda connection: connection.hset(self._keys.clients, mapping=fields) if fields else 0
 
     def wishing(self, client: str, state: WishState) -> Write:

@@ -13,6 +13,9 @@ Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
 LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
 """States of a run that goes on."""
 
+ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})
+"""States of a run that is over."""
+
 _BEST_SAVE_GAP_S = 1.0
 
 

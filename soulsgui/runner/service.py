@@ -17,7 +17,8 @@ class Health:
 
     Attributes:
         ready: Whether it does its work (or waits for work).
-        tick: Moves while it is alive; None where nothing tells: then being ready is the sign of life.
+        tick: Moves while it is alive, and must have moved once before a new process counts as ready; None
+            where nothing tells: then being ready is the sign of life.
         phase: What it is doing, a `NodePhase` or empty.
         detail: The same in words.
         farewell: What it said before a clean end.

@@ -20,7 +20,7 @@ TRAINER = "trainer"
 TELEMETRY = "telemetry"
 RUNNER = "runner"
 
-_THREAD_LIMITS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+_THREAD_LIMITS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # An update of a large network is not interrupted.
 _TRAINER_GRACE_S = 10.0
 _SAVE_GRACE_S = 60.0
@@ -29,15 +29,7 @@ _LOAD_LIMIT_S = 120.0
 
 
 class View(Protocol):
-    """What a health check may look at: the runner's newest knowledge of the server.
-
-    Attributes:
-        reachable: Whether the server answers.
-        answers: How often it has answered.
-    """
-
-    reachable: bool
-    answers: int
+    """What a health check may look at: the runner's newest knowledge of the server."""
 
     def node(self, name: str) -> NodeState | None:
         """Return the newest state of a node."""
@@ -80,7 +72,7 @@ def child_env(single_threaded: bool = False) -> dict[str, str]:
     env = {"PYTHONUNBUFFERED": "1"} | (_THREAD_LIMITS if single_threaded else {})
     root = Path(soulsgui.__file__).parents[1]
     if not any(part in ("site-packages", "dist-packages") for part in root.parts):
-        # A checkout that is not installed is found through the current folder only, which children may change.
+        # A checkout that is not installed is found through the current folder alone.
         older = os.environ.get("PYTHONPATH", "")
         env["PYTHONPATH"] = f"{root}{os.pathsep}{older}" if older else str(root)
     return env
@@ -145,22 +137,24 @@ def client_health(name: str, view: View) -> Callable[[], Health]:
     return check
 
 
-def redis_health(view: View) -> Callable[[], Health]:
-    """Return the check of Redis: whether it answers the runner's own reader."""
-    # Reading works also while the disk is full and writes are refused: that is not a dead server.
-    return lambda: Health(ready=view.reachable, tick=view.answers)
+def redis_spec(server: RedisServer, folders: Folders, check: Callable[[], Health]) -> ServiceSpec:
+    """Return the Redis server, which lives as long as the runner.
 
-
-def redis_spec(server: RedisServer, folders: Folders, view: View) -> ServiceSpec:
-    """Return the Redis server, which lives as long as the runner."""
+    Args:
+        server: The server, ready to be started.
+        folders: The user's folders.
+        check: Whether it answers.
+    """
     return ServiceSpec(
         name=REDIS,
         kind="redis",
-        argv=tuple(server.argv),
+        argv=server.argv,
         tier=0,
         log_path=server_logs(folders) / "redis.log",
-        health=redis_health(view),
+        health=check,
         port=server.address.port,
+        repair=server.repair,
+        remark=server.remark,
     )
 
 
@@ -220,4 +214,3 @@ class RunServices:
 
     def _node_argv(self, role: str) -> tuple[str, ...]:
         return (*own_command(role), "--run", str(self._run.root), "--server-file", str(self._address_file))
-

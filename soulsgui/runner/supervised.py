@@ -33,8 +33,6 @@ OnEvent = Callable[[EventLevel, str, str, str, str], None]
 
 _LAST_LINES = 20
 _REMARK_LINES = 400
-# A farewell travels through the server and the runner's cache; a clean end is not judged before that.
-_FAREWELL_WAIT_S = 1.5
 _UNKILLABLE_S = 5.0
 _PHASES: frozenset[str] = frozenset(get_args(NodePhase))
 
@@ -119,7 +117,7 @@ class Service:
             self.outcome = Outcome(None, None, 0.0, asked_to_stop=False, cause=cause)
             self.state = "failed"
             raise ServiceError(
-                f"{self.spec.name} {cause}", f"Check that this program can be run: {self.spec.argv[0]}"
+                f"{self.spec.name} {cause}", f"Check {self.spec.argv[0]} and {self.spec.log_path}"
             ) from error
 
     def adopt(self, record: ServiceRecord, now: float) -> None:
@@ -167,8 +165,12 @@ class Service:
 
     def keep_log_small(self) -> None:
         """Set the log aside when it has grown too large."""
-        if self._process is not None:
+        if self._process is None:
+            return
+        try:
             self._log.cut_if_large()
+        except OSError as error:
+            logger.warning("the log of %s can't be set aside: %s", self.spec.name, error)
 
     def status(self, now: float, usage: Mapping[int, Usage]) -> ServiceStatus:
         """Return everything there is to show."""
@@ -212,7 +214,8 @@ class Service:
         self._began = self._moved_at = now
         self._ended_at = self._asked_at = self._killed_at = None
         self._kill_reason = ""
-        self._tick = None
+        # Whatever is known now may still be of the process before: only a newer sign counts.
+        self._tick = self._read_health().tick
 
     def _record(self) -> None:
         assert self._process is not None
@@ -242,7 +245,7 @@ class Service:
         return health
 
     def _step_starting(self, now: float) -> None:
-        if self.health.ready:
+        if self.health.ready and self._tick_moved():
             self.state = "running"
             self._running_since = self._moved_at = now
             # Launchers replace themselves: only now the command line is sure to be the final one.
@@ -314,7 +317,7 @@ class Service:
         if self._ended_at is None:
             self._ended_at = now
         undecided = not asked and not self._kill_reason and code in (0, None) and not self.health.farewell
-        if undecided and now - self._ended_at < _FAREWELL_WAIT_S:
+        if undecided and now - self._ended_at < self._around.limits.farewell_wait_s:
             return
         # Children that outlived it must not disturb the next start.
         process.kill()
@@ -377,7 +380,10 @@ class Service:
 
     def _cause(self, outcome: Outcome) -> str:
         last = next((line for line in reversed(self.last_lines) if line.strip()), "")
-        return f"{outcome.words}: {last}" if last and not outcome.cause else outcome.words
+        # A process that was killed had no time to say why.
+        return (
+            f"{outcome.words}: {last}" if last and outcome.exit_code and not outcome.cause else outcome.words
+        )
 
     def _read_log_remedy(self) -> str:
         return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and start it again."

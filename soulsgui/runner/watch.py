@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import redis
 
@@ -66,17 +66,22 @@ class Turn:
 class ServerReader:
     """Reads the server; every method is called from one thread at a time.
 
+    Attributes:
+        ending: Set when the server is about to be ended, so that its silence is no news.
+
     Args:
         address: The server.
     """
 
     def __init__(self, address: Address) -> None:
+        self.ending = False
         self._keys = Keys(address.prefix)
         self._address = address
         self._connection = connect(address, "runner-watch")
         self._last: dict[str, bytes] = {}
         self._aged: set[str] = set()
-        self._away = False
+        # A server that is only just being started is not away.
+        self._away = True
 
     def turn(self, look_at_clients: bool) -> Turn:
         """Read what is new.
@@ -87,7 +92,7 @@ class ServerReader:
         try:
             found = self._read(look_at_clients)
         except (*AWAY, redis.RedisError) as error:
-            if not self._away:
+            if not self._away and not self.ending:
                 logger.warning("the server does not answer: %s: %s", type(error).__name__, error)
             self._away = True
             return Turn(reachable=False)
@@ -157,14 +162,14 @@ class ServerReader:
         if beat is None or name in self._aged:
             return None
         self._aged.add(name)
-        left_ms = cast("int", self._connection.pttl(self._keys.beat(name)))
+        left_ms = self._connection.pttl(self._keys.beat(name))
         return EXPIRY_S - left_ms / 1000 if left_ms >= 0 else None
 
     def server_status(self) -> ServerStatus:
         """Return address, version and memory of the server."""
         url = f"redis://{self._address.host}:{self._address.port}"
         try:
-            info = cast("dict[str, Any]", self._connection.info())
+            info = self._connection.info()
         except (*AWAY, redis.RedisError):
             return ServerStatus(url=url)
         name = "valkey" if "valkey_version" in info else "redis"

@@ -16,8 +16,8 @@ _WINDOWS_KEPT = 4
 class Window:
     """The last returns and their mean.
 
-    The sum is kept exactly (grow-expansion; Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997), so
-    that the mean depends on the returns within the window alone, never on what went through it before.
+    The sum is kept exactly (grow-expansion; Shewchuk 1997, "Adaptive Precision Floating-Point Arithmetic"),
+    so that the mean depends on the returns within the window alone, never on what went through it before.
 
     Args:
         size: Returns it holds at most.

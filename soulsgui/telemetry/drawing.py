@@ -4,11 +4,14 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from soulsgui.telemetry.figure import NO_MATPLOTLIB
+from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
 
 logger = logging.getLogger(__name__)
+
+PROGRAM = (sys.executable, "-m", "soulsgui.telemetry.figure")
 
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -23,12 +26,14 @@ class Drawing:
         run_dir: The run's folder.
         every: Episodes between two drawings.
         drawn: Episodes drawn already.
+        program: What draws; the run's folder is added to it.
     """
 
-    def __init__(self, run_dir: Path, every: int, drawn: int) -> None:
+    def __init__(self, run_dir: Path, every: int, drawn: int, program: Sequence[str] = PROGRAM) -> None:
         self._run_dir = run_dir
         self._every = every
         self._drawn = drawn
+        self._program = program
         self._child: subprocess.Popen[bytes] | None = None
         self._ahead = False
         self._warned = False
@@ -48,7 +53,7 @@ class Drawing:
         if self._child is not None:
             return
         if ends_soon:
-            self._start()
+            self._start(AHEAD)
             self._ahead = self._child is not None
         elif episodes // self._every > self._drawn // self._every:
             self._start()
@@ -81,8 +86,8 @@ class Drawing:
         else:
             self._cleared()
 
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "soulsgui.telemetry.figure", str(self._run_dir)]
+    def _start(self, *arguments: str) -> None:
+        command = [*self._program, str(self._run_dir), *arguments]
         try:
             self._child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | _ONE_THREAD)
         except OSError as error:

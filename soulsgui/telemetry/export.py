@@ -4,6 +4,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from soulsgui.config.load import load_run_settings
+from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.curve import Limits
 from soulsgui.telemetry.store.attempts import attempt_starts
 from soulsgui.telemetry.store.schema import open_for_reading
@@ -30,6 +32,18 @@ _EPISODE_COLUMNS = (
     "seconds",
 )
 _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "time")
+
+
+def read_run(run: RunFolder) -> Series:
+    """Return the series of a run with what it is about: `env_id`, `algorithm`, `seed` beside the rest.
+
+    Raises:
+        ConfigError: The run's configuration is missing or invalid.
+        StoreError: The store is damaged, or of a newer version.
+    """
+    settings = load_run_settings(run.config)
+    about = {"env_id": settings.env.id, "algorithm": settings.algorithm, "seed": settings.seed}
+    return about | read_series(run.store)
 
 
 def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:

@@ -1,4 +1,4 @@
-"""Drawing telemetry.json and telemetry.png: `python -m soulsgui.telemetry.figure RUN_DIR`.
+"""Drawing telemetry.json and telemetry.png: `python -m soulsgui.telemetry.figure RUN_DIR [--ahead]`.
 
 A process of its own, so that matplotlib takes memory only while it draws. It draws when its standard input
 ends (see `drawing`).
@@ -22,23 +22,33 @@ if TYPE_CHECKING:
 NO_MATPLOTLIB = 3
 """Exit code when matplotlib is missing; telemetry.json is written all the same."""
 
+AHEAD = "--ahead"
+"""Argument of a process that is started before it is needed."""
+
 _TEXT, _MUTED, _GRID = "#1a1e26", "#535b69", "#e3e6ec"
-_CURVE, _FADED, _OLD = "#1f6fe0", "#bcd4f7", "#9aa3b0"
+_CURVE, _FADED, _OLD = "#1f6fe0", "#a6c5f5", "#9aa3b0"
 _LOSS, _GOAL, _BEST = "#bf4d06", "#146c2e", "#b02a86"
 _SIZE_INCH = (10.0, 7.5)
 _DPI = 110
 
 
-def main(run_dir: Path) -> int:
-    """Write both files of a run when standard input ends; return the exit code."""
+def main(run_dir: Path, ahead: bool) -> int:
+    """Write both files of a run when standard input ends; return the exit code.
+
+    Args:
+        run_dir: The run's folder.
+        ahead: Whether there is time until then, to have every import and font at hand.
+    """
     for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)  # they reach the whole group; our parent decides for us
-    from soulsgui.telemetry.export import read_series
+    from soulsgui.telemetry.export import read_run, read_series
 
     able = _import_matplotlib()
+    if able and ahead:
+        draw(read_series(run_dir / "none"))
     sys.stdin.buffer.read()
     run = RunFolder(run_dir)
-    series = read_series(run.store)
+    series = read_run(run)
     atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
     if not able:
         return NO_MATPLOTLIB
@@ -49,6 +59,7 @@ def main(run_dir: Path) -> int:
 def _import_matplotlib() -> bool:
     try:
         from matplotlib.backends import backend_agg  # noqa: F401
+        from matplotlib.figure import Figure  # noqa: F401
     except ImportError:
         return False
     return True
@@ -58,7 +69,7 @@ def draw(series: "Series") -> bytes:
     """Return the figure of a run as PNG.
 
     Args:
-        series: What `export.read_series` returns.
+        series: What `export.read_run` or `export.read_series` returns.
 
     Raises:
         ImportError: matplotlib is missing.
@@ -77,7 +88,14 @@ def draw(series: "Series") -> bytes:
         _draw_loss(panels[2], series, losses[0])
     for panel in panels:
         _dress(panel, series)
+        if not series["episodes"]["total"]:
+            panel.set_xticks([])
+            panel.set_yticks([])
     panels[-1].set_xlabel("environment steps", color=_TEXT)
+    # Below everything: inside the panel it would hide points.
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
+    )
     png = BytesIO()
     figure.savefig(png, format="png")
     return png.getvalue()
@@ -105,11 +123,10 @@ def _draw_returns(panel: "Axes", series: "Series") -> None:
             label=f"goal {series['goal']:g}",
         )
     _mark_best(panel, series)
+    _mark_attempts_and_checkpoints(panel, series)
     panel.set_ylabel("return", color=_TEXT)
-    panel.set_title(_title(series), loc="left", color=_TEXT, fontsize=12, fontweight="bold")
-    if columns["row"]:
-        panel.legend(loc="best", frameon=True, framealpha=0.9, edgecolor=_GRID, fontsize=9)
-    else:
+    panel.set_title(_title(series), loc="left", color=_TEXT, fontsize=12, fontweight="bold", pad=14)
+    if not columns["row"]:
         panel.text(
             0.5,
             0.5,
@@ -143,7 +160,7 @@ def _draw_loss(panel: "Axes", series: "Series", name: str) -> None:
 def _draw_raw(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
     kept = [index for index, gone in enumerate(columns["overwritten"]) if not gone]
     gone = [index for index, gone in enumerate(columns["overwritten"]) if gone]
-    size = 9.0 if len(kept) < 1000 else 4.0 if len(kept) < 5000 else 2.0
+    size = 12.0 if len(kept) < 1000 else 5.0 if len(kept) < 5000 else 2.0
     for chosen, colour, text in ((gone, _GRID, ""), (kept, _FADED, label)):
         x = [columns["env_steps"][index] for index in chosen]
         y = [columns[name][index] for index in chosen]
@@ -153,18 +170,17 @@ def _draw_raw(panel: "Axes", columns: dict[str, list[Any]], name: str, label: st
 def _draw_runs(panel: "Axes", columns: dict[str, list[Any]], name: str, label: str) -> None:
     named = {False: label, True: "overwritten by a resume"}
     for x, y, overwritten in _stretches(columns, name):
-        style = (
-            {"color": _OLD, "linestyle": ":", "linewidth": 1.6}
-            if overwritten
-            else {"color": _CURVE, "linewidth": 2.0}
-        )
-        panel.plot(x, y, label=named.pop(overwritten, None), **style)
+        text = named.pop(overwritten, None)
+        if overwritten:
+            panel.plot(x, y, label=text, color=_OLD, linestyle=":", linewidth=1.6)
+        else:
+            panel.plot(x, y, label=text, color=_CURVE, linewidth=2.0)
 
 
 def _stretches(columns: dict[str, list[Any]], name: str) -> list[tuple[list[int], list[float], bool]]:
     """Return (steps, values, overwritten) of each unbroken piece of a curve.
 
-    Pieces of one attempt touch; the first that is not overwritten in a later attempt touches what it goes on with.
+    The overwritten piece of an attempt begins where the rest of that attempt ends.
     """
     pieces: dict[tuple[int, bool], tuple[list[int], list[float]]] = {}
     for attempt, overwritten, x, y in zip(
@@ -201,8 +217,37 @@ def _mark_best(panel: "Axes", series: "Series") -> None:
     )
 
 
+def _mark_attempts_and_checkpoints(panel: "Axes", series: "Series") -> None:
+    """Name the attempts at the upper edge, tick the checkpoints at the lower one."""
+    edge = panel.get_xaxis_transform()
+    for start in series["attempts"]:
+        if start["attempt"] > 1:
+            panel.annotate(
+                f"attempt {start['attempt']}",
+                (start["env_steps"], 1.0),
+                xycoords=edge,
+                xytext=(3, 2),
+                textcoords="offset points",
+                color=_MUTED,
+                fontsize=8,
+            )
+    saved = [row["env_steps"] for row in series["checkpoints"]]
+    if saved:
+        panel.plot(
+            saved,
+            [0.0] * len(saved),
+            transform=edge,
+            clip_on=False,
+            marker=6,
+            markersize=6,
+            color=_OLD,
+            linestyle="none",
+            label="checkpoint",
+        )
+
+
 def _dress(panel: "Axes", series: "Series") -> None:
-    """Grid, frame, and lines where attempts begin and ticks where checkpoints were saved."""
+    """Grid, frame, and lines where attempts begin."""
     from matplotlib.ticker import EngFormatter
 
     panel.grid(color=_GRID, linewidth=0.8)
@@ -220,13 +265,12 @@ def _dress(panel: "Axes", series: "Series") -> None:
 
 
 def _title(series: "Series") -> str:
-    total = series["episodes"]["total"]
-    attempts = len(series["attempts"])
-    parts = [str(series["run_id"]), f"{total:,} episodes"]
-    if attempts > 1:
-        parts.append(f"{attempts} attempts")
-    return "   ·   ".join(parts)
+    parts = [str(series[name]) for name in ("env_id", "algorithm", "run_id") if series.get(name)]
+    parts.append(f"{series['episodes']['total']:,} episodes")
+    if len(series["attempts"]) > 1:
+        parts.append(f"{len(series['attempts'])} attempts")
+    return "  ·  ".join(parts)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), AHEAD in sys.argv[2:]))

@@ -184,12 +184,7 @@ class TelemetryNode:
             self._stored_in_s = time.perf_counter() - began
         self._count([*refusals, *unknown, *self._streams.take_refusals()])
         if entries:
-            pipeline = connection.pipeline(transaction=True)
-            self._streams.settle(pipeline, entries)
-            if any(
-                isinstance(reply, redis.ResponseError) for reply in pipeline.execute(raise_on_error=False)
-            ):
-                self._streams.distrust()
+            self._streams.settle(connection, entries)
         return records
 
     def _of_known_attempts(
@@ -202,12 +197,8 @@ class TelemetryNode:
         config = ServerConfig.read(cast("bytes | None", connection.get(self._keys.config)))
         if config is not None and config.run_id == self._run_id:
             newest = max(newest, config.attempt)
-        known = [arrival for arrival in arrivals if arrival.episode.attempt <= newest]
-        unknown = [
-            Refusal(arrival.client, Reason.ATTEMPT)
-            for arrival in arrivals
-            if arrival.episode.attempt > newest
-        ]
+        known = [one for one in arrivals if one.episode.attempt <= newest]
+        unknown = [Refusal(one.client, Reason.ATTEMPT) for one in arrivals if one.episode.attempt > newest]
         return known, unknown
 
     def _count(self, refusals: Sequence[Refusal]) -> None:

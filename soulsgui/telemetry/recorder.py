@@ -116,12 +116,8 @@ class Recorder:
                     self._take_row(row)
                 records = self._place(arrivals, now)
                 self._store.add_episodes(records)
-                self._store.set_places(
-                    {
-                        attempt: self._curve.place(attempt)
-                        for attempt in {record.attempt for record in records}
-                    }
-                )
+                attempts = {record.attempt for record in records}
+                self._store.set_places({attempt: self._curve.place(attempt) for attempt in attempts})
                 self._store.set_cursor(cursor)
                 self._store.set_standing(self._standing())
         except BaseException:

@@ -29,7 +29,7 @@ from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
 from soulsgui.training.sessions import Session
-from soulsgui.training.settings import ConfigLike, as_settings
+from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance

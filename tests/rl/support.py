@@ -27,7 +27,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "gamma": 0.99,
         "gae_lambda": 0.9,
         "epochs": 10,
-        "minibatch_size": 256,
+        "minibatch_size": 128,
         "learning_rate": 1e-3,
         "learning_rate_schedule": "constant",
         "clip": 0.2,

@@ -4,38 +4,28 @@ Importing this module imports pyqtgraph; `host.PlotHost` does so after the windo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QPen, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui.colours import blend
-from soulsgui.gui.icons import colours_of, qcolor
+from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.axes import NumberAxis, View
+from soulsgui.gui.plotting.drawing import DrawnCurve, pen
 from soulsgui.gui.plotting.legend import Legend, LegendEntry
 from soulsgui.gui.plotting.marks import Mark, mark_at
 from soulsgui.gui.plotting.readout import axis_title, reading_text
 from soulsgui.gui.plotting.rows import Axis
-from soulsgui.gui.plotting.series import Piece, Series
+from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
 
 REPAINT_MS = 70
 _MARK_REACH_PX = 5
 _EMPTY = (0.0, 1.0)
-
-
-@dataclass
-class _Curve:
-    """A series with what it is drawn by."""
-
-    series: Series
-    name: str
-    colour: int
-    drawn_version: int = -1
-    items: list[tuple[pg.PlotCurveItem, pg.PlotCurveItem]] = field(default_factory=list)
 
 
 class Plot(QFrame):
@@ -58,7 +48,7 @@ class Plot(QFrame):
         self.setProperty("part", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(self.tr("Plot"))
-        self._curves: list[_Curve] = []
+        self._curves: list[DrawnCurve] = []
         self._marks: list[Mark] = []
         self._axis = Axis.EPISODE
         self._follow = True
@@ -114,8 +104,8 @@ class Plot(QFrame):
             series: Each with its name and the number of its colour.
         """
         for curve in self._curves:
-            self._remove_items(curve)
-        self._curves = [_Curve(one, name, colour) for one, name, colour in series]
+            curve.remove()
+        self._curves = [DrawnCurve(self._canvas, one, name, colour) for one, name, colour in series]
         self._legend.show_entries([LegendEntry(curve.name, curve.colour) for curve in self._curves])
         if self._curves:
             self._show_axis(self._curves[0].series.axis)
@@ -146,6 +136,31 @@ class Plot(QFrame):
         """Say in the middle what to do, for as long as there is no row."""
         self._empty.setText(text)
         self._place_empty()
+
+    @property
+    def canvas(self) -> pg.PlotWidget:
+        """The picture alone, for export."""
+        return self._canvas
+
+    @property
+    def points_drawn(self) -> int:
+        """How many points the present picture is made of."""
+        return sum(curve.points for curve in self._curves)
+
+    @property
+    def drawing_waits(self) -> bool:
+        """Whether something is to be drawn that is not drawn yet."""
+        return self._throttle.waiting
+
+    @property
+    def empty_text(self) -> str:
+        """What is said in place of a curve; empty when there is one."""
+        return self._empty.text() if self._empty.isVisible() else ""
+
+    @property
+    def x_title(self) -> str:
+        """What is written under x."""
+        return str(self._canvas.getAxis("bottom").labelText)
 
     @property
     def is_empty(self) -> bool:
@@ -191,6 +206,11 @@ class Plot(QFrame):
         left, right = self._view.viewRange()[0]
         return float(left), float(right)
 
+    def y_view(self) -> tuple[float, float]:
+        """Return the ends of y in view."""
+        low, high = self._view.viewRange()[1]
+        return float(low), float(high)
+
     def show_x(self, left: float, right: float) -> None:
         """Show a part of x, and stop following."""
         self.set_follow(False)
@@ -222,10 +242,8 @@ class Plot(QFrame):
         width = max(int(self._view.width()), 16)
         low, high = np.inf, -np.inf
         for curve in self._curves:
-            pieces = list(curve.series.pieces(left, right, width))
-            self._put_pieces(curve, pieces)
-            for piece in pieces:
-                low, high = _extend(low, high, piece, left, right)
+            least, most = curve.draw(left, right, width, colours_of(self))
+            low, high = min(low, least), max(high, most)
         if self._fit_y and low <= high:
             room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
             self._view.setYRange(low - room, high + room, padding=0)
@@ -234,34 +252,6 @@ class Plot(QFrame):
         if self._empty.isVisible() is not self.is_empty:
             self._show_rulers()
 
-    def _put_pieces(self, curve: _Curve, pieces: list[Piece]) -> None:
-        while len(curve.items) < len(pieces):
-            pair = (pg.PlotCurveItem(), pg.PlotCurveItem())
-            for item, depth in zip(pair, (0, 1), strict=True):
-                item.setZValue(depth)
-                self._canvas.addItem(item, ignoreBounds=True)
-            curve.items.append(pair)
-        for number, (raw, smooth) in enumerate(curve.items):
-            piece = pieces[number] if number < len(pieces) else None
-            smooths = curve.series.smooths
-            _put(raw, piece.raw if piece and not (piece.overwritten and smooths) else None)
-            _put(smooth, piece.smooth if piece and smooths else None)
-            if piece:
-                self._pen(curve, raw, smooth, piece.overwritten)
-
-    def _pen(self, curve: _Curve, raw: pg.PlotCurveItem, smooth: pg.PlotCurveItem, overwritten: bool) -> None:
-        colours = colours_of(self)
-        full, faded = colours.curve(curve.colour), colours.faded_curve(curve.colour)
-        dots = Qt.PenStyle.DotLine
-        raw.setPen(_pen(faded if curve.series.smooths else full, 1, dots if overwritten else None))
-        smooth.setPen(_pen(full, 1, dots) if overwritten else _pen(full, 2))
-
-    def _remove_items(self, curve: _Curve) -> None:
-        for pair in curve.items:
-            for item in pair:
-                self._canvas.removeItem(item)
-        curve.items = []
-
     def _draw_marks(self) -> None:
         low, high = self._view.viewRange()[1]
         x = np.repeat([mark.x(self._axis) for mark in self._marks], 2).astype(float)
@@ -269,15 +259,20 @@ class Plot(QFrame):
 
     # --- crosshair ---
 
-    def _mouse_moved(self, place: QPointF) -> None:
-        inside = self._view.sceneBoundingRect().contains(place)
-        self._cursor_x = float(self._view.mapSceneToView(place).x()) if inside else None
+    def move_crosshair(self, x: float | None) -> None:
+        """Read the values at a position of x; None takes the crosshair away."""
+        self._cursor_x = x
         self._draw_crosshair()
 
-    def _mouse_clicked(self, event: object) -> None:
+    def _mouse_moved(self, place: QPointF) -> None:
+        inside = self._view.sceneBoundingRect().contains(place)
+        self.move_crosshair(float(self._view.mapSceneToView(place).x()) if inside else None)
+
+    def _mouse_clicked(self, event: Any) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        if self._cursor_x is not None and event.button() == Qt.MouseButton.LeftButton:  # type: ignore[attr-defined]
-            self.picked.emit(self._cursor_x)
+        place = event.scenePos()
+        if event.button() == Qt.MouseButton.LeftButton and self._view.sceneBoundingRect().contains(place):
+            self.picked.emit(float(self._view.mapSceneToView(place).x()))
 
     def _draw_crosshair(self) -> None:
         x = self._cursor_x
@@ -325,8 +320,7 @@ class Plot(QFrame):
 
     def leaveEvent(self, event: QEvent) -> None:
         """Take the crosshair away with the mouse."""
-        self._cursor_x = None
-        self._draw_crosshair()
+        self.move_crosshair(None)
         super().leaveEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -349,8 +343,8 @@ class Plot(QFrame):
         self._canvas.setBackground(colours.base)
         for name in ("bottom", "left"):
             axis = self._canvas.getAxis(name)
-            axis.setPen(_pen(colours.grid, 1))
-            axis.setTextPen(_pen(colours.muted, 1))
+            axis.setPen(pen(colours.grid, 1))
+            axis.setTextPen(pen(colours.muted, 1))
             # The lines between the numbered ones cost more to paint than the curves.
             axis.setStyle(
                 tickFont=self.font(), tickLength=0, maxTickLevel=1 if self._axis is Axis.TIME else 0
@@ -359,8 +353,8 @@ class Plot(QFrame):
             # Below the curves, which are children of the view at 0.
             axis.setZValue(-1)
         self._canvas.getAxis("bottom").setHeight(2.3 * self.fontMetrics().height() + 4)
-        self._mark_lines.setPen(_pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
-        self._crosshair.setPen(_pen(colours.text, 1, Qt.PenStyle.DashLine))
+        self._mark_lines.setPen(pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
+        self._crosshair.setPen(pen(colours.text, 1, Qt.PenStyle.DashLine))
         self._show_rulers()
         self._throttle.request()
 
@@ -373,31 +367,3 @@ class Plot(QFrame):
             axis.setGrid(False if empty else 255)
             axis.showLabel(name == "bottom" and not empty)
         self._empty.setVisible(empty)
-
-
-def _pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:
-    made = QPen(qcolor(colour), width)
-    made.setCosmetic(True)
-    if style is not None:
-        made.setStyle(style)
-    if style is Qt.PenStyle.DotLine:
-        made.setDashPattern([2, 3])
-    return made
-
-
-def _put(item: pg.PlotCurveItem, points: tuple[np.ndarray, np.ndarray] | None) -> None:
-    if points is None or points[0].size == 0:
-        item.setData([], [])
-        return
-    x, y = points
-    whole = bool(np.isfinite(y).all())
-    item.setData(x, y.astype(np.float64), connect="all" if whole else "finite", skipFiniteCheck=whole)
-
-
-def _extend(low: float, high: float, piece: Piece, left: float, right: float) -> tuple[float, float]:
-    """Return the range of y that also holds what is seen of a piece."""
-    for x, y in (piece.raw, piece.smooth):
-        seen = y[(x >= left) & (x <= right)]
-        if seen.size:
-            low, high = float(np.fmin(low, np.fmin.reduce(seen))), float(np.fmax(high, np.fmax.reduce(seen)))
-    return low, high

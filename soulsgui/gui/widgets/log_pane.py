@@ -16,16 +16,16 @@ from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
-from soulsgui.gui.icons import colours_of, dress, icon, qcolor
+from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.models.log import KEPT_LINES, LEVELS, LogBuffer, tone, written
 from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.wire.control import LogLine
 
 _FLUSH_MS = 100
@@ -45,7 +45,6 @@ class LogPane(QWidget):
         self.setObjectName("logPane")
         self._buffer = LogBuffer()
         self._with_service = True
-        self._scrolling = False
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
         self._take_font()
@@ -57,7 +56,7 @@ class LogPane(QWidget):
         self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._text.setMaximumBlockCount(KEPT_LINES)
         self._text.setAccessibleName(self.tr("Log"))
-        self._text.verticalScrollBar().valueChanged.connect(self._scrolled)
+        self._text.verticalScrollBar().actionTriggered.connect(self._scrolled)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         self._level = QComboBox(self)
@@ -65,11 +64,10 @@ class LogPane(QWidget):
             self._level.addItem(title, level)
         self._level.setAccessibleName(self.tr("Least important level shown"))
         self._level.currentIndexChanged.connect(self._narrow)
-        self._words = QLineEdit(self, placeholderText=self.tr("Filter"), clearButtonEnabled=True)
-        self._words.setAccessibleName(self.tr("Show only lines with this text"))
-        self._words.addAction(icon("search", colours_of(self)), QLineEdit.ActionPosition.LeadingPosition)
+        self._words = FilterEdit(self.tr("Show only lines with this text"), self)
         self._words.textChanged.connect(self._narrow)
-        self._follow = QCheckBox(self.tr("&Follow"), self, checked=True)
+        self._follow = QCheckBox(self.tr("&Follow"), self)
+        self._follow.setChecked(True)
         self._follow.toggled.connect(self._follow_toggled)
         self._copy = QPushButton(self.tr("&Copy"), self)
         dress(self._copy, "copy")
@@ -169,7 +167,7 @@ class LogPane(QWidget):
     @property
     def follow(self) -> bool:
         """Whether the end is kept in view."""
-        return self._follow.isChecked()
+        return bool(self._follow.isChecked())
 
     def set_follow(self, follow: bool) -> None:
         """Keep the end in view, or stay."""
@@ -182,15 +180,12 @@ class LogPane(QWidget):
 
     def _to_end(self) -> None:
         bar = self._text.verticalScrollBar()
-        self._scrolling = True
         bar.setValue(bar.maximum())
-        self._scrolling = False
 
-    def _scrolled(self, value: int) -> None:
+    def _scrolled(self) -> None:
         # Whoever scrolls up wants to read; whoever scrolls to the end wants to go on.
         bar = self._text.verticalScrollBar()
-        if not self._scrolling and bar.isSliderDown() | self._text.underMouse() | self._text.hasFocus():
-            self._follow.setChecked(value >= bar.maximum())
+        self._follow.setChecked(bar.sliderPosition() >= bar.maximum())
 
     def copy(self) -> None:
         """Put the selected lines, or all that are shown, on the clipboard."""

@@ -158,7 +158,5 @@ def _history(run_id: str, metric: str, columns: list[Any], total: int, common: d
         client=client,
         overwritten=overwritten,
         total=total,
-        **(
-            common or {"last_row": 0, "last_update": (0, 0), "attempts": [], "metrics": list(EPISODE_METRICS)}
-        ),
+        **common,
     )

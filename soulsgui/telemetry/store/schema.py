@@ -123,8 +123,9 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
     if not path.exists():
         yield None
         return
-    connection = _connect_read_only(path)
+    connection = None
     try:
+        connection = _connect_read_only(path)
         connection.execute("BEGIN")
         version = _version(connection)
         if version not in (0, FORMAT):
@@ -133,12 +134,13 @@ def open_for_reading(path: Path) -> Iterator[sqlite3.Connection | None]:
     except sqlite3.DatabaseError as error:
         raise StoreError(f"{path} can't be read: {error}.", "Its run can still be resumed.") from error
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)
-    connection.isolation_level = None
+    uri = path.absolute().as_uri()
+    connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, timeout=_BUSY_S, isolation_level=None)
     try:
         _version(connection)
     except sqlite3.OperationalError:
@@ -146,8 +148,10 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
-        connection.isolation_level = None
+        return sqlite3.connect(f"{uri}?immutable=1", uri=True, isolation_level=None)
+    except sqlite3.DatabaseError:
+        connection.close()
+        raise
     return connection
 
 

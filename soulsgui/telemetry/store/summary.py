@@ -78,14 +78,9 @@ def _newest_attempt(db: sqlite3.Connection) -> int:
 
 def _times(db: sqlite3.Connection) -> list[float]:
     """Return the times of the first and the last row of each kind: one look-up each, however long the run."""
-    times = []
-    for table, key in (
-        ("episodes", "row"),
-        ("updates", "row"),
-        ("attempts", "attempt"),
-        ("checkpoints", "row"),
-    ):
+    times: list[float] = []
+    for table in ("episodes", "updates", "attempts", "checkpoints"):
         for order in ("ASC", "DESC"):
-            row = db.execute(f"SELECT time FROM {table} ORDER BY {key} {order} LIMIT 1").fetchone()
+            row = db.execute(f"SELECT time FROM {table} ORDER BY rowid {order} LIMIT 1").fetchone()
             times += row or ()
     return times

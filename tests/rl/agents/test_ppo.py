@@ -14,6 +14,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient
 from tests.rl.support import SPACES, ppo_settings, random_batch
 
 
@@ -233,3 +234,15 @@ def test_read_only_arrays_are_taken() -> None:
         array.flags.writeable = False
     agent.update(batch, progress=0.0)
     assert agent.updates == 1
+
+
+def test_an_update_by_autograd_ends_at_the_same_weights() -> None:
+    by_hand, by_autograd = (trained_agent(updates=0, entropy_coef=0.01) for _ in range(2))
+    by_autograd._gradient = AutogradPPOGradient(by_autograd.policy, by_autograd.value, by_autograd._flat)
+    batch = random_batch(by_hand)
+    metrics, others = (agent.update(batch, progress=0.0) for agent in (by_hand, by_autograd))
+    assert metrics == pytest.approx(others, rel=1e-3, abs=1e-4)
+    tensors, expected = by_hand.state()[0], by_autograd.state()[0]
+    for name in tensors:
+        if name.startswith(("policy", "value")):
+            np.testing.assert_allclose(tensors[name], expected[name], atol=1e-4)

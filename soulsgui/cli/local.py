@@ -1,0 +1,118 @@
+"""Commands that read the data folder themselves, with or without a runner."""
+
+import time
+from pathlib import Path
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.config.paths import Folders
+from soulsgui.errors import ServerUnreachableError
+from soulsgui.runner.events import EVENTS_FILE, read_events
+from soulsgui.runner.history import log_lines, log_paths
+from soulsgui.runner.library import Library
+from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.outcome import duration_words
+from soulsgui.runner.words import table
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile, HistoryLogsParams, LogLine, RunSummary
+
+_FOLLOW_EVERY_S = 0.2
+
+
+def checkpoints(arguments: Arguments) -> int:
+    """`checkpoints list`: the checkpoints of a run, verified."""
+    library = Library(folders_of(arguments).runs)
+    run = library.find(arguments.run)
+    found = library.checkpoints.list(run)
+    if arguments.as_json:
+        say_json([info.model_dump(mode="json") for info in found])
+        return 0
+    rows = [
+        [
+            info.id,
+            _moment(info.created),
+            f"{info.env_steps:,} steps",
+            f"model {info.model_id}",
+            f"return {info.score:.1f}" if info.score is not None else "",
+            f"{info.size_bytes / 1e6:.1f} MB",
+            "" if info.valid else f"damaged: {info.error}",
+            info.note,
+        ]
+        for info in found
+    ]
+    say(table(rows) or f"Run {run.run_id} has no checkpoint yet.")
+    return 0
+
+
+def runs(arguments: Arguments) -> int:
+    """`runs list`: the runs in the data folder."""
+    found = _known_runs(folders_of(arguments))
+    if arguments.as_json:
+        say_json([summary.model_dump(mode="json") for summary in found])
+        return 0
+    rows = [
+        [
+            run.id,
+            run.name,
+            run.state,
+            run.env_id,
+            run.algorithm,
+            f"{run.env_steps:,} steps",
+            f"best {run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
+            duration_words(run.seconds),
+            f"{run.size_bytes / 1e6:.1f} MB",
+            run.note,
+        ]
+        for run in found
+    ]
+    say(table(rows) or "There is no run yet. Start one: soulsgui serve")
+    return 0
+
+
+def _known_runs(folders: Folders) -> list[RunSummary]:
+    """Ask the runner, who knows which run goes on; without one, none does."""
+    try:
+        client = ApiClient(ControlFile.load(folders.server / CONTROL_FILE))
+        return [RunSummary.model_validate(run) for run in client.command("runs.list")["runs"]]
+    except ServerUnreachableError:
+        return Library(folders.runs).summaries(None)
+
+
+def logs(arguments: Arguments) -> int:
+    """`logs`: the end of a log, and what is added to it."""
+    folders = folders_of(arguments)
+    paths = log_paths(folders, Library(folders.runs), arguments.run)
+    params = HistoryLogsParams(service=arguments.service, n=min(max(arguments.n, 1), 5000))
+    follower = LogFollower({arguments.service: paths.get(arguments.service, Path())})
+    lines, _ = log_lines(paths, params)
+    for line in lines:
+        say(_shown(line))
+    while arguments.follow:
+        for line in follower.poll():
+            if not lines or line.number > lines[-1].number:
+                say(_shown(line))
+        time.sleep(_FOLLOW_EVERY_S)
+    return 0
+
+
+def events(arguments: Arguments) -> int:
+    """`events`: what happened on this server."""
+    path = folders_of(arguments).server / EVENTS_FILE
+    found = [event for event in read_events(path) if event.number > arguments.since]
+    if arguments.as_json:
+        say_json([event.model_dump(mode="json") for event in found])
+        return 0
+    for event in found:
+        said = ". ".join(part for part in (event.what, event.cause, event.remedy) if part)
+        say(f"{event.number:>5}  {_moment(event.time)}  {event.level:<7}  {said}")
+    return 0
+
+
+def _shown(line: LogLine) -> str:
+    if line.time is None:
+        return line.text
+    return f"{_moment(line.time)} {line.level.upper()} {line.text}"
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

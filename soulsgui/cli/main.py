@@ -1,0 +1,47 @@
+"""The entry point: reads the command line, imports the one role or command it names, and runs it."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from soulsgui.cli.parser import Arguments, parse
+from soulsgui.errors import SoulsGuiError
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code.
+
+    Args:
+        argv: The command line without the program's name; None takes that of the process.
+    """
+    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command and return its exit code; what it can't do is said on standard error.
+
+    0 done, 1 failed, 2 wrong use or wrong configuration, 3 the server can't be reached, 4 not allowed.
+    """
+    try:
+        arguments = parse(argv)
+        code = _handler(arguments.handler)(arguments)
+        sys.stdout.flush()
+    except SoulsGuiError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return 1
+    except BrokenPipeError:
+        # Who read our output has seen enough; Python must not complain while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _handler(name: str) -> Callable[[Arguments], int]:
+    module, _, function = name.partition(":")
+    handler: Callable[[Arguments], int] = getattr(importlib.import_module(module), function)
+    return handler

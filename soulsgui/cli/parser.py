@@ -1,0 +1,207 @@
+"""What can be typed. Nothing here is slow to import: a command's own module is imported when it is run."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from soulsgui import __version__
+
+
+class Arguments(argparse.Namespace):
+    """A command line taken apart. Options of single commands are further attributes.
+
+    Attributes:
+        handler: `module:function` of what carries it out.
+        config_dir: Folder of the user's settings; None takes the system's.
+        data_dir: Folder of runs and server state; None takes the system's.
+        assignments: Every `--set key=value`, in order.
+    """
+
+    handler: str
+    config_dir: Path | None
+    data_dir: Path | None
+    assignments: list[str]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+_HERE = "soulsgui.cli"
+
+Commands = Any
+"""The object argparse makes subcommands with; it has no public name."""
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Take a command line apart; wrong use ends the process with code 2, help with 0.
+
+    Args:
+        argv: The command line without the program's name.
+    """
+    # The common options may stand anywhere, also before the command.
+    found = Arguments(config_dir=None, data_dir=None, assignments=[])
+    _, rest = _common().parse_known_args(argv, namespace=found)
+    return _parser().parse_args(rest, namespace=found)
+
+
+def _common() -> argparse.ArgumentParser:
+    # Without defaults of its own: as a parent it would undo what stood before the command.
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--config-dir", type=Path, metavar="DIR", help="folder of your settings")
+    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of runs and server state")
+    group.add_argument(
+        "--set",
+        action="append",
+        dest="assignments",
+        metavar="KEY=VALUE",
+        help="a setting that wins over every file; may be repeated",
+    )
+    return parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="soulsgui",
+        description="Distributed reinforcement learning: one server trains, many clients sample.",
+        epilog="Every command takes --config-dir DIR, --data-dir DIR and --set KEY=VALUE.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"soulsgui {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_server(commands)
+    _add_run(commands)
+    _add_library(commands)
+    _add_config(commands)
+    _add_clients(commands)
+    _add_looking(commands)
+    _add_services(commands)
+    return parser
+
+
+def _add(
+    commands: Commands, name: str, handler: str, text: str, hidden: bool = False
+) -> argparse.ArgumentParser:
+    shown = {} if hidden else {"help": text}
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, description=text, allow_abbrev=False, parents=[_common()], **shown
+    )
+    parser.set_defaults(handler=f"{_HERE}.{handler}")
+    return parser
+
+
+def _group(commands: Commands, name: str, text: str) -> Commands:
+    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    return parser.add_subparsers(metavar="COMMAND", required=True)
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", action="store_true", dest="as_json", help="one JSON document on standard output"
+    )
+
+
+def _add_server(commands: Commands) -> None:
+    serve = _add(commands, "serve", "roles:serve", "run a server: Redis, the control API, and a run")
+    serve.add_argument("--idle", action="store_true", help="start no run")
+    serve.add_argument("--preset", default="", metavar="NAME", help="a preset below your own settings")
+    serve.add_argument("--resume", default="", metavar="RUN", help="go on with a run, or with `latest`")
+    serve.add_argument("--name", default="", metavar="TEXT", help="name of the new run")
+    serve.add_argument(
+        "--local-clients", type=int, metavar="N", help="clients on this machine (clients.local)"
+    )
+    serve.add_argument("--until-done", action="store_true", help="end when the run has reached its goal")
+    _json(serve)
+    status = _add(commands, "status", "remote:status", "what the server does at this moment")
+    _json(status)
+    status.add_argument("--watch", action="store_true", help="show it again every second")
+    shutdown = _add(commands, "shutdown", "remote:shutdown", "end the clients, the run, or the whole server")
+    shutdown.add_argument("what", nargs="?", choices=["clients", "run", "server"], default="server")
+    control = _add(commands, "control", "remote:control", "port and token of the control API")
+    _json(control)
+    call = _add(commands, "call", "remote:call", "any command of the control API; its answer as JSON")
+    call.add_argument("name", metavar="GROUP.COMMAND")
+    call.add_argument("params", nargs="?", default="{}", metavar="JSON", help="its parameters, an object")
+
+
+def _add_run(commands: Commands) -> None:
+    run = _group(commands, "run", "begin, continue and end the run of the server")
+    start = _add(run, "start", "remote:run_start", "begin a new run")
+    start.add_argument("--preset", default="", metavar="NAME")
+    start.add_argument("--name", default="", metavar="TEXT")
+    start.add_argument("--note", default="", metavar="TEXT")
+    resume = _add(run, "resume", "remote:run_resume", "go on with a run as a new attempt")
+    resume.add_argument("run", nargs="?", default="latest", metavar="RUN")
+    resume.add_argument("--checkpoint", default="", metavar="ID", help="an older checkpoint of it")
+    for command in (start, resume):
+        command.add_argument("--stop-active", action="store_true", help="stop the run that goes on first")
+    _add(run, "stop", "remote:run_stop", "save and end the run")
+    save = _add(commands, "quicksave", "remote:quicksave", "save a checkpoint now")
+    save.add_argument("--note", default="", metavar="TEXT")
+    _json(save)
+
+
+def _add_library(commands: Commands) -> None:
+    checkpoints = _group(commands, "checkpoints", "the checkpoints of runs")
+    listing = _add(checkpoints, "list", "local:checkpoints", "list and verify the checkpoints of a run")
+    listing.add_argument("run", nargs="?", default="latest", metavar="RUN")
+    _json(listing)
+    runs = _group(commands, "runs", "the runs in the data folder")
+    _json(_add(runs, "list", "local:runs", "list the runs"))
+
+
+def _add_config(commands: Commands) -> None:
+    config = _group(commands, "config", "your settings")
+    for name, text in (
+        ("show", "the effective configuration"),
+        ("check", "say what is wrong with it"),
+        ("diff", "what differs from the shipped settings"),
+    ):
+        command = _add(config, name, f"settings:{name}", text)
+        command.add_argument("--preset", default="", metavar="NAME")
+        _json(command)
+    changing = _add(config, "set", "settings:change", "write settings into your config.yaml")
+    changing.add_argument("values", nargs="+", metavar="KEY=VALUE")
+
+
+def _add_clients(commands: Commands) -> None:
+    clients = _group(commands, "clients", "everyone who plays for this server")
+    _json(_add(clients, "list", "remote:clients", "list them"))
+    for name, text in (
+        ("pause", "let a client wait"),
+        ("resume", "let a client go on"),
+        ("drain", "let a client finish its episodes and stop"),
+        ("stop", "let a client stop at once"),
+    ):
+        command = _add(clients, name, "remote:wish", text)
+        command.add_argument("client", metavar="NAME")
+        command.set_defaults(wish=name)
+
+
+def _add_looking(commands: Commands) -> None:
+    logs = _add(commands, "logs", "local:logs", "the log of a service: trainer, redis, runner, client-1 ...")
+    logs.add_argument("service", metavar="SERVICE")
+    logs.add_argument("--run", default="latest", metavar="RUN")
+    logs.add_argument("-n", type=int, default=50, metavar="LINES")
+    logs.add_argument("--follow", "-f", action="store_true", help="go on with what is written from now on")
+    events = _add(commands, "events", "local:events", "what happened on this server")
+    events.add_argument("--since", type=int, default=0, metavar="NUMBER")
+    _json(events)
+
+
+def _add_services(commands: Commands) -> None:
+    _add(commands, "redis", "roles:redis", "the Redis server alone, in the foreground")
+    for name in ("trainer", "telemetry"):
+        node = _add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
+        node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
+        node.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
+        if name == "trainer":
+            node.add_argument("--checkpoint", type=Path, metavar="PATH", help="begin from this one")
+    client = _add(commands, "client", "roles:client", "a sampling client, in the foreground")
+    client.add_argument("--server", default="", metavar="HOST:PORT", help="a server on this machine")
+    client.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
+    client.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
+    client.add_argument("--num-envs", type=int, metavar="N", help="environments side by side (env.num_envs)")
+    client.add_argument("--episodes", type=int, metavar="N", help="stop after so many episodes")
+    _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)

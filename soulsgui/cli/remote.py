@@ -1,0 +1,174 @@
+"""Commands that ask the runner of the data folder."""
+
+import json
+import sys
+import time
+from typing import Any
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.errors import ServerTimeoutError, UsageError
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile
+
+_WATCH_EVERY_S = 1.0
+
+
+def _control(arguments: Arguments) -> ControlFile:
+    return ControlFile.load(folders_of(arguments).server / CONTROL_FILE)
+
+
+def _client(arguments: Arguments) -> ApiClient:
+    return ApiClient(_control(arguments))
+
+
+def status(arguments: Arguments) -> int:
+    """`status`: what the server does, once or every second."""
+    client = _client(arguments)
+    while True:
+        found = client.status()
+        if arguments.as_json:
+            say_json(found)
+        else:
+            from soulsgui.runner.words import status_text
+
+            if arguments.watch and sys.stdout.isatty():
+                sys.stdout.write("\x1b[2J\x1b[H")
+            say(status_text(found))
+        if not arguments.watch:
+            return 0
+        sys.stdout.flush()
+        time.sleep(_WATCH_EVERY_S)
+
+
+def control(arguments: Arguments) -> int:
+    """`control`: how to reach the runner, for tunnels."""
+    found = _control(arguments)
+    client = ApiClient(found)
+    hello = client.command("server.hello")
+    if arguments.as_json:
+        say_json(found.model_dump(mode="json"))
+    else:
+        say(f"{found.url}  server {hello['server_id']}  version {hello['version']}  process {hello['pid']}")
+    return 0
+
+
+def call(arguments: Arguments) -> int:
+    """`call`: any command, with its answer as JSON."""
+    try:
+        params = json.loads(arguments.params)
+    except ValueError as error:
+        raise UsageError(f"The parameters are not JSON: {error}", "For instance: '{\"count\": 2}'") from error
+    if not isinstance(params, dict):
+        raise UsageError("The parameters are no JSON object.", "For instance: '{\"count\": 2}'")
+    say_json(_client(arguments).command(arguments.name, params))
+    return 0
+
+
+def run_start(arguments: Arguments) -> int:
+    """`run start`: begin a new run."""
+    params = {
+        "preset": arguments.preset,
+        "name": arguments.name,
+        "note": arguments.note,
+        "overrides": _overrides(arguments),
+        "if_active": _if_active(arguments),
+    }
+    return _say_run(_client(arguments).command("run.start", params), "started")
+
+
+def run_resume(arguments: Arguments) -> int:
+    """`run resume`: go on with a run."""
+    params = {
+        "run": arguments.run,
+        "checkpoint": arguments.checkpoint,
+        "if_active": _if_active(arguments),
+    }
+    return _say_run(_client(arguments).command("run.resume", params), "resumed")
+
+
+def run_stop(arguments: Arguments) -> int:
+    """`run stop`: save and end the run."""
+    return _say_run(_client(arguments).command("run.stop"), "stopped")
+
+
+def _say_run(result: dict[str, Any], what: str) -> int:
+    say(f"{what} {result['run_id']} ({result['run_dir']})")
+    return 0
+
+
+def _if_active(arguments: Arguments) -> str:
+    return "stop" if arguments.stop_active else "refuse"
+
+
+def _overrides(arguments: Arguments) -> dict[str, Any]:
+    if not arguments.assignments:
+        return {}
+    from soulsgui.config.errors import ConfigError
+    from soulsgui.config.layers import parse_assignments
+
+    layer = parse_assignments(arguments.assignments)
+    if layer.problems:
+        raise ConfigError(list(layer.problems))
+    return layer.values
+
+
+def quicksave(arguments: Arguments) -> int:
+    """`quicksave`: save a checkpoint and say where."""
+    saved = _client(arguments).command("checkpoint.save", {"note": arguments.note})["checkpoint"]
+    if arguments.as_json:
+        say_json(saved)
+    else:
+        say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes)")
+    return 0
+
+
+def clients(arguments: Arguments) -> int:
+    """`clients list`: everyone on the roster."""
+    from soulsgui.runner.words import client_rows
+
+    found = _client(arguments).status()["clients"]
+    if arguments.as_json:
+        say_json(found)
+    else:
+        say(client_rows(found))
+    return 0
+
+
+def wish(arguments: Arguments) -> int:
+    """`clients pause|resume|drain|stop`: what a client is wanted to do."""
+    _client(arguments).command(f"clients.{arguments.wish}", {"client": arguments.client})
+    say(f"{arguments.client}: {arguments.wish} is wished")
+    return 0
+
+
+def shutdown(arguments: Arguments) -> int:
+    """`shutdown`: end the clients, the run, or everything; returns when it is done."""
+    client = _client(arguments)
+    if arguments.what == "run":
+        return run_stop(arguments)
+    if arguments.what == "clients":
+        gone = ("left", "lost", "refused", "revoked")
+        names = [one["id"] for one in client.status()["clients"] if one["state"] not in gone]
+        for name in names:
+            client.command("clients.stop", {"client": name})
+        say(f"{len(names)} clients are asked to stop")
+        return 0
+    runner = _control(arguments)
+    client.command("server.shutdown")
+    _wait_for_end(runner.pid)
+    say("the server has ended")
+    return 0
+
+
+def _wait_for_end(pid: int) -> None:
+    from soulsgui.system import process_identity
+
+    deadline = time.monotonic() + COMMAND_TIMEOUT_S
+    while process_identity(pid) is not None:
+        if time.monotonic() > deadline:
+            raise ServerTimeoutError(
+                f"The runner (process {pid}) has not ended within {COMMAND_TIMEOUT_S:.0f} s.",
+                "Look at its log: soulsgui logs runner",
+            )
+        time.sleep(0.05)

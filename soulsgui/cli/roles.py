@@ -1,0 +1,145 @@
+"""The roles of the program: a whole server, or one service of it in the foreground."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from soulsgui.cli.output import folders_of
+from soulsgui.cli.parser import Arguments
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import UsageError
+from soulsgui.wire.connection import Address
+
+
+def serve(arguments: Arguments) -> int:
+    """`serve`: a server with its runs."""
+    from soulsgui.config.layers import Layer, parse_assignments
+    from soulsgui.runner.headless import ServeOptions, serve
+
+    overrides = parse_assignments(arguments.assignments)
+    if arguments.local_clients is not None:
+        values = overrides.values | {"clients.local": arguments.local_clients}
+        overrides = Layer(overrides.source, values, problems=overrides.problems)
+    options = ServeOptions(
+        overrides=overrides,
+        idle=arguments.idle,
+        preset=arguments.preset,
+        resume=arguments.resume,
+        name=arguments.name,
+        until_done=arguments.until_done,
+        as_json=arguments.as_json,
+    )
+    return serve(folders_of(arguments), options)
+
+
+def redis(arguments: Arguments) -> int:
+    """`redis`: the server with the generated configuration, until it is stopped."""
+    from soulsgui.config.load import load_settings
+    from soulsgui.runner.redis_server import ensure_server
+
+    folders = folders_of(arguments)
+    settings = load_settings(folders, assignments=arguments.assignments)
+    server = ensure_server(folders, settings.redis)
+    process = subprocess.Popen(server.argv)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # Ctrl-C reached the server too; it saves and ends.
+            continue
+
+
+def trainer(arguments: Arguments) -> int:
+    """`trainer`: the training node of a run."""
+    from soulsgui.runner.opening import chosen_checkpoint
+    from soulsgui.training.main import run_trainer
+
+    run = _run(arguments)
+    return run_trainer(run, _address(arguments), arguments.checkpoint or chosen_checkpoint(run))
+
+
+def telemetry(arguments: Arguments) -> int:
+    """`telemetry`: the telemetry node of a run."""
+    from soulsgui.telemetry.main import run_telemetry
+
+    return run_telemetry(_run(arguments), _address(arguments))
+
+
+def client(arguments: Arguments) -> int:
+    """`client`: plays for a server."""
+    from soulsgui.sampling.client import run_client
+
+    for option in ("num_envs", "episodes"):
+        value = getattr(arguments, option)
+        if value is not None and value < 1:
+            raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    address = _server(arguments) if arguments.server else _address(arguments)
+    return run_client(address, _client_name(arguments.name), arguments.num_envs, arguments.episodes)
+
+
+def probe(_arguments: Arguments) -> int:
+    """`probe`: examines the environment that standard input names; the report goes to standard output."""
+    # Environments print what they like; the report has standard output to itself.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        from soulsgui.environments.check import check
+
+        wanted = json.load(sys.stdin)
+        report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
+        json.dump(report.to_json(), output)
+    return 0
+
+
+def _run(arguments: Arguments) -> RunFolder:
+    for path in (Path(arguments.run), folders_of(arguments).runs / arguments.run):
+        run = RunFolder(path.absolute())
+        if run.config.exists():
+            return run
+    raise UsageError(f"{arguments.run} is no run: it has no config.json.", "See the runs: soulsgui runs list")
+
+
+def _address(arguments: Arguments) -> Address:
+    from soulsgui.runner.services import server_file
+
+    return Address.read(arguments.server_file or server_file(folders_of(arguments)))
+
+
+def _server(arguments: Arguments) -> Address:
+    """The address of a server on this machine, whose password is the user's own."""
+    from soulsgui.config.load import load_settings
+    from soulsgui.config.rules import is_loopback
+    from soulsgui.runner.redis_server import read_or_make_password
+
+    host, colon, port = arguments.server.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise UsageError(f"--server {arguments.server}: expected HOST:PORT.", "For instance: 127.0.0.1:6379")
+    if not is_loopback(host):
+        raise UsageError(
+            f"--server {arguments.server}: only servers on this machine can be joined so.",
+            "For instance: 127.0.0.1:6379",
+        )
+    folders = folders_of(arguments)
+    if not folders.redis_secret.exists():
+        raise UsageError(
+            f"The password of the server is not here: {folders.redis_secret} is missing.",
+            "Name the folder of the server's settings: --config-dir DIR",
+        )
+    settings = load_settings(folders, assignments=arguments.assignments)
+    password = read_or_make_password(folders.redis_secret)
+    return Address(host, int(port), password, settings.redis.prefix)
+
+
+def _client_name(name: str) -> str:
+    from soulsgui.runner.watch import CLIENT_NAME
+
+    chosen = name or socket.gethostname().split(".")[0]
+    if CLIENT_NAME.fullmatch(chosen) is None:
+        raise UsageError(
+            f"--name {chosen!r}: a client's name has letters, digits, '.', '_' and '-', at most 64.",
+            "For instance: --name gamer-01",
+        )
+    return chosen

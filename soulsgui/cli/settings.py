@@ -1,0 +1,70 @@
+"""`config ...`: the user's settings, read and written without a runner."""
+
+import json
+from typing import Any
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import parse_assignments
+from soulsgui.config.load import load_settings
+from soulsgui.runner import settings_file
+from soulsgui.runner.library import public_tree, public_values
+from soulsgui.wire.control import ConfigSaveParams
+
+
+def show(arguments: Arguments) -> int:
+    """`config show`: the effective configuration."""
+    settings = load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+    if arguments.as_json:
+        say_json(public_tree(settings))
+    else:
+        for key, value in public_values(settings).items():
+            say(f"{key}: {_shown(value)}")
+    return 0
+
+
+def check(arguments: Arguments) -> int:
+    """`config check`: every mistake, with its place and the nearest valid key."""
+    try:
+        load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+    except ConfigError as error:
+        if not arguments.as_json:
+            raise
+        say_json({"problems": settings_file.as_plain(error)})
+        return error.exit_code
+    if arguments.as_json:
+        say_json({"problems": []})
+    else:
+        say("The configuration is right.")
+    return 0
+
+
+def diff(arguments: Arguments) -> int:
+    """`config diff`: what differs from the shipped settings, and where that was written."""
+    overrides = parse_assignments(arguments.assignments)
+    found = settings_file.difference(folders_of(arguments), arguments.preset, overrides)
+    if arguments.as_json:
+        say_json(found)
+        return 0
+    for one in found:
+        place = f"{one['source']}, line {one['line']}" if one["line"] else one["source"]
+        say(f"{one['key']}: {_shown(one['shipped'])} -> {_shown(one['value'])}  ({place})")
+    if not found:
+        say("Nothing differs from the shipped settings.")
+    return 0
+
+
+def change(arguments: Arguments) -> int:
+    """`config set`: write settings into the user's config.yaml, comments kept."""
+    layer = parse_assignments(arguments.values, "config set")
+    if layer.problems:
+        raise ConfigError(list(layer.problems))
+    folders = folders_of(arguments)
+    settings_file.save(folders, ConfigSaveParams(changes=layer.values))
+    say(f"written to {folders.overrides}")
+    return 0
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)

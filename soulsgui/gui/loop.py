@@ -1,0 +1,114 @@
+"""asyncio in the window: the only place where the two event loops meet, through qasync.
+
+Never `.exec()` a dialog inside a coroutine: the task would be lost. `open()` it and await a future.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import qasync
+from PySide6.QtWidgets import QApplication
+
+_log = logging.getLogger(__name__)
+
+OnError = Callable[[str, BaseException], None]
+"""Told of an error nobody caught: a sentence for the user, and the error."""
+
+
+class Tasks:
+    """Coroutines that run beside each other; an error in one is told, never lost.
+
+    Args:
+        on_error: Told of an error that ended a task.
+    """
+
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run a coroutine; it is kept until it ends."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("The task %s ended with an error", task.get_name())
+            report(error, self._on_error)
+
+    async def cancel_all(self) -> None:
+        """End every task and wait until it has."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+
+@contextmanager
+def catching(on_error: OnError) -> Iterator[None]:
+    """Tell of errors that nobody caught, in slots and threads, instead of ending silently.
+
+    Args:
+        on_error: Told of each; must be quick, and is called in the thread of the error.
+    """
+    slots, threads = sys.excepthook, threading.excepthook
+
+    def in_slot(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            slots(kind, error, trace)
+            return
+        report(error, on_error)
+
+    def in_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            report(args.exc_value, on_error)
+
+    sys.excepthook, threading.excepthook = in_slot, in_thread
+    try:
+        yield
+    finally:
+        sys.excepthook, threading.excepthook = slots, threads
+
+
+def report(error: BaseException, on_error: OnError) -> None:
+    """Write an uncaught error to the log with its traceback and tell of it."""
+    _log.error("Uncaught error in the window", exc_info=error)
+    on_error(f"{type(error).__name__}: {error}", error)
+
+
+def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_error: OnError) -> int:
+    """Run the window until `main` returns.
+
+    Args:
+        app: The application.
+        main: The window's life: opens it, waits until it is closed, cleans up.
+        on_error: Told of errors that nobody caught.
+
+    Returns:
+        What `main` returned: the exit code.
+    """
+    loop = qasync.QEventLoop(app)
+    asyncio.set_event_loop(loop)
+
+    def in_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception") or RuntimeError(str(context.get("message")))
+        report(error, on_error)
+
+    loop.set_exception_handler(in_loop)
+    try:
+        with catching(on_error), loop:
+            return int(loop.run_until_complete(main()))
+    finally:
+        asyncio.set_event_loop(None)

@@ -1,0 +1,96 @@
+"""What was changed in a form and not saved yet. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from soulsgui.gui.settings_form.spec import specs
+
+
+class Edits:
+    """Values on screen over the saved ones over the shipped ones.
+
+    Args:
+        base: Values without the user's own: defaults, or a preset over them; by dotted key.
+        saved: The user's saved values, by dotted key.
+    """
+
+    def __init__(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+        self._base = {key: spec.check(base.get(key, spec.info.default))[0] for key, spec in specs().items()}
+        self._saved = {key: specs()[key].check(value)[0] for key, value in saved.items() if key in specs()}
+        self._typed: dict[str, Any] = {}
+        self._reset: set[str] = set()
+        self._wrong: dict[str, str] = {}
+
+    def value(self, key: str) -> Any:
+        """Return the value on screen."""
+        if key in self._typed:
+            return self._typed[key]
+        return self._saved[key] if self._keeps(key) else self._base[key]
+
+    def base(self, key: str) -> Any:
+        """Return the value it would have without the user's own."""
+        return self._base[key]
+
+    def _keeps(self, key: str) -> bool:
+        return key in self._saved and key not in self._reset
+
+    def type(self, key: str, value: Any, problem: str = "") -> None:
+        """Take what the user typed.
+
+        Args:
+            key: The setting.
+            value: Its value as the schema keeps it, or the text that could not be read.
+            problem: What is wrong with it.
+        """
+        self._wrong.pop(key, None)
+        self._typed.pop(key, None)
+        self._reset.discard(key)
+        if problem:
+            self._wrong[key] = problem
+            self._typed[key] = value
+        elif value == self._base[key] and key in self._saved and value != self._saved[key]:
+            # Typed back to what it would be anyway: no entry of one's own is needed.
+            self._reset.add(key)
+        elif value != self.value(key):
+            self._typed[key] = value
+
+    def reset(self, key: str) -> None:
+        """Give the setting back its shipped value."""
+        self._wrong.pop(key, None)
+        self._typed.pop(key, None)
+        if key in self._saved:
+            self._reset.add(key)
+
+    def modified(self, key: str) -> bool:
+        """Whether the user has a value of their own, saved or not."""
+        return key in self._typed or self._keeps(key)
+
+    def unsaved(self, key: str) -> bool:
+        """Whether it was changed since it was saved."""
+        return key in self._typed or key in self._reset
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong, by dotted key."""
+        return self._wrong
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something to save."""
+        return bool(self._typed or self._reset)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The values to save, as JSON knows them; without those that are wrong."""
+        return {key: _json(value) for key, value in self._typed.items() if key not in self._wrong}
+
+    @property
+    def resets(self) -> list[str]:
+        """The entries to take out of the file."""
+        return sorted(self._reset)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _json(inner) for name, inner in value.items()}
+    return [_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value

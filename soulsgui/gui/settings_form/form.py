@@ -1,0 +1,220 @@
+"""The form of all settings: search, modified only, per-field reset, checked while one types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.settings_form.edits import Edits
+from soulsgui.gui.settings_form.row import SettingRow
+from soulsgui.gui.settings_form.spec import section_titles, specs, title_of
+from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.widgets.labels import Heading
+
+
+class SettingsForm(QWidget):
+    """Every setting in its section; knows what was changed, saves nothing itself.
+
+    Signals:
+        edited: Something was changed, reset or loaded.
+    """
+
+    edited = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("settingsForm")
+        self._edits = Edits({}, {})
+        self._server_problems: dict[str, str] = {}
+        self._rows: dict[str, SettingRow] = {}
+        self._sections: dict[str, QFrame] = {}
+        self._build()
+        self._show_all()
+
+    def _build(self) -> None:
+        self._words = FilterEdit(self.tr("Search names, keys and explanations"), self)
+        self._words.textChanged.connect(self._narrow)
+        self._modified_only = QCheckBox(self.tr("&Modified only"), self)
+        self._modified_only.toggled.connect(self._narrow)
+        head = QHBoxLayout()
+        head.addWidget(self._words, 1)
+        head.addWidget(self._modified_only)
+        self._index = QListWidget(self)
+        self._index.setProperty("part", "navigation")
+        self._index.setAccessibleName(self.tr("Sections"))
+        self._index.itemClicked.connect(self._jump)
+        self._index.itemActivated.connect(self._jump)
+        self._area = QScrollArea(self)
+        self._area.setWidgetResizable(True)
+        self._area.setWidget(self._page())
+        self._nothing = QLabel(self.tr("No setting matches. Empty the search to see all."), self)
+        self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._nothing.setProperty("weight", "muted")
+        self._nothing.hide()
+        body = QHBoxLayout()
+        body.addWidget(self._index)
+        body.addWidget(self._area, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(head)
+        column.addWidget(self._nothing)
+        column.addLayout(body, 1)
+        find = QShortcut(QKeySequence.StandardKey.Find, self)
+        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        find.activated.connect(self._words.setFocus)
+        self._size_index()
+
+    def _page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(4, 0, 10, 0)
+        column.setSpacing(10)
+        for name, description in section_titles().items():
+            column.addWidget(self._section(name, description, page))
+            item = QListWidgetItem(title_of(name) if name else self.tr("General"), self._index)
+            item.setData(Qt.ItemDataRole.UserRole, name)
+        column.addStretch(1)
+        return page
+
+    def _section(self, name: str, description: str, parent: QWidget) -> QFrame:
+        frame = QFrame(parent)
+        frame.setProperty("part", "card")
+        column = QVBoxLayout(frame)
+        column.setContentsMargins(14, 10, 14, 10)
+        column.setSpacing(0)
+        column.addWidget(Heading(title_of(name) if name else self.tr("General"), 1, frame))
+        about = QLabel(description, frame)
+        about.setWordWrap(True)
+        about.setProperty("weight", "muted")
+        column.addWidget(about)
+        for key, spec in specs().items():
+            if spec.section == name:
+                row = SettingRow(spec, frame)
+                row.typed.connect(self._typed)
+                row.reset_asked.connect(self._reset)
+                column.addWidget(row)
+                self._rows[key] = row
+        self._sections[name] = frame
+        return frame
+
+    # --- values ---
+
+    def load(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+        """Show values; what was changed and not saved is forgotten.
+
+        Args:
+            base: Values without the user's own: defaults, or a preset over them; by dotted key.
+            saved: The user's saved values, by dotted key.
+        """
+        self._edits = Edits(base, saved)
+        self._server_problems = {}
+        self._show_all()
+        self.edited.emit()
+
+    @property
+    def edits(self) -> Edits:
+        """What was changed."""
+        return self._edits
+
+    @property
+    def valid(self) -> bool:
+        """Whether everything may be saved."""
+        return not self._edits.problems and not self._server_problems
+
+    def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Show what the server found wrong, by dotted key: rules between settings, for example."""
+        before = self._server_problems.keys()
+        self._server_problems = {key: problem for key, problem in problems.items() if key in self._rows}
+        for key in {*before, *self._server_problems}:
+            self._show_row(key)
+
+    def set_read_only(self, read_only: bool) -> None:
+        """Let the values only be looked at."""
+        for row in self._rows.values():
+            row.editor.setEnabled(not read_only)
+            row.reset.setEnabled(not read_only)
+
+    def row(self, key: str) -> SettingRow:
+        """Return the row of a setting.
+
+        Raises:
+            KeyError: There is no such setting.
+        """
+        return self._rows[key]
+
+    def reveal(self, key: str) -> None:
+        """Scroll to a setting and put the keyboard there."""
+        self._words.clear()
+        self._modified_only.setChecked(False)
+        row = self.row(key)
+        QTimer.singleShot(0, row, lambda: self._area.ensureWidgetVisible(row, 0, 60))
+        row.editor.setFocus()
+
+    def _typed(self, key: str, value: object, problem: str) -> None:
+        self._edits.type(key, value, problem)
+        self._server_problems.pop(key, None)
+        self._show_row(key)
+        self.edited.emit()
+
+    def _reset(self, key: str) -> None:
+        self._edits.reset(key)
+        self._server_problems.pop(key, None)
+        self._rows[key].editor.show_value(self._edits.value(key))
+        self._show_row(key)
+        self._rows[key].editor.setFocus()
+        self.edited.emit()
+
+    def _show_all(self) -> None:
+        for key, row in self._rows.items():
+            row.editor.show_value(self._edits.value(key))
+            self._show_row(key)
+        self._narrow()
+
+    def _show_row(self, key: str) -> None:
+        edits = self._edits
+        problem = edits.problems.get(key) or self._server_problems.get(key, "")
+        self._rows[key].show_state(edits.modified(key), edits.unsaved(key), edits.base(key), problem)
+
+    # --- finding ---
+
+    def _narrow(self) -> None:
+        words, only = self._words.text(), self._modified_only.isChecked()
+        shown = {
+            key
+            for key, row in self._rows.items()
+            if row.spec.matches(words) and (not only or self._edits.modified(key))
+        }
+        for key, row in self._rows.items():
+            row.setVisible(key in shown)
+        sections = {self._rows[key].spec.section for key in shown}
+        for number in range(self._index.count()):
+            item = self._index.item(number)
+            name = item.data(Qt.ItemDataRole.UserRole)
+            self._sections[name].setVisible(name in sections)
+            item.setHidden(name not in sections)
+        self._nothing.setVisible(not shown)
+
+    def _jump(self, item: QListWidgetItem) -> None:
+        frame = self._sections[item.data(Qt.ItemDataRole.UserRole)]
+        self._area.verticalScrollBar().setValue(frame.y())
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange:
+            self._size_index()
+        super().changeEvent(event)
+
+    def _size_index(self) -> None:
+        self._index.setFixedWidth(self._index.sizeHintForColumn(0) + 40)

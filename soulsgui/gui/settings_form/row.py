@@ -1,0 +1,135 @@
+"""One setting in the form: name, editor, unit, when it takes effect, reset, what it is, what is wrong."""
+
+import html
+import re
+from typing import Any
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
+
+from soulsgui.config.schema import Effect
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
+from soulsgui.gui.settings_form.editors import make_editor
+from soulsgui.gui.settings_form.spec import FieldSpec
+from soulsgui.gui.widgets.labels import Badge, Heading
+
+_TITLE_CHARACTERS = 28
+_CODE = re.compile("`([^`]+)`")
+
+
+def effect_words(effect: Effect) -> tuple[str, Tone]:
+    """Return when a change takes effect, in words, with the badge's tone."""
+    return {
+        Effect.NOW: (tr("now"), Tone.GOOD),
+        Effect.NEXT_ROUND: (tr("next round"), Tone.BUSY),
+        Effect.NEXT_EPISODE: (tr("next episode"), Tone.BUSY),
+        Effect.NEW_RUN: (tr("new run"), Tone.IDLE),
+        Effect.RESTART_RUNNER: (tr("restart of the server"), Tone.WARNING),
+    }[effect]
+
+
+class SettingRow(QWidget):
+    """One setting.
+
+    Signals:
+        typed: The user changed the value; with key, value and what is wrong with it.
+        reset_asked: The shipped value is wanted back; with the key.
+    """
+
+    typed = Signal(str, object, str)
+    reset_asked = Signal(str)
+
+    def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self.setObjectName(f"row-{spec.key}")
+        self._title = Heading(spec.title, 0, self)
+        self._title.setWordWrap(True)
+        self._title.setToolTip(spec.key)
+        self.editor = make_editor(spec, self)
+        self.editor.edited.connect(self._edited)
+        self._title.setBuddy(self.editor)
+        words, tone = effect_words(spec.info.effect)
+        badge = Badge(words, tone, self)
+        badge.setToolTip(self.tr("When a change takes effect"))
+        self._unit = QLabel(spec.info.unit, self)
+        self._unit.setProperty("weight", "muted")
+        self.reset = QPushButton(self.tr("Reset"), self)
+        self.reset.setProperty("role", "flat")
+        dress(self.reset, "reset")
+        self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
+        # The place stays when the button goes: nothing jumps while one types.
+        policy = self.reset.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.reset.setSizePolicy(policy)
+        self._about = QLabel(self._description(), self)
+        self._about.setTextFormat(Qt.TextFormat.RichText)
+        self._about.setWordWrap(True)
+        self._about.setProperty("weight", "muted")
+        self._about.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._wrong = QLabel(self)
+        self._wrong.setWordWrap(True)
+        self._wrong.setProperty("tone", "bad")
+        self._wrong.hide()
+        self._place(badge)
+
+    def _place(self, badge: Badge) -> None:
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 6, 0, 6)
+        grid.setHorizontalSpacing(10)
+        grid.setVerticalSpacing(2)
+        grid.addWidget(self._title, 0, 0)
+        grid.addWidget(self.editor, 0, 1)
+        grid.addWidget(self._unit, 0, 2)
+        grid.addWidget(badge, 0, 4)
+        grid.addWidget(self.reset, 0, 5)
+        grid.addWidget(self._wrong, 1, 1, 1, 4)
+        grid.addWidget(self._about, 2, 0, 1, 5)
+        grid.setColumnStretch(3, 1)
+        self._take_font()
+
+    def _description(self) -> str:
+        parts = [f"`{self.spec.key}`", self.spec.info.description]
+        if self.spec.limits:
+            parts.append(self.tr("Range: {limits}.").format(limits=self.spec.limits))
+        return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_about"):
+            self._take_font()
+        super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        self._title.setFixedWidth(self.fontMetrics().averageCharWidth() * _TITLE_CHARACTERS)
+
+    def _edited(self) -> None:
+        value, problem = self.editor.read()
+        self.typed.emit(self.spec.key, value, problem)
+
+    def show_state(self, modified: bool, unsaved: bool, base: Any, problem: str) -> None:
+        """Show where the value comes from and what is wrong with it.
+
+        Args:
+            modified: Whether it is the user's own.
+            unsaved: Whether it was changed since it was saved.
+            base: What a reset would bring back.
+            problem: What is wrong; empty for nothing.
+        """
+        self._title.setText(f"{self.spec.title} •" if unsaved else self.spec.title)
+        self.reset.setVisible(modified)
+        shown = self.spec.written(base) or self.tr("empty")
+        self.reset.setToolTip(self.tr("Back to {value}").format(value=shown))
+        self._wrong.setText(problem)
+        self._wrong.setVisible(bool(problem))
+        self.editor.mark_wrong(bool(problem))
+        value, wrong = self.editor.read()
+        hint = "" if wrong else self.spec.hint(value)
+        self._unit.setText(f"{self.spec.info.unit} = {hint}" if hint else self.spec.info.unit)
+
+    @property
+    def problem(self) -> str:
+        """What is said to be wrong."""
+        return self._wrong.text()

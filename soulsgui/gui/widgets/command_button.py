@@ -1,0 +1,142 @@
+"""A button that sends a command and tells what became of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from soulsgui.gui.calls import Call, MakeCall
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.icons import dress
+from soulsgui.wire.control import ApiError
+
+_DONE_MS = 2500
+
+
+class Stage(StrEnum):
+    """Where the command is."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the button says, translated.
+
+    Attributes:
+        idle: What it does.
+        running: While it does it.
+        done: When it has done it.
+    """
+
+    idle: str
+    running: str
+    done: str
+
+
+class CommandButton(QPushButton):
+    """Sends a command when clicked; shows that it runs, that it is done, or that it failed.
+
+    Cause and remedy of a failure stand in the tooltip and go to whoever shows messages. Without an answer the
+    button offers to try again.
+
+    Signals:
+        problem: It failed or got no answer; with the `ApiError`.
+        finished: It was carried out; with the result.
+
+    Args:
+        words: What the button says.
+        icon: Name of its icon.
+        start: Sends the command.
+        parent: The widget it stands in.
+    """
+
+    problem = Signal(object)
+    finished = Signal(dict)
+
+    def __init__(self, words: Words, icon: str, start: MakeCall, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._words = words
+        self._icon = icon
+        self._start = start
+        self._call: Call | None = None
+        self._allowed = True
+        self._tip = ""
+        self._stage = Stage.IDLE
+        self._calm = QTimer(self, singleShot=True, interval=_DONE_MS)
+        self._calm.timeout.connect(lambda: self._show(Stage.IDLE))
+        self.clicked.connect(self.send)
+        self._show(Stage.IDLE)
+
+    @property
+    def stage(self) -> Stage:
+        """Where the command is."""
+        return self._stage
+
+    def send(self) -> None:
+        """Send the command, as a click does."""
+        if self._stage is Stage.RUNNING:
+            return
+        self._calm.stop()
+        self._show(Stage.RUNNING)
+        self._call = self._start()
+        self._call.progressed.connect(self._progressed)
+        self._call.done.connect(self._done)
+        self._call.failed.connect(self._failed)
+        self._call.silent.connect(self._silent)
+
+    def set_words(self, words: Words, icon: str, start: MakeCall) -> None:
+        """Do something else from now on; a command under way is left to end as it may."""
+        self._words, self._icon, self._start = words, icon, start
+        if self._stage is Stage.IDLE:
+            self._show(Stage.IDLE)
+
+    def allow(self, allowed: bool, why: str = "") -> None:
+        """Enable or disable the button.
+
+        Args:
+            allowed: Whether the command makes sense now.
+            why: The reason when it does not, or what else there is to know.
+        """
+        self._allowed, self._tip = allowed, why
+        if self._stage is not Stage.RUNNING:
+            self.setEnabled(allowed)
+        if self._stage in (Stage.IDLE, Stage.RUNNING):
+            self.setToolTip(why)
+
+    def _progressed(self, text: str) -> None:
+        self.setToolTip(text)
+
+    def _done(self, result: dict[str, object]) -> None:
+        self._show(Stage.DONE)
+        self._calm.start()
+        self.finished.emit(result)
+
+    def _failed(self, error: ApiError) -> None:
+        self._show(Stage.FAILED, error)
+        self.problem.emit(error)
+
+    def _silent(self, error: ApiError) -> None:
+        self._show(Stage.SILENT, error)
+        self.problem.emit(error)
+
+    def _show(self, stage: Stage, error: ApiError | None = None) -> None:
+        self._stage = stage
+        looks = {
+            Stage.IDLE: (self._words.idle, self._icon, Tone.TEXT),
+            Stage.RUNNING: (self._words.running, "state-busy", Tone.BUSY),
+            Stage.DONE: (self._words.done, "state-good", Tone.GOOD),
+            Stage.FAILED: (self._words.idle, "state-bad", Tone.BAD),
+            Stage.SILENT: (self.tr("Retry"), "state-warning", Tone.WARNING),
+        }
+        text, icon, tone = looks[stage]
+        self.setText(text)
+        dress(self, icon, tone)
+        self.setEnabled(self._allowed and stage is not Stage.RUNNING)
+        self.setToolTip(f"{error.message}\n{error.remedy}".strip() if error else self._tip)
+        self.setAccessibleDescription(self.toolTip())

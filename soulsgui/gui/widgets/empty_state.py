@@ -1,0 +1,58 @@
+"""What a page shows while it has nothing to show: what it is for, and what to do next."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.icons import dress
+from soulsgui.gui.widgets.labels import Heading, IconLabel
+
+_ICON_PX = 48
+
+
+class EmptyState(QWidget):
+    """An icon, a sentence, what to do, and a button that does it.
+
+    Signals:
+        acted: The button was clicked.
+    """
+
+    acted = Signal()
+
+    def __init__(
+        self,
+        icon: str,
+        title: str,
+        hint: str,
+        action: str = "",
+        action_icon: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        mark = IconLabel(_ICON_PX, self)
+        mark.show_icon(icon, Tone.MUTED)
+        self._title = Heading(title, 1, self)
+        self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._hint = QLabel(hint, self)
+        self._hint.setWordWrap(True)
+        self._hint.setProperty("weight", "muted")
+        self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.button = QPushButton(action, self)
+        self.button.setProperty("role", "primary")
+        if action_icon:
+            dress(self.button, action_icon)
+        self.button.setVisible(bool(action))
+        self.button.clicked.connect(self.acted)
+        column = QVBoxLayout(self)
+        column.setSpacing(10)
+        column.addStretch(1)
+        column.addWidget(mark, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addWidget(self._title)
+        column.addWidget(self._hint)
+        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignHCenter)
+        column.addStretch(1)
+
+    def say(self, title: str, hint: str) -> None:
+        """Say something else."""
+        self._title.setText(title)
+        self._hint.setText(hint)

@@ -1,0 +1,156 @@
+"""Labels: one that shortens itself, one with a state's icon, a badge, and a heading."""
+
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.icons import colours_of, device_ratio, pixmap
+from soulsgui.gui.states import Look
+
+
+def set_property(widget: QWidget, name: str, value: str) -> None:
+    """Set a property that the style sheet asks for, and let the widget be styled again."""
+    if widget.property(name) != value:
+        widget.setProperty(name, value)
+        widget.style().unpolish(widget)
+        widget.style().polish(widget)
+
+
+class ElidedLabel(QLabel):
+    """A line that ends in … when there is no room; its tooltip tells the whole."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def minimumSizeHint(self) -> QSize:
+        """Let it shrink to a few characters."""
+        metrics = QFontMetrics(self.font())
+        return QSize(metrics.averageCharWidth() * 4, super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw what fits."""
+        metrics = QFontMetrics(self.font())
+        shown = metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
+        self.setToolTip(self.text() if shown != self.text() else "")
+        painter = QPainter(self)
+        option = QStyleOption()
+        option.initFrom(self)
+        self.style().drawPrimitive(QStyle.PrimitiveElement.PE_Widget, option, painter, self)
+        self.style().drawItemText(
+            painter,
+            self.contentsRect(),
+            int(self.alignment()),
+            self.palette(),
+            self.isEnabled(),
+            shown,
+            self.foregroundRole(),
+        )
+
+
+class IconLabel(QWidget):
+    """One icon in the colour of a tone; as high as a line of text unless said.
+
+    Args:
+        size: Edge in device-independent pixels; 0 follows the font.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, size: int = 0, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._size = size
+        self._name = ""
+        self._tone = Tone.TEXT
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+
+    def show_icon(self, name: str, tone: Tone = Tone.TEXT) -> None:
+        """Show another icon; empty for none."""
+        if (name, tone) != (self._name, self._tone):
+            self._name, self._tone = name, tone
+            self.update()
+
+    @property
+    def icon_name(self) -> str:
+        """What is shown."""
+        return self._name
+
+    def sizeHint(self) -> QSize:
+        """As high as a line of text, or as said."""
+        edge = self._size or QFontMetrics(self.font()).height() + 1
+        return QSize(edge, edge)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange:
+            self.updateGeometry()
+        super().changeEvent(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the icon."""
+        if self._name:
+            colours = colours_of(self)
+            colour = colours.tones[self._tone] if self.isEnabled() else colours.disabled
+            edge = min(self.width(), self.height())
+            QPainter(self).drawPixmap(0, 0, pixmap(self._name, colour, edge, device_ratio(self)))
+
+
+class StateLabel(QWidget):
+    """A state: icon, word and colour."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._icon = IconLabel(0, self)
+        self._word = ElidedLabel("", self)
+        self._word.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(6)
+        row.addWidget(self._icon)
+        row.addWidget(self._word, 1)
+
+    def show_look(self, look: Look, word: str = "") -> None:
+        """Show a state.
+
+        Args:
+            look: Its look.
+            word: What to say instead of its own word.
+        """
+        self._icon.show_icon(look.icon, look.tone)
+        self._word.setText(word or look.word)
+        set_property(self._word, "tone", look.tone)
+        self.setAccessibleName(self._word.text())
+
+    @property
+    def word(self) -> str:
+        """What it says."""
+        return self._word.text()
+
+
+class Badge(QLabel):
+    """A word on a faint ground."""
+
+    def __init__(self, text: str = "", tone: Tone = Tone.IDLE, parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.setProperty("part", "badge")
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
+        self.set_tone(tone)
+
+    def set_tone(self, tone: Tone) -> None:
+        """Give it another colour."""
+        set_property(self, "tone", tone)
+
+
+class Heading(QLabel):
+    """A bold line; the style sheet gives it its size, which follows the application's font.
+
+    Args:
+        text: What it says.
+        level: 0 as large as its surroundings, 1 larger, 2 for the title of a page.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, text: str = "", level: int = 0, parent: QWidget | None = None) -> None:
+        super().__init__(text, parent)
+        self.setProperty("heading", str(level))

@@ -1,0 +1,153 @@
+"""Messages without a dialog: what happened, why, what to do, and a button for it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from soulsgui.gui.icons import dress
+from soulsgui.gui.states import level_look
+from soulsgui.gui.widgets.labels import IconLabel
+from soulsgui.wire.control import ApiError
+
+_SHOWN = 3
+_BRIEF_MS = 8000
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One message.
+
+    Attributes:
+        level: `info`, `success`, `warning` or `error`; the first two go away by themselves.
+        text: What happened.
+        detail: Why, and what to do.
+        action: Words of the button that does it; empty for none.
+        act: What the button does.
+    """
+
+    level: str
+    text: str
+    detail: str = ""
+    action: str = ""
+    act: Callable[[], None] | None = None
+
+
+def of_error(error: ApiError, action: str = "", act: Callable[[], None] | None = None) -> Notice:
+    """Return the message of a refused command."""
+    return Notice("error", error.message, error.remedy, action, act)
+
+
+class NoticeRow(QFrame):
+    """One message on screen.
+
+    Signals:
+        closed: It is to go away.
+    """
+
+    closed = Signal()
+
+    def __init__(self, notice: Notice, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.notice = notice
+        self._times = 1
+        look = level_look(notice.level)
+        self.setProperty("part", "bar")
+        self.setProperty("tone", look.tone)
+        self.setAccessibleName(f"{look.word}: {notice.text} {notice.detail}")
+        mark = IconLabel(0, self)
+        mark.show_icon(look.icon, look.tone)
+        self._text = QLabel(self)
+        self._text.setTextFormat(Qt.TextFormat.PlainText)
+        self._text.setWordWrap(True)
+        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 5, 6, 5)
+        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignVCenter)
+        row.addWidget(self._text, 1)
+        if notice.action:
+            self.action = QPushButton(notice.action, self)
+            self.action.clicked.connect(self._act)
+            row.addWidget(self.action, 0, Qt.AlignmentFlag.AlignVCenter)
+        close = QPushButton(self)
+        close.setProperty("role", "flat")
+        close.setAccessibleName(self.tr("Close this message"))
+        close.setToolTip(self.tr("Close"))
+        dress(close, "close")
+        close.clicked.connect(self.closed)
+        row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._write()
+        if notice.level in ("info", "success"):
+            self._brief = QTimer(self, singleShot=True, interval=_BRIEF_MS)
+            self._brief.timeout.connect(self.closed)
+            self._brief.start()
+
+    def repeat(self) -> None:
+        """The same happened again."""
+        self._times += 1
+        self._write()
+
+    def _write(self) -> None:
+        times = f" (× {self._times})" if self._times > 1 else ""
+        detail = f"\n{self.notice.detail}" if self.notice.detail else ""
+        self._text.setText(f"{self.notice.text}{times}{detail}")
+
+    def _act(self) -> None:
+        self.closed.emit()
+        if self.notice.act is not None:
+            self.notice.act()
+
+
+class MessageBar(QWidget):
+    """The newest messages, one under the other; none takes the keyboard or stops the work."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("messageBar")
+        self._rows: list[NoticeRow] = []
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(8, 4, 8, 4)
+        self._column.setSpacing(4)
+        self.hide()
+
+    def show_notice(self, notice: Notice) -> None:
+        """Show a message; the same one again only counts up."""
+        for row in self._rows:
+            if (row.notice.level, row.notice.text, row.notice.detail) == (
+                notice.level,
+                notice.text,
+                notice.detail,
+            ):
+                row.repeat()
+                return
+        row = NoticeRow(notice, self)
+        row.closed.connect(lambda: self._close(row))
+        self._rows.append(row)
+        self._column.addWidget(row)
+        if len(self._rows) > _SHOWN:
+            self._close(self._rows[0])
+        self.show()
+
+    @property
+    def notices(self) -> list[Notice]:
+        """What is shown, oldest first."""
+        return [row.notice for row in self._rows]
+
+    def rows(self) -> list[NoticeRow]:
+        """The messages' widgets, oldest first."""
+        return list(self._rows)
+
+    def clear(self) -> None:
+        """Close all messages."""
+        for row in list(self._rows):
+            self._close(row)
+
+    def _close(self, row: NoticeRow) -> None:
+        if row in self._rows:
+            self._rows.remove(row)
+            self._column.removeWidget(row)
+            row.hide()
+            row.deleteLater()
+        self.setVisible(bool(self._rows))

@@ -1,0 +1,151 @@
+"""A card per service: its state in icon, word and colour, its numbers, how it ended, and its buttons."""
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.service_words import CardWords, card_words
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.wire.control import ServiceStatus
+
+SendCommand = Callable[[str, dict[str, object]], Call]
+"""Sends a command by name with its parameters."""
+
+
+class ServiceCard(QFrame):
+    """One service.
+
+    Signals:
+        log_asked: Its log is to be shown; with its name.
+        problem: A command failed; with the `ApiError`.
+
+    Args:
+        name: Name of the service.
+        send: Sends a command.
+        parent: The widget it stands in.
+        clock: Monotonic time, seconds.
+    """
+
+    log_asked = Signal(str)
+    problem = Signal(object)
+
+    def __init__(
+        self,
+        name: str,
+        send: SendCommand,
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName(f"service-{name}")
+        self.setProperty("part", "card")
+        self._name = name
+        self._send = send
+        self._clock = clock
+        self._status: ServiceStatus | None = None
+        self._came = clock()
+        self._connected = True
+        self._why_not = ""
+        self._build()
+
+    def _build(self) -> None:
+        self._mark = IconLabel(0, self)
+        self._title = Heading("", 0, self)
+        self._state = ElidedLabel("", self)
+        self._facts = ElidedLabel("", self)
+        self._usage = ElidedLabel("", self)
+        self._sentence = QLabel(self)
+        self._sentence.setWordWrap(True)
+        for label in (self._facts, self._usage):
+            label.setProperty("weight", "muted")
+        head = QHBoxLayout()
+        head.setSpacing(6)
+        head.addWidget(self._mark)
+        head.addWidget(self._title)
+        head.addWidget(self._state, 1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 9, 12, 9)
+        column.setSpacing(3)
+        column.addLayout(head)
+        column.addWidget(self._facts)
+        column.addWidget(self._usage)
+        column.addWidget(self._sentence)
+        column.addStretch(1)
+        column.addSpacing(4)
+        column.addLayout(self._buttons())
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+
+    def _buttons(self) -> QHBoxLayout:
+        start = Words(self.tr("Start"), self.tr("Starting …"), self.tr("Started"))
+        stop = Words(self.tr("Stop"), self.tr("Stopping …"), self.tr("Stopped"))
+        again = Words(self.tr("Restart"), self.tr("Restarting …"), self.tr("Restarted"))
+        self.start = CommandButton(start, "play", lambda: self._call("service.start"), self)
+        self.stop = CommandButton(stop, "stop", lambda: self._call("service.stop"), self)
+        self.restart = CommandButton(again, "restart", lambda: self._call("service.restart"), self)
+        self.log = QPushButton(self.tr("Log"), self)
+        dress(self.log, "log")
+        self.log.clicked.connect(lambda: self.log_asked.emit(self._name))
+        row = QHBoxLayout()
+        row.setSpacing(6)
+        for button in (self.start, self.stop, self.restart):
+            button.problem.connect(self.problem)
+            row.addWidget(button)
+        row.addWidget(self.log)
+        row.addStretch(1)
+        return row
+
+    def _call(self, command: str) -> Call:
+        return self._send(command, {"name": self._name})
+
+    # --- what is shown ---
+
+    def show_status(self, status: ServiceStatus) -> None:
+        """Show the service as the server tells of it."""
+        self._status = status
+        self._came = self._clock()
+        self._arrange_buttons()
+        self.tick()
+
+    def tick(self) -> None:
+        """Let uptime and countdown go on; the owner calls it once a second."""
+        if self._status is not None:
+            self._write(card_words(self._status, self._clock() - self._came if self._connected else 0.0))
+
+    def connect_commands(self, connected: bool, why_not: str = "") -> None:
+        """Allow commands, or not with a reason; what is no longer the present is greyed."""
+        self._connected, self._why_not = connected, why_not
+        for widget in (self._mark, self._title, self._state, self._facts, self._usage, self._sentence):
+            widget.setEnabled(connected)
+        self._arrange_buttons()
+
+    def _write(self, words: CardWords) -> None:
+        self._mark.show_icon(words.look.icon, words.look.tone)
+        self._title.setText(words.title)
+        self._state.setText(words.state)
+        self._facts.setText(words.facts)
+        self._usage.setText(words.usage)
+        self._sentence.setText(words.sentence)
+        self._sentence.setVisible(bool(words.sentence))
+        set_property(self._state, "tone", words.look.tone)
+        set_property(self._sentence, "tone", words.tone)
+        self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
+
+    def _arrange_buttons(self) -> None:
+        state = self._status.state if self._status else "stopped"
+        up = state in ("running", "starting", "stopping")
+        self.start.setVisible(state in ("stopped", "failed"))
+        self.stop.setVisible(up or state == "backoff")
+        self.restart.setVisible(up or state == "backoff")
+        for button in (self.start, self.stop, self.restart):
+            button.allow(self._connected and state != "stopping", self._why_not)
+
+    @property
+    def words(self) -> str:
+        """All it says."""
+        labels = (self._title, self._state, self._facts, self._usage, self._sentence)
+        return "\n".join(label.text() for label in labels if label.text())

@@ -1,0 +1,61 @@
+"""The line at the foot of the window: run, clients, checkpoint, disk."""
+
+from PySide6.QtWidgets import QHBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.states import run_look
+from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel
+from soulsgui.wire.control import ClientStatus, Status
+
+
+def status_words(status: Status, server: str) -> str:
+    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`."""
+    run = status.run
+    parts = [server] if server else []
+    word = run_look(run.state).word.lower()
+    parts.append(f"{run.name or run.id}, {word}" if run.id else tr("no run"))
+    if status.clients:
+        parts.append(_clients(status.clients))
+    if run.checkpoint_age_s is not None:
+        parts.append(tr("checkpoint {ago}").format(ago=text.ago(run.checkpoint_age_s)))
+    if status.server.disk_free_bytes:
+        parts.append(tr("{size} free").format(size=text.size(status.server.disk_free_bytes)))
+    return " · ".join(parts)
+
+
+def _clients(clients: list[ClientStatus]) -> str:
+    here = sum(client.state in ("online", "waiting", "paused", "draining", "late") for client in clients)
+    counted = sum(client.state not in ("left", "revoked", "refused") for client in clients)
+    if here == counted:
+        return plural(here, "{n} client", "{n} clients")
+    return tr("{here} of {all} clients").format(here=here, all=counted)
+
+
+class StatusLine(QWidget):
+    """One shortened line with the run's icon before it."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._mark = IconLabel(0, self)
+        self._words = ElidedLabel("", self)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 2, 8, 2)
+        row.setSpacing(6)
+        row.addWidget(self._mark)
+        row.addWidget(self._words, 1)
+
+    def show_status(self, status: Status, server: str) -> None:
+        """Say how the run goes."""
+        look = run_look(status.run.state)
+        self._mark.show_icon(look.icon, look.tone)
+        self._words.setText(status_words(status, server))
+
+    def dim(self, dimmed: bool) -> None:
+        """Grey it out while it is not the present."""
+        self.setEnabled(not dimmed)
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self._words.text()

@@ -1,0 +1,89 @@
+"""A table as all pages show one: whole rows, one line each, columns that remember their width."""
+
+from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+
+class Table(QTableView):
+    """Rows of a model.
+
+    Column widths come from the model's `column_width` (characters) until the user changes them.
+
+    Signals:
+        row_opened: A row was double-clicked or Enter was pressed on it; with its index.
+    """
+
+    row_opened = Signal(QModelIndex)
+
+    def __init__(self, name: str, purpose: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setAccessibleName(purpose)
+        self.setWordWrap(False)
+        self.setShowGrid(False)
+        self.setAlternatingRowColors(True)
+        self.setCornerButtonEnabled(False)
+        self.setTabKeyNavigation(False)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        header = self.horizontalHeader()
+        header.setObjectName(f"{name}Header")
+        header.setHighlightSections(False)
+        header.setSectionsMovable(True)
+        header.setStretchLastSection(True)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        self.doubleClicked.connect(self.row_opened)
+        self._take_font()
+
+    def setModel(self, model: QAbstractItemModel | None) -> None:
+        """Show another model's rows."""
+        super().setModel(model)
+        self._size_columns()
+
+    def sort_by(self, column: int, downwards: bool = False) -> None:
+        """Let the user sort, beginning with this column."""
+        order = Qt.SortOrder.DescendingOrder if downwards else Qt.SortOrder.AscendingOrder
+        self.sortByColumn(column, order)
+        self.setSortingEnabled(True)
+
+    def save_columns(self) -> QByteArray:
+        """Return order and widths of the columns, for the settings."""
+        return self.horizontalHeader().saveState()
+
+    def restore_columns(self, state: QByteArray) -> None:
+        """Take order and widths from the settings; those of another version are left alone."""
+        self.horizontalHeader().restoreState(state)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter opens the current row."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self.row_opened.emit(self.currentIndex())
+        else:
+            super().keyPressEvent(event)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange:
+            self._take_font()
+        super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        height = self.fontMetrics().height()
+        self.verticalHeader().setDefaultSectionSize(round(height * 1.75))
+        self._size_columns()
+
+    def _size_columns(self) -> None:
+        model = self.model()
+        if model is None or not hasattr(model, "column_width"):
+            return
+        character = self.fontMetrics().averageCharWidth()
+        for section in range(model.columnCount()):
+            title = str(model.headerData(section, Qt.Orientation.Horizontal) or "")
+            # Room for the title with the arrow of the sorted column.
+            least = self.fontMetrics().horizontalAdvance(title) + 4 * character
+            self.setColumnWidth(section, max(model.column_width(section) * character + 24, least))

@@ -1,0 +1,127 @@
+"""The run that goes on: how its services are begun and ended. The conductor keeps what is known of it."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.runner.best import BestKeeper
+from soulsgui.runner.bus import Bus, clear_run_keys
+from soulsgui.runner.crew import Crew
+from soulsgui.runner.opening import choose_checkpoint, write_spaces
+from soulsgui.wire.messages.node import NodeState, Verdict
+
+Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
+
+
+class Active:
+    """One run while it goes on.
+
+    Attributes:
+        begun: Whether its services have been started.
+        stopping: Whether it is being ended.
+        written_at: When its record was last written, monotonic seconds.
+
+    Args:
+        run: Its folder.
+        settings: Its configuration.
+        crew: Its services.
+        best: Has its best model saved.
+        seconds_before: How long it has gone on in earlier attempts.
+    """
+
+    def __init__(
+        self, run: RunFolder, settings: Settings, crew: Crew, best: BestKeeper, seconds_before: float
+    ) -> None:
+        self.run = run
+        self.settings = settings
+        self.crew = crew
+        self.best = best
+        self.begun = False
+        self.stopping = False
+        self.written_at = float("-inf")
+        self._seconds_before = seconds_before
+        self._began_at = time.monotonic()
+        self._choice_pending = True
+
+    def seconds(self, now: float) -> float:
+        """Return how long the run has gone on, over all attempts."""
+        return self._seconds_before + now - self._began_at
+
+    async def start(self, bus: Bus, probe: Probe) -> None:
+        """Start the services of a new run; if that fails, nothing of it is left.
+
+        Raises:
+            EnvironmentCheckError: The environment can't be made, or does not work.
+            ServiceError: A service can't be started at all.
+        """
+        probing = asyncio.ensure_future(probe(self.settings))
+        try:
+            await bus.call(clear_run_keys(bus.keys, resume=False))
+            # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
+            await self.crew.start()
+            self.begun = True
+            write_spaces(self.run, await probing)
+        except BaseException:
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
+            await self.crew.abandon()
+            shutil.rmtree(self.run.root, ignore_errors=True)
+            raise
+
+    async def resume(self, bus: Bus, probe: Probe, checkpoint: str) -> None:
+        """Start the services of a run that has been before; if that fails, none of them is left.
+
+        Args:
+            bus: The way to the server.
+            probe: Tells the spaces of the environment.
+            checkpoint: What to begin from, by its path below the run's folder; empty takes the newest.
+
+        Raises:
+            EnvironmentCheckError: The environment can't be made, or does not work.
+            ServiceError: A service can't be started at all.
+        """
+        try:
+            choose_checkpoint(self.run, checkpoint)
+            if not self.run.spaces.exists():
+                write_spaces(self.run, await probe(self.settings))
+            await bus.call(clear_run_keys(bus.keys, resume=True))
+            await self.crew.start()
+            self.begun = True
+        except BaseException:
+            await self.crew.abandon()
+            raise
+
+    async def adopt(self) -> list[str]:
+        """Take over the services that live on from an earlier runner; if there are any, start the others.
+
+        Returns:
+            Who was taken over.
+        """
+        adopted = await self.crew.adopt()
+        self.begun = bool(adopted)
+        return adopted
+
+    def note_checkpoint(self, trainer: NodeState | None) -> None:
+        """Take the choice of a checkpoint back once the trainer has saved one of this attempt."""
+        if self._choice_pending and trainer is not None and trainer.checkpoint_env_steps is not None:
+            self._choice_pending = False
+            choose_checkpoint(self.run, "")
+
+    async def end(self, save: bool, verdict: Verdict | None) -> None:
+        """End the services.
+
+        Args:
+            save: Whether trainer and best model are saved first.
+            verdict: What telemetry said last.
+        """
+        # Asked for before the stop, so the trainer obeys in this order, and one wait serves both.
+        last_best = asyncio.create_task(self.best.finish(verdict if save else None))
+        try:
+            await self.crew.end(save)
+        finally:
+            last_best.cancel()
+            await asyncio.gather(last_best, return_exceptions=True)

@@ -1,0 +1,69 @@
+"""Has the best model saved: telemetry finds it, the trainer holds its weights."""
+
+import asyncio
+import logging
+import time
+
+import redis
+
+from soulsgui.runner.bus import Bus
+from soulsgui.runner.crew import ANSWER_LIMIT_S
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run import BestModel
+from soulsgui.runner.services import TRAINER
+from soulsgui.wire.commands import NodeCommand
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.messages.node import Verdict
+
+logger = logging.getLogger(__name__)
+
+_LAST_LIMIT_S = 10.0
+
+
+class BestKeeper:
+    """Asks the trainer to save the best model whenever there is a better one.
+
+    Args:
+        bus: The way to the trainer.
+        saved: Model id and score of the one that is saved already.
+    """
+
+    def __init__(self, bus: Bus, saved: tuple[int, float] | None) -> None:
+        self._bus = bus
+        self._best = BestModel(saved)
+        self._asking: asyncio.Task[None] | None = None
+
+    def look(self, verdict: Verdict | None, now: float) -> None:
+        """Ask for a save if one is due.
+
+        Args:
+            verdict: What telemetry says.
+            now: Monotonic time, seconds.
+        """
+        due = self._best.due(verdict, now)
+        if due is not None:
+            self._asking = asyncio.create_task(self._ask(*due, ANSWER_LIMIT_S))
+
+    async def finish(self, verdict: Verdict | None) -> None:
+        """Ask for the last one, without the usual gap, and return when everything is answered."""
+        if self._asking is not None:
+            await asyncio.wait({self._asking}, timeout=_LAST_LIMIT_S)
+        due = self._best.due(verdict, time.monotonic(), hurry=True)
+        if due is not None:
+            await self._ask(*due, _LAST_LIMIT_S)
+
+    async def _ask(self, model_id: int, score: float, limit_s: float) -> None:
+        args = {"kind": "best", "model_id": model_id, "score": score}
+        delivered = False
+        try:
+            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), limit_s)
+            delivered = True
+        except Refused as error:
+            # A refusal is final: the weights are gone. Without an answer it is asked again.
+            delivered = error.code == ErrorCode.FAILED
+            logger.info("the best model was not saved: %s", error.message)
+        except (redis.RedisError, *AWAY) as error:
+            logger.info("the best model was not saved: %s", error)
+        finally:
+            self._best.answered(delivered)

@@ -1,0 +1,35 @@
+"""`config.*`: the user's settings."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from soulsgui.runner import settings_file
+from soulsgui.runner.library import public_values
+from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, Empty
+
+if TYPE_CHECKING:
+    from soulsgui.runner.app import Runner
+
+
+async def get(runner: "Runner", _params: Empty) -> ConfigValues:
+    """Return defaults, what the user changed, and what the run uses."""
+    settings = runner.conductor.settings
+    running = public_values(settings) if settings is not None else {}
+    return await asyncio.to_thread(settings_file.values, runner.folders, running)
+
+
+async def check(runner: "Runner", params: ConfigCheckParams) -> dict[str, Any]:
+    """Return every mistake, without changing anything."""
+    found = await asyncio.to_thread(settings_file.problems, runner.folders, params)
+    return {"problems": found}
+
+
+async def save(runner: "Runner", params: ConfigSaveParams) -> dict[str, Any]:
+    """Write the user's config.yaml."""
+    return await asyncio.to_thread(settings_file.save, runner.folders, params)
+
+
+async def presets(_runner: "Runner", _params: Empty) -> dict[str, Any]:
+    """List the shipped presets."""
+    found = await asyncio.to_thread(settings_file.presets)
+    return {"presets": [preset.model_dump(mode="json") for preset in found]}

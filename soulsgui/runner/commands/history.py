@@ -1,0 +1,28 @@
+"""`history.*`: what was."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from soulsgui.runner import history as past
+from soulsgui.wire.control import History, HistoryEventsParams, HistoryLogsParams, HistoryQueryParams
+
+if TYPE_CHECKING:
+    from soulsgui.runner.app import Runner
+
+
+async def query(runner: "Runner", params: HistoryQueryParams) -> History:
+    """Return rows of a curve."""
+    run = runner.library.find(params.run)
+    return await asyncio.to_thread(past.curve, run, params)
+
+
+async def logs(runner: "Runner", params: HistoryLogsParams) -> dict[str, Any]:
+    """Return lines of logs."""
+    paths = past.log_paths(runner.folders, runner.library, params.run)
+    lines, first = await asyncio.to_thread(past.log_lines, paths, params)
+    return {"lines": [line.model_dump(mode="json") for line in lines], "first": first}
+
+
+async def events(runner: "Runner", params: HistoryEventsParams) -> dict[str, Any]:
+    """Return the events after a number."""
+    return {"events": [event.model_dump(mode="json") for event in runner.events.since(params.since)]}

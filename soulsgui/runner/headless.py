@@ -1,0 +1,240 @@
+"""A runner in a terminal: `soulsgui serve`."""
+
+import asyncio
+import json
+import logging
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.load import layers_of
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.process import setup_logging
+from soulsgui.runner.app import Runner
+from soulsgui.runner.library import Library
+from soulsgui.runner.run import ENDED_STATES, RunRecord
+from soulsgui.runner.words import run_line, summary_text
+from soulsgui.system import stop_signals
+from soulsgui.wire.control import RunResumeParams, RunStartParams
+
+logger = logging.getLogger(__name__)
+
+_LINE_EVERY_S = 0.5
+_LINE_EVERY_WITHOUT_TERMINAL_S = 10.0
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `soulsgui serve` was asked for.
+
+    Attributes:
+        overrides: `--set` and the options that stand for settings.
+        idle: Start no run.
+        preset: A preset's name.
+        resume: A run to go on with, or `latest`; empty begins a new one.
+        name: Name of a new run.
+        until_done: End when the run has reached its goal.
+        as_json: Print the summary as JSON, and nothing else, on standard output.
+    """
+
+    overrides: Layer
+    idle: bool = False
+    preset: str = ""
+    resume: str = ""
+    name: str = ""
+    until_done: bool = False
+    as_json: bool = False
+
+
+def serve(folders: Folders, options: ServeOptions) -> int:
+    """Run a server until it is told to end, or until its run is done; return the exit code.
+
+    Raises:
+        ConfigError: The configuration has mistakes; nothing was started.
+        UsageError: The options contradict each other.
+        SoulsGuiError: The runner can't be started.
+    """
+    settings = combine(layers_of(folders, options.preset, [options.overrides]))
+    _check(folders, options, settings)
+    setup_logging(settings.logging.level)
+    return asyncio.run(_Headless(folders, options, settings).run())
+
+
+def _check(folders: Folders, options: ServeOptions, settings: Settings) -> None:
+    if options.idle and (options.resume or options.name or options.until_done):
+        raise UsageError(
+            "--idle starts no run: it goes with neither --resume nor --name nor --until-done.",
+            "Leave one of them out.",
+        )
+    if options.resume and (options.preset or options.name):
+        raise UsageError(
+            "--resume goes on with a run as it was configured: it goes with neither --preset nor --name.",
+            "Leave one of them out.",
+        )
+    if options.until_done:
+        if options.resume:
+            library = Library(folders.runs)
+            settings = library.settings(library.find(options.resume))
+        if settings.stop.mean_return is None and settings.stop.env_steps is None:
+            raise UsageError(
+                "--until-done needs a goal: neither stop.mean_return nor stop.env_steps is set.",
+                "For instance: --set stop.mean_return=475",
+            )
+
+
+class _Headless:
+    def __init__(self, folders: Folders, options: ServeOptions, settings: Settings) -> None:
+        self._options = options
+        self._runner = Runner(folders, settings, options.overrides)
+        self._error: SoulsGuiError | None = None
+        self._asked = False
+
+    async def run(self) -> int:
+        self._obey_signals()
+        runner = self._runner
+        adopted = await runner.open()
+        line = asyncio.create_task(_StatusLine(runner, sys.stderr).keep_showing())
+        try:
+            logger.info("control API at %s, data in %s", runner.control.url, runner.folders.data)
+            await self._until_end(adopted)
+        finally:
+            await runner.close()
+            line.cancel()
+            await asyncio.gather(line, return_exceptions=True)
+        return self._sum_up()
+
+    def _obey_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def ask(_number: int, _frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._interrupt)
+
+        for number in stop_signals():
+            signal.signal(number, ask)
+
+    def _interrupt(self) -> None:
+        """Save and end when asked once; end at once when asked again."""
+        if self._asked:
+            self._runner.hurry()
+        self._asked = True
+        self._runner.ask_to_close()
+
+    async def _until_end(self, adopted: bool) -> None:
+        runner, options = self._runner, self._options
+        if adopted:
+            logger.warning("the run of an earlier runner goes on; no other one is started")
+        elif not options.idle:
+            await _first_of(self._start(), runner.closing.wait())
+            if self._error is not None:
+                return
+        if options.until_done:
+            await _first_of(runner.conductor.over.wait(), runner.closing.wait())
+        else:
+            await runner.closing.wait()
+
+    async def _start(self) -> None:
+        options, conductor = self._options, self._runner.conductor
+        try:
+            if options.resume:
+                await conductor.resume(RunResumeParams(run=options.resume))
+            else:
+                await conductor.start(RunStartParams(preset=options.preset, name=options.name))
+        except SoulsGuiError as error:
+            self._error = error
+
+    def _sum_up(self) -> int:
+        if self._error is not None:
+            raise self._error
+        record, library = self._runner.conductor.record, self._runner.library
+        found = summary(record, library) if record.state in ENDED_STATES else {}
+        if self._options.as_json:
+            sys.stdout.write(json.dumps(found) + "\n")
+        elif found:
+            sys.stdout.write(summary_text(found) + "\n")
+        if not self._options.until_done:
+            return 0
+        return 0 if record.reached in ("mean_return", "env_steps") else 1
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when the first of them is done; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _StatusLine:
+    """Shows the state: in place on a terminal, else as a log line now and then.
+
+    Args:
+        runner: Whose state.
+        stream: Standard error.
+    """
+
+    def __init__(self, runner: Runner, stream: TextIO) -> None:
+        self._runner = runner
+        self._stream = stream
+        self._in_place = stream.isatty()
+
+    async def keep_showing(self) -> None:
+        """Show until cancelled."""
+        shown_state, shown_at = "", float("-inf")
+        try:
+            while True:
+                run = self._runner.conductor.record.model_dump()
+                now = time.monotonic()
+                if self._in_place:
+                    width = shutil.get_terminal_size().columns - 1
+                    self._stream.write(f"\r\x1b[K{run_line(run)[:width]}")
+                    self._stream.flush()
+                elif run["state"] != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S:
+                    shown_state, shown_at = run["state"], now
+                    logger.info("%s", run_line(run))
+                await asyncio.sleep(_LINE_EVERY_S)
+        finally:
+            if self._in_place:
+                self._stream.write("\n")
+
+
+def summary(record: RunRecord, library: Library) -> dict[str, Any]:
+    """Return what came of a run: the document of `serve --until-done --json`."""
+    run = RunFolder(Path(record.dir))
+    newest = next(
+        (info for info in library.checkpoints.list(run) if info.kind == "current" and info.valid), None
+    )
+    fields = record.model_dump(include=set(_SUMMARY_FIELDS), mode="json")
+    return {
+        "run_id": record.id,
+        "run_dir": record.dir,
+        **{name: fields[name] for name in _SUMMARY_FIELDS},
+        "checkpoint": newest.path if newest is not None else None,
+    }
+
+
+_SUMMARY_FIELDS = (
+    "env_id",
+    "algorithm",
+    "seed",
+    "env_steps",
+    "episodes",
+    "updates",
+    "seconds",
+    "mean_return",
+    "best_mean_return",
+    "reached",
+    "rejected",
+    "restarts",
+)

@@ -1,0 +1,67 @@
+"""What was: curves from a run's store, lines from its logs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.runner.library import LATEST, Library
+from soulsgui.runner.logs import read_lines
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.services import server_logs
+from soulsgui.telemetry.store import query_history
+from soulsgui.wire.control import ErrorCode, History, HistoryLogsParams, HistoryQueryParams, LogLine
+
+
+def curve(run: RunFolder, params: HistoryQueryParams) -> History:
+    """Return rows of a curve of a run.
+
+    Raises:
+        SoulsGuiError: The store is damaged.
+    """
+    return query_history(run.store, params)
+
+
+def log_paths(folders: Folders, library: Library, run_id: str) -> dict[str, Path]:
+    """Return the logs there are, by service: those of a run, and those that outlive runs.
+
+    Args:
+        folders: The user's folders.
+        library: The runs.
+        run_id: A run, or `latest`, which may not exist yet.
+
+    Raises:
+        Refused: There is no such run.
+    """
+    found = {path.stem: path for path in sorted(server_logs(folders).glob("*.log"))}
+    if run_id != LATEST or library.folders():
+        run = library.find(run_id)
+        found |= {path.stem: path for path in sorted(run.logs.glob("*.log"))}
+    return found
+
+
+def log_lines(paths: Mapping[str, Path], params: HistoryLogsParams) -> tuple[list[LogLine], int]:
+    """Return lines of one log, or the newest of all by time, and the number of the first line there is.
+
+    Raises:
+        Refused: There is no such log, or all logs were to be paged back at once.
+    """
+    if params.service:
+        path = paths.get(params.service)
+        if path is None:
+            known = ", ".join(paths) or "none"
+            raise Refused(ErrorCode.NOT_FOUND, f"{params.service!r} has no log.", f"There are: {known}")
+        return read_lines(path, params.service, params.before, params.n, params.level, params.filter)
+    if params.before is not None:
+        raise Refused(
+            ErrorCode.BAD_REQUEST, "before: lines are numbered per service.", "Name the service to page back."
+        )
+    timed: list[tuple[float, LogLine]] = []
+    for service, path in paths.items():
+        lines, _ = read_lines(path, service, None, params.n, params.level, params.filter)
+        moment = 0.0
+        for line in lines:
+            # A line without a time of its own (of a traceback) belongs to the one before it.
+            moment = line.time if line.time is not None else moment
+            timed.append((moment, line))
+    timed.sort(key=lambda pair: pair[0])
+    return [line for _, line in timed[-params.n :]], 1

@@ -1,0 +1,142 @@
+"""The user's settings as the control API shows, checks and saves them."""
+
+from dataclasses import asdict
+from typing import Any
+
+from soulsgui.config.editing import FileChangedError, read_text, save_text, text_hash, with_values
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import Layer, combine, parse_layer
+from soulsgui.config.load import defaults_layer, layers_of, preset_layer, preset_names
+from soulsgui.config.paths import Folders, shipped
+from soulsgui.config.schema import all_settings
+from soulsgui.runner.opening import override_layer
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode, Preset
+
+
+def values(folders: Folders, running: dict[str, Any]) -> ConfigValues:
+    """Return defaults, what the user changed, and what the run uses.
+
+    Args:
+        folders: The user's folders.
+        running: The run's effective values by dotted key; empty without a run.
+    """
+    text = read_text(folders.overrides)
+    try:
+        own = parse_layer(text, folders.overrides.name)
+    except ConfigError:
+        own = Layer(folders.overrides.name)
+    return ConfigValues(
+        defaults=_public(defaults_layer().values),
+        saved=_public(own.values),
+        running=running,
+        text=text,
+        hash=text_hash(text),
+        path=str(folders.overrides),
+        preset=own.preset,
+        problems=problems(folders, ConfigCheckParams()),
+    )
+
+
+def problems(folders: Folders, params: ConfigCheckParams) -> list[dict[str, Any]]:
+    """Return every mistake of a configuration, as plain data."""
+    try:
+        check(folders, params)
+    except ConfigError as error:
+        return as_plain(error)
+    return []
+
+
+def as_plain(error: ConfigError) -> list[dict[str, Any]]:
+    """Return the mistakes of a configuration as plain data."""
+    return [asdict(problem) for problem in error.problems]
+
+
+def check(folders: Folders, params: ConfigCheckParams) -> None:
+    """Check the configuration that a text and overrides would make.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    text = read_text(folders.overrides) if params.text is None else params.text
+    own = parse_layer(text, folders.overrides.name)
+    chosen = params.preset or own.preset
+    presets = [preset_layer(chosen, "--preset" if params.preset else own.source)] if chosen else []
+    combine([defaults_layer(), *presets, own, override_layer(params.overrides)])
+
+
+def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
+    """Write the user's settings and return the new text with its hash.
+
+    Raises:
+        ConfigError: The result has mistakes; nothing is written.
+        Refused: The file has changed since it was read, or the request contradicts itself.
+    """
+    if params.text is not None and (params.changes or params.reset):
+        raise Refused(ErrorCode.BAD_REQUEST, "Give either `text` or `changes` and `reset`, not both.")
+    base = read_text(folders.overrides)
+    unknown = [key for key in (*params.changes, *params.reset) if key not in all_settings()]
+    if unknown:
+        raise ConfigError(list(override_layer(dict.fromkeys(unknown), "config.save").problems))
+    if params.base_hash is not None and params.base_hash != text_hash(base):
+        raise _changed()
+    text = params.text if params.text is not None else with_values(base, params.changes, tuple(params.reset))
+    check(folders, ConfigCheckParams(text=text))
+    try:
+        save_text(folders.overrides, text, params.base_hash)
+    except FileChangedError as error:
+        raise _changed() from error
+    return {"hash": text_hash(text), "text": text}
+
+
+def presets() -> list[Preset]:
+    """Return the shipped presets, each with the first line of its comment as its title."""
+    return [
+        Preset(name=name, title=_title(name), values=_public(preset_layer(name).values))
+        for name in preset_names()
+    ]
+
+
+def _title(name: str) -> str:
+    lines = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    first = lines[0] if lines else ""
+    return first.lstrip("# ").rstrip(".") if first.startswith("#") else name
+
+
+def _public(flat: dict[str, Any]) -> dict[str, Any]:
+    known = all_settings()
+    return {key: value for key, value in flat.items() if key in known and not known[key].secret}
+
+
+def _changed() -> Refused:
+    return Refused(
+        ErrorCode.NOT_NOW,
+        "config.yaml was changed by somebody else meanwhile.",
+        "Reload it, or save again without base_hash to overwrite it.",
+    )
+
+
+def difference(folders: Folders, preset: str, overrides: Layer) -> list[dict[str, Any]]:
+    """Return the settings that differ from the shipped ones: key, shipped, value, and where that was written.
+
+    Args:
+        folders: The user's folders.
+        preset: A preset below the user's file; empty takes the one the file asks for.
+        overrides: Settings above it.
+
+    Raises:
+        ConfigError: With every mistake.
+    """
+    shipped_layer, *layers = layers_of(folders, preset, [overrides])
+    combine([shipped_layer, *layers])
+    found: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for key, value in _public(layer.values).items():
+            found[key] = {
+                "key": key,
+                "shipped": shipped_layer.values.get(key),
+                "value": value,
+                "source": layer.source,
+                "line": layer.lines.get(key),
+            }
+    return [one for one in found.values() if one["shipped"] != one["value"]]

@@ -1,0 +1,144 @@
+"""The state of a server in words, for a terminal. Pure: plain data in, text out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from soulsgui.runner.outcome import duration_words
+
+
+def run_line(run: Mapping[str, Any]) -> str:
+    """Return a run in one line.
+
+    Args:
+        run: `RunStatus` as plain data.
+    """
+    if not run["id"]:
+        return "no run yet"
+    state = f"{run['state']} ({run['detail']})" if run["detail"] else str(run["state"])
+    parts = [
+        state,
+        f"{run['env_steps']:,} steps",
+        f"{run['updates']:,} updates",
+        f"{run['episodes']:,} episodes",
+    ]
+    if run["mean_return"] is not None:
+        goal = f" of {run['goal_return']:g}" if run["goal_return"] is not None else ""
+        parts.append(f"mean return {run['mean_return']:.1f}{goal}")
+    if run["env_steps_per_s"]:
+        parts.append(f"{run['env_steps_per_s']:,.0f} steps/s")
+    parts.append(duration_words(run["seconds"]))
+    return " · ".join(parts)
+
+
+def status_text(status: Mapping[str, Any]) -> str:
+    """Return everything in a few lines.
+
+    Args:
+        status: `Status` as plain data.
+    """
+    run, server = status["run"], status["server"]
+    lines = []
+    if run["id"]:
+        lines.append(f"Run {run['id']}  {run['env_id']}  {run['algorithm']}")
+    lines.append(f"  {run_line(run)}")
+    if run["error"]:
+        lines.append(f"  {run['error']}")
+    lines.append("Services")
+    lines += [f"  {line}" for line in _table([_service_row(service) for service in status["services"]])]
+    lines.append("Clients" if status["clients"] else "No clients")
+    lines += [f"  {line}" for line in _table([_client_row(client) for client in status["clients"]])]
+    state = "" if server["reachable"] else "  does not answer"
+    lines.append(f"Server {server['url']}  {server['version']}  {_megabytes(server['memory_bytes'])}{state}")
+    return "\n".join(lines)
+
+
+def _service_row(service: Mapping[str, Any]) -> list[str]:
+    state = str(service["state"])
+    if service["state"] == "backoff":
+        state = f"restarting in {service['restart_in_s'] or 0:.0f} s"
+        state += f" ({service['failures']}/{service['max_failures']})"
+    return [
+        service["name"],
+        state,
+        service["phase"],
+        f"pid {service['pid']}" if service["pid"] else "",
+        f"port {service['port']}" if service["port"] else "",
+        f"up {duration_words(service['uptime_s'])}" if service["uptime_s"] is not None else "",
+        f"{service['restarts']} restarts" if service["restarts"] else "",
+        service["detail"] if service["pid"] else service["outcome"],
+    ]
+
+
+def client_rows(clients: list[dict[str, Any]]) -> str:
+    """Return the clients as a table.
+
+    Args:
+        clients: `ClientStatus` as plain data.
+    """
+    return "\n".join(_table([_client_row(client) for client in clients])) or "No clients yet."
+
+
+def _client_row(client: Mapping[str, Any]) -> list[str]:
+    age = client["age_s"]
+    mean = client["mean_return"]
+    rejected = sum(client["rejected"].values())
+    return [
+        client["name"],
+        client["state"] + (" (stalled)" if client["stalled"] else ""),
+        client["host"],
+        f"{client['env_steps']:,} steps",
+        f"{client['episodes']:,} episodes",
+        f"mean return {mean:.1f}" if mean is not None else "",
+        f"{client['env_steps_per_s']:,.0f} steps/s" if client["env_steps_per_s"] else "",
+        f"{age:.1f} s ago" if age is not None else "",
+        f"{rejected:,} rejected" if rejected else "",
+        client["error"],
+    ]
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """Return what came of a run, in a few lines.
+
+    Args:
+        summary: The document of `serve --until-done --json`.
+    """
+    reached = {
+        "mean_return": "reached its return",
+        "env_steps": "made all its steps",
+        "stopped": "was stopped",
+        "failed": "failed",
+    }[summary["reached"]]
+    lines = [
+        f"Run {summary['run_id']} ({summary['algorithm']} on {summary['env_id']}) {reached}"
+        f" after {duration_words(summary['seconds'])}:",
+        f"  {summary['env_steps']:,} steps, {summary['updates']:,} updates, {summary['episodes']:,} episodes",
+    ]
+    if summary["mean_return"] is not None:
+        best = summary["best_mean_return"]
+        lines.append(
+            f"  mean return {summary['mean_return']:.1f}" + (f", best {best:.1f}" if best is not None else "")
+        )
+    if summary["rejected"]:
+        said = ", ".join(f"{count} {reason}" for reason, count in summary["rejected"].items())
+        lines.append(f"  rejected: {said}")
+    lines.append(f"  everything about it is in {summary['run_dir']}")
+    return "\n".join(lines)
+
+
+def table(rows: list[list[str]]) -> str:
+    """Return rows as aligned columns; columns without any text are left out."""
+    return "\n".join(_table(rows))
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip()
+        for row in rows
+    ]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:.0f} MB"

@@ -1,0 +1,119 @@
+"""Changing config.yaml: comments stay, and nobody's change is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.editing import FileChangedError, read_text, save_text, text_hash, with_values
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import parse_layer
+
+TEXT = """\
+# my notes
+
+env:
+  # the game
+  id: CartPole-v1  # the easy one
+  # side by side
+  num_envs: 3
+  kwargs:
+    a: 1
+    # inside
+    b: [1,
+      2]
+# about seed
+seed: 5
+
+# about PPO
+ppo: {gamma: 0.9, epochs: 3}
+# the end
+"""
+
+
+def _comments(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("#")]
+
+
+def _values(text: str) -> dict[str, object]:
+    return parse_layer(text, "test").values
+
+
+def test_changed_values_keep_every_comment() -> None:
+    text = with_values(TEXT, {"env.id": "X-v0", "seed": 7, "ppo.clip": 0.3, "network.hidden_sizes": (3, 4)})
+    assert _comments(text) == _comments(TEXT)
+    assert "# the easy one" in text
+    assert _values(text) == _values(TEXT) | {
+        "env.id": "X-v0",
+        "seed": 7,
+        "ppo.clip": 0.3,
+        "network.hidden_sizes": [3, 4],
+    }
+
+
+@pytest.mark.parametrize("key", ["env.id", "env.num_envs", "env.kwargs", "seed", "ppo.gamma"])
+def test_reset_takes_one_value_out_and_keeps_every_comment(key: str) -> None:
+    text = with_values(TEXT, {}, (key,))
+    rest = _values(TEXT)
+    del rest[key]
+    assert _values(text) == rest
+    assert _comments(text) == _comments(TEXT)
+
+
+def test_reset_of_the_last_value_takes_its_section_out() -> None:
+    text = with_values(TEXT, {}, ("env.id", "env.num_envs", "env.kwargs", "ppo.gamma", "ppo.epochs"))
+    assert _values(text) == {"seed": 5}
+    assert "env:" not in text
+    assert "ppo:" not in text
+
+
+def test_reset_of_everything_keeps_the_notes() -> None:
+    assert with_values("# note\nseed: 3\n", {}, ("seed",)) == "# note\n"
+    assert with_values("# note\n", {"seed": 3}) == "# note\nseed: 3\n"
+
+
+def test_reset_of_what_is_not_there_changes_nothing() -> None:
+    assert with_values(TEXT, {}, ("ppo.clip", "stop.window", "seed.x")) == TEXT
+
+
+def test_reset_of_an_anchor_leaves_its_value_to_the_others() -> None:
+    text = with_values("seed: &n 4\nppo:\n  epochs: *n\n", {}, ("seed",))
+    assert _values(text) == {"ppo.epochs": 4}
+
+
+@pytest.mark.parametrize("empty", ["", "env:\n", "env:\n  # nothing yet\n"])
+def test_values_are_added_to_what_is_empty(empty: str) -> None:
+    assert _values(with_values(empty, {"env.num_envs": 2})) == {"env.num_envs": 2}
+
+
+def test_text_that_is_no_yaml_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        with_values("a: [", {"seed": 1})
+    with pytest.raises(ConfigError):
+        with_values("- a list\n", {"seed": 1})
+
+
+def test_saved_text_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config.yaml"
+    assert read_text(path) == ""
+    save_text(path, "# é\nseed: 3\n", text_hash(""))
+    assert read_text(path) == "# é\nseed: 3\n"
+
+
+def test_change_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("seed: 1\n")
+    base = text_hash(read_text(path))
+    path.write_text("seed: 2\n")
+    with pytest.raises(FileChangedError):
+        save_text(path, "seed: 3\n", base)
+    assert read_text(path) == "seed: 2\n"
+    save_text(path, "seed: 3\n")
+    assert read_text(path) == "seed: 3\n"
+
+
+@pytest.mark.parametrize("text", ["a: [", "sed: 3\n", "ppo: 3\n"])
+def test_text_with_mistakes_is_not_saved(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.yaml"
+    with pytest.raises(ConfigError):
+        save_text(path, text)
+    assert not path.exists()

@@ -1,0 +1,217 @@
+"""Layers of settings: which wins, and what is said when they are wrong."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from soulsgui.config.errors import ConfigError, Problem
+from soulsgui.config.layers import Layer, combine, parse_assignments, parse_layer, read_layer
+from soulsgui.config.like import as_settings
+from soulsgui.config.load import load_run_settings, load_settings
+from soulsgui.config.paths import Folders
+from soulsgui.config.schema import Settings, client_settings
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    (tmp_path / "config").mkdir()
+    return Folders(tmp_path / "config", tmp_path / "data")
+
+
+def _problems(text: str) -> list[Problem]:
+    with pytest.raises(ConfigError) as caught:
+        combine([parse_layer(text, "config.yaml")])
+    assert caught.value.exit_code == 2
+    return caught.value.problems
+
+
+def test_five_mistakes_are_refused_at_once_each_with_its_place() -> None:
+    problems = _problems(
+        """\
+env:
+  num_env: 3
+ppo:
+  n_steps: many
+  gamma: 1.5
+  learning_rate_schedule: linear
+client: 7
+"""
+    )
+    found = {problem.key: problem for problem in problems}
+    assert len(problems) == 5
+    assert all(problem.source == "config.yaml" for problem in problems)
+    assert (found["env.num_env"].line, found["env.num_env"].nearest) == (2, "env.num_envs")
+    wrong_type = found["ppo.n_steps"]
+    assert (wrong_type.line, wrong_type.value) == (4, "many")
+    assert "valid integer" in wrong_type.reason
+    assert "steps per environment" in wrong_type.reason
+    out_of_range = found["ppo.gamma"]
+    assert (out_of_range.line, out_of_range.value) == (5, 1.5)
+    assert "less than or equal to 1" in out_of_range.reason
+    broken_rule = found["ppo.learning_rate_schedule"]
+    assert (broken_rule.line, broken_rule.value) == (6, "linear")
+    assert "stop.env_steps" in broken_rule.reason
+    scalar = found["client"]
+    assert (scalar.line, scalar.value) == (7, 7)
+    assert "is a section" in scalar.reason
+
+
+def test_a_mistake_says_file_line_key_value_and_reason_in_words() -> None:
+    (problem,) = _problems("seed: -1\n")
+    assert str(problem) == "config.yaml, line 1: seed = -1: should be greater than or equal to 0."
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\nseed: 2\n", 2), ("seed: 1\n\tx: 2\n", 2)],
+    ids=["unclosed", "list", "twice", "tab"],
+)
+def test_what_is_not_yaml_is_refused_with_its_line(text: str, line: int) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_layer(text, "config.yaml")
+    assert caught.value.problems[0].line == line
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"\xff\xfe\x00seed")
+    with pytest.raises(ConfigError, match=r"config\.yaml: can't be read"):
+        read_layer(path)
+
+
+@pytest.mark.parametrize("text", ["seed: true", "ppo:\n  epochs: false", "ppo:\n  gamma: true"])
+def test_true_is_no_number(text: str) -> None:
+    (problem,) = _problems(text)
+    assert "true or false" in problem.reason
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
+def test_numbers_are_finite(value: str) -> None:
+    (problem,) = _problems(f"ppo:\n  learning_rate: {value}\n")
+    assert problem.key == "ppo.learning_rate"
+
+
+def test_merged_keys_are_read_without_a_line() -> None:
+    problems = _problems("x: &x\n  gamma: 2\nppo:\n  <<: *x\n")
+    assert {(problem.key, problem.line) for problem in problems} == {("x", 1), ("ppo.gamma", None)}
+
+
+def test_later_layers_win_entry_by_entry(folders: Folders) -> None:
+    folders.overrides.write_text(
+        "preset: lunarlander_ppo\nppo:\n  gamma: 0.5\nstop:\n  window: 7\n", encoding="utf-8"
+    )
+    settings = load_settings(folders, assignments=["ppo.epochs=3", "stop.window=9"])
+    assert settings.env.id == "LunarLander-v3"  # preset over defaults
+    assert settings.ppo.gamma == 0.5  # config.yaml over preset
+    assert settings.stop.window == 9  # --set over config.yaml
+    assert settings.ppo.epochs == 3
+    assert settings.ppo.clip == Settings().ppo.clip
+
+
+def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folders) -> None:
+    folders.overrides.write_text("preset: lunarlander_ppo\n", encoding="utf-8")
+    settings = load_settings(folders, preset="cartpole_ppo")
+    assert settings.env.id == "CartPole-v1"
+    assert settings.stop.mean_return == 475
+
+
+def test_unknown_preset_names_the_nearest(folders: Folders) -> None:
+    folders.overrides.write_text("preset: cartpol_ppo\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Did you mean cartpole_ppo\?"):
+        load_settings(folders)
+
+
+def test_missing_file_is_an_empty_layer(folders: Folders) -> None:
+    assert load_settings(folders) == Settings()
+
+
+def test_assignments_are_yaml_values() -> None:
+    layer = parse_assignments(
+        [
+            "ppo.n_clients=null",
+            "network.hidden_sizes=[32, 16]",
+            "ppo.learning_rate=1e-3",
+            "normalize.observations=false",
+            "env.kwargs={gravity: 9.8}",
+            " seed = 5",
+        ]
+    )
+    assert layer.values == {
+        "ppo.n_clients": None,
+        "network.hidden_sizes": [32, 16],
+        "ppo.learning_rate": 0.001,
+        "normalize.observations": False,
+        "env.kwargs": {"gravity": 9.8},
+        "seed": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("assignment", "value"),
+    [
+        ("redis.prefix=souls:", "souls:"),
+        ("redis.binary=", ""),
+        ("env.id=007", "007"),
+        ("env.id=module:Env-v0", "module:Env-v0"),
+        ("redis.host='::1'", "::1"),
+    ],
+)
+def test_assignments_to_text_are_taken_as_text(assignment: str, value: str) -> None:
+    assert list(parse_assignments([assignment]).values.values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "reason"),
+    [("seed", "expected key=value"), ("sed=3", "Did you mean seed"), ("seed=[1", "is not a YAML value")],
+)
+def test_wrong_assignments_are_refused(assignment: str, reason: str) -> None:
+    (problem,) = parse_assignments([assignment]).problems
+    assert reason in str(problem)
+    assert problem.source == "--set"
+
+
+def test_run_settings_come_back_as_they_were_written(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {"env": {"kwargs": {"name": 'é😀\t"\\ \u2028', "small": 1e-05}}, "ppo": {"learning_rate": 1e-05}}
+    )
+    path = tmp_path / "config.json"
+    path.write_text(settings.model_dump_json(), encoding="utf-8")
+    assert load_run_settings(path) == settings
+
+
+def test_run_settings_that_were_spoilt_are_refused_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(Settings().model_dump_json(indent=1).replace('"gamma": 0.99', '"gamma": 99'))
+    with pytest.raises(ConfigError, match=r"config\.json, line \d+: ppo\.gamma = 99"):
+        load_run_settings(path)
+
+
+def test_missing_run_settings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no configuration in"):
+        load_run_settings(tmp_path / "config.json")
+
+
+def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
+    expected = combine([Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})])
+    assert as_settings({"ppo": {"gamma": 0.5}, "network.hidden_sizes": (8,), "seed": 3}) == expected
+    namespace = SimpleNamespace(
+        ppo=SimpleNamespace(gamma=0.5), network=SimpleNamespace(hidden_sizes=[8]), seed=3
+    )
+    assert as_settings(namespace) == expected
+    assert as_settings(expected) is expected
+    assert as_settings({"preset": "lunarlander_ppo"}).env.id == "LunarLander-v3"
+
+
+def test_mistakes_in_given_settings_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        as_settings({"ppo": {"gama": 0.5, "epochs": 0}, "client": 3})
+    assert [problem.key for problem in caught.value.problems] == ["ppo.gama", "client", "ppo.epochs"]
+    assert caught.value.problems[0].nearest == "ppo.gamma"
+
+
+def test_clients_receive_only_what_is_meant_for_them() -> None:
+    sent = client_settings(Settings())
+    assert sent["env.id"] == "CartPole-v1"
+    assert sent["client.segment_length"] == 256
+    assert not any(key.startswith(("redis.", "control.", "ppo.")) for key in sent)

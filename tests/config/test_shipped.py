@@ -1,0 +1,84 @@
+"""The shipped files: every setting is in them, explained, with the value the schema declares."""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from soulsgui.config import paths
+from soulsgui.config.layers import combine, flatten
+from soulsgui.config.load import defaults_layer, preset_layer, preset_names
+from soulsgui.config.paths import shipped
+from soulsgui.config.schema import Settings, all_settings
+
+
+def _comment_above(lines: list[str], number: int) -> str:
+    """Return the words of the comment that stands right above a line (counted from 1)."""
+    words: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        if not line.strip().startswith("#"):
+            break
+        words = line.strip().removeprefix("#").split() + words
+    return " ".join(words)
+
+
+def test_defaults_file_equals_the_schema() -> None:
+    layer = defaults_layer()
+    assert combine([layer]) == Settings()
+    assert list(layer.values) == list(all_settings())
+
+
+def test_defaults_file_explains_every_setting_above_it() -> None:
+    lines = shipped("configs", "config_d.yaml").read_text(encoding="utf-8").splitlines()
+    at = defaults_layer().lines
+    unexplained = [
+        key
+        for key, info in all_settings().items()
+        if " ".join(info.description.split()) not in _comment_above(lines, at[key])
+    ]
+    assert unexplained == []
+
+
+def test_every_setting_is_described_and_no_secret_goes_to_clients() -> None:
+    for key, info in all_settings().items():
+        assert len(info.description) > 10, key
+        assert not (info.secret and info.to_clients), key
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_are_valid(name: str) -> None:
+    layer = preset_layer(name)
+    settings = combine([defaults_layer(), layer])
+    assert layer.values
+    told = flatten(settings.model_dump(mode="json"))
+    assert all(told[key] == value for key, value in layer.values.items())
+
+
+def _paths_of(package: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("paths_elsewhere", package / "config" / "paths.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by name.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[spec.name]
+    return module
+
+
+@pytest.mark.parametrize("root", ["soulsgui/_shipped", "."], ids=["wheel", "checkout"])
+def test_shipped_files_are_found_in_wheel_and_checkout(tmp_path: Path, root: str) -> None:
+    (tmp_path / "soulsgui" / "config").mkdir(parents=True)
+    shutil.copy(paths.__file__, tmp_path / "soulsgui" / "config" / "paths.py")
+    file = tmp_path / root / "configs" / "config_d.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("seed: 1\n")
+    module = _paths_of(tmp_path / "soulsgui")
+    assert module.shipped("configs", "config_d.yaml").samefile(file)
+    with pytest.raises(FileNotFoundError, match="configs/other.yaml is missing"):
+        module.shipped("configs", "other.yaml")

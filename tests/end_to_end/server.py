@@ -1,0 +1,148 @@
+"""A whole server as a user starts it: `soulsgui serve` in its own process and its own folders."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import redis
+
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.control import ControlFile, Status
+
+START_LIMIT_S = 30.0
+_LOOK_EVERY_S = 0.05
+
+T = TypeVar("T")
+
+
+def command_line(*words: str, folder: Path) -> list[str]:
+    """Return the command line of a `soulsgui` command with its folders below `folder`."""
+    places = ["--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")]
+    return [sys.executable, "-m", "soulsgui", *words, *places]
+
+
+def soulsgui(
+    *words: str, folder: Path, timeout_s: float = 60.0
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    return subprocess.run(
+        command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def wait_for(look: Callable[[], T], what: str, timeout_s: float = 30.0) -> T:
+    """Look until something true is seen, and return it."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(_LOOK_EVERY_S)
+
+
+class RunningServer:
+    """A server in the background.
+
+    Args:
+        folder: Its folders go here.
+        words: What follows `serve`.
+    """
+
+    def __init__(self, folder: Path, words: Sequence[str] = ("--idle",)) -> None:
+        self.folder = folder
+        self.log = folder / "serve.log"
+        self._children: list[subprocess.Popen[bytes]] = []
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
+            )
+        control = folder / "data" / "server" / CONTROL_FILE
+        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file", START_LIMIT_S)
+        assert self.process.poll() is None, self.log.read_text()
+        self.api = ApiClient(ControlFile.load(control))
+
+    @property
+    def data(self) -> Path:
+        """Its data folder."""
+        return self.folder / "data"
+
+    def status(self) -> Status:
+        """What it says of itself now."""
+        return Status.model_validate(self.api.status())
+
+    def pid(self, service: str) -> int | None:
+        """Process of one of its services."""
+        return next((found.pid for found in self.status().services if found.name == service), None)
+
+    def client_state(self, client: str) -> str:
+        """State of one client, empty when it is not known."""
+        return next((found.state for found in self.status().clients if found.id == client), "")
+
+    def redis(self) -> redis.Redis:
+        """A connection to its Redis server."""
+        return connect(Address.read(self.data / "server" / "redis.json"))
+
+    def start_run(self, **params: Any) -> Path:
+        """Begin a run and wait until it has been updated; return its folder."""
+        result = self.api.command("run.start", params)
+        self.wait_updates(1)
+        return Path(result["run_dir"])
+
+    def wait_updates(self, more: int, timeout_s: float = 40.0) -> int:
+        """Wait for so many updates from now on; return the number of updates."""
+        start = self.status().run.updates
+        return wait_for(
+            lambda: (now := self.status().run.updates) >= start + more and now, f"{more} updates", timeout_s
+        )
+
+    def spawn(self, *words: str) -> "subprocess.Popen[bytes]":
+        """Start another command beside it; it is killed at the end."""
+        with (self.folder / "beside.log").open("ab") as log:
+            child = subprocess.Popen(
+                command_line(*words, folder=self.folder), stdout=log, stderr=subprocess.STDOUT
+            )
+        self._children.append(child)
+        return child
+
+    def close(self) -> None:
+        """End it as a user would, and make sure that nothing is left."""
+        below = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        for child in self._children:
+            child.kill()
+            child.wait()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        gone, left = psutil.wait_procs(below, timeout=1.0)
+        for process in left:
+            process.kill()
+        assert not left, f"left behind: {left}; {self.log.read_text()[-2000:]}"
+
+
+def processes_below(folder: Path) -> list[str]:
+    """Return the command lines of all processes that name a folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "pid"]):
+        words = process.info["cmdline"] or []
+        if process.info["pid"] != os.getpid() and any(str(folder) in word for word in words):
+            found.append(" ".join(words))
+    return found
+
+
+def last_json(text: str) -> dict[str, Any]:
+    """Return the one JSON document of an output."""
+    document = json.loads(text)
+    assert isinstance(document, dict)
+    return document

@@ -1,0 +1,150 @@
+"""What happens to a training server when its parts are killed or lied to."""
+
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import psutil
+
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.session import CHUNK_FIELD
+from tests.end_to_end.server import RunningServer, wait_for
+
+KEYS = Keys()
+
+
+def _kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_second_client_is_used_then_late_then_lost_and_the_run_goes_on(training: RunningServer) -> None:
+    guest = training.spawn("client", "--name", "guest")
+    wait_for(lambda: training.client_state("guest") == "online", "the guest plays")
+    before = training.status().run
+    training.wait_updates(4)
+    after = training.status().run
+    per_round = (after.env_steps - before.env_steps) / (after.updates - before.updates)
+    assert per_round > 2048 * 1.2, "the guest's samples are part of the rounds"
+    guest.kill()
+    guest.wait()
+    wait_for(lambda: training.client_state("guest") == "late", "late", 12)
+    training.wait_updates(2)
+    wait_for(lambda: training.client_state("guest") == "lost", "lost", 40)
+    training.wait_updates(2)
+
+
+def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningServer) -> None:
+    training.wait_updates(3)
+    before = training.status().run
+    _kill(training.pid("trainer"))
+    wait_for(lambda: training.status().run.attempt == before.attempt + 1, "the next attempt", 30)
+    training.wait_updates(2)
+    after = training.status()
+    assert after.run.model_id > before.model_id
+    assert after.run.updates >= before.updates - 2, "at most what came after the last checkpoint is lost"
+    trainer = next(service for service in after.services if service.name == "trainer")
+    assert trainer.restarts >= 1
+    assert "SIGKILL" in trainer.outcome
+    history = training.api.command("history.query", {"metric": "return"})
+    assert history["row"] == list(range(history["row"][0], history["row"][0] + len(history["row"])))
+    steps = [
+        step for step, gone in zip(history["env_steps"], history["overwritten"], strict=True) if not gone
+    ]
+    assert steps == sorted(steps)
+
+
+def test_a_killed_server_is_back_within_five_seconds_and_nothing_is_lost(training: RunningServer) -> None:
+    training.wait_updates(1)
+    before = training.status().run
+    old = training.pid("redis")
+    _kill(old)
+    wait_for(lambda: training.pid("redis") not in (None, old) and training.status().server.reachable, "redis", 5)
+    training.wait_updates(1, timeout_s=8)
+    after = training.status()
+    assert after.run.attempt == before.attempt, "the trainer went through it"
+    assert after.run.lost_chunks == 0
+
+
+def test_garbage_in_a_stream_is_counted_shown_and_harmless(training: RunningServer, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, ...]:
+            return (Path.touch, (canary,))
+
+    connection = training.redis()
+    stream = KEYS.chunks("client-1")
+    for payload in (b"\x00garbage", os.urandom(2000), pickle.dumps(Bomb())):
+        connection.xadd(stream, {CHUNK_FIELD: payload})
+    connection.close()
+
+    def refused() -> int:
+        found = [client for client in training.status().clients if client.id == "client-1"]
+        return found[0].rejected.get("unreadable", 0) if found else 0
+
+    wait_for(lambda: refused() >= 3, "three refused chunks on the client's card")
+    assert not canary.exists()
+    training.wait_updates(2)
+    assert training.client_state("client-1") == "online"
+
+
+def test_a_killed_local_client_is_restarted_and_plays_again(training: RunningServer) -> None:
+    old = training.pid("client-2")
+    _kill(old)
+    wait_for(lambda: training.pid("client-2") not in (None, old), "a new process")
+    wait_for(lambda: training.client_state("client-2") == "online", "it plays")
+    training.wait_updates(2)
+
+
+def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServer) -> None:
+    _kill(training.pid("telemetry"))
+    old = training.status().run.episodes
+    training.wait_updates(3)
+    wait_for(lambda: training.status().run.episodes > old, "episodes")
+
+    def rows() -> list[int]:
+        found: list[int] = training.api.command("history.query", {"metric": "return"})["row"]
+        return found
+
+    seen = len(rows())
+    wait_for(lambda: len(rows()) > seen, "new rows in the store")
+    found = rows()
+    assert found == list(range(1, len(found) + 1))
+
+
+def test_quicksave_pause_resume_and_stop_do_what_they_say(training: RunningServer) -> None:
+    saved = training.api.command("checkpoint.save", {"note": "before lunch"})["checkpoint"]
+    assert saved["kind"] == "manual"
+    assert saved["valid"]
+    assert saved["note"] == "before lunch"
+    training.api.command("clients.pause", {"client": "client-2"})
+    wait_for(lambda: training.client_state("client-2") == "paused", "paused")
+    training.wait_updates(2)
+    training.api.command("clients.resume", {"client": "client-2"})
+    wait_for(lambda: training.client_state("client-2") == "online", "playing again")
+    before = training.status().run
+    training.api.command("run.stop")
+    assert training.status().run.state == "stopped"
+    kinds = {service.name: service.state for service in training.status().services}
+    assert kinds["redis"] == "running"
+    assert all(state == "stopped" for name, state in kinds.items() if name != "redis"), kinds
+    training.api.command("run.resume", {})
+    training.wait_updates(2)
+    after = training.status().run
+    assert after.id == before.id
+    assert after.attempt == before.attempt + 1
+    assert after.updates > before.updates
+
+
+def test_shut_down_leaves_nothing(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path)
+    server.start_run()
+    below = psutil.Process(server.process.pid).children(recursive=True)
+    assert len(below) >= 5
+    server.api.command("server.shutdown", {})
+    assert server.process.wait(15) == 0
+    _, left = psutil.wait_procs(below, timeout=1.0)
+    assert left == []
+    server.close()

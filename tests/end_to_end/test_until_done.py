@@ -1,0 +1,75 @@
+"""From one command to a trained agent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.server import last_json, processes_below, soulsgui
+
+FIELDS = {
+    "run_id", "run_dir", "env_id", "algorithm", "seed", "env_steps", "episodes", "updates", "seconds",
+    "mean_return", "best_mean_return", "reached", "checkpoint", "rejected", "restarts",
+}  # fmt: skip
+
+
+def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) -> None:
+    done = soulsgui(
+        "serve", "--set", "stop.mean_return=475", "--local-clients", "2", "--until-done", "--json",
+        folder=tmp_path, timeout_s=110,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = last_json(done.stdout)
+    assert set(summary) >= FIELDS
+    assert summary["reached"] == "mean_return"
+    assert summary["mean_return"] >= 475
+    assert summary["env_steps"] <= 60_000
+    assert summary["rejected"] == {}
+    assert not any(summary["restarts"].values())
+    run = Path(summary["run_dir"])
+    assert Path(summary["checkpoint"]) == run / "checkpoint"
+    for name in ("config.json", "telemetry.sqlite", "telemetry.json", "telemetry.png", "best_model"):
+        assert (run / name).exists(), name
+    assert processes_below(tmp_path) == []
+
+
+def test_a_goal_of_steps_ends_the_run_after_them(tmp_path: Path) -> None:
+    done = soulsgui(
+        "serve", "--set", "stop.env_steps=3000", "--local-clients", "1", "--until-done", "--json",
+        folder=tmp_path, timeout_s=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = last_json(done.stdout)
+    assert summary["reached"] == "env_steps"
+    assert summary["env_steps"] == 3072  # three rounds of 4 environments × 256 steps
+
+
+def test_without_a_goal_until_done_is_refused(tmp_path: Path) -> None:
+    refused = soulsgui("serve", "--until-done", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "stop.mean_return" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_five_mistakes_are_refused_together_with_place_reason_and_nearest_key(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text(
+        "ppo:\n  gama: 0.9\n  clip: -1\nenv: 3\nstop:\n  mean_return: high\nredis:\n  host: 0.0.0.0\n"
+    )
+    refused = soulsgui("serve", "--idle", folder=tmp_path)
+    assert refused.returncode == 2
+    said = refused.stderr
+    for expected in (
+        "line 2: ppo.gama", "ppo.gamma?", "line 3: ppo.clip = -1", "greater than 0",
+        "line 4: env = 3", "line 6: stop.mean_return = 'high'", "line 8: redis.host",
+    ):  # fmt: skip
+        assert expected in said, (expected, said)
+    assert "Traceback" not in said
+    assert not (tmp_path / "data" / "server" / "redis.json").exists()
+
+
+@pytest.mark.parametrize("words", [["--nonsense"], ["--set", "ppo.gama=1"], ["--preset", "cartpol_ppo"]])
+def test_wrong_use_exits_with_2_and_no_traceback(tmp_path: Path, words: list[str]) -> None:
+    refused = soulsgui("serve", "--idle", *words, folder=tmp_path)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr

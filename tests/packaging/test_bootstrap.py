@@ -1,0 +1,215 @@
+"""The bootstrap from end to end, on a tiny project: real environment, real pip, real program."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.packaging.tiny_project import ROOT, TinyProject
+
+FIRST_START = sorted((ROOT / "packaging" / "first_start").glob("*.py"))
+ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and shared descriptors are POSIX's")
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> TinyProject:
+    """A project that has been set up."""
+    project = TinyProject(tmp_path_factory.mktemp("ready"))
+    project.first = project.run("setup")
+    assert project.first.returncode == 0, project.first.stderr
+    return project
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """A folder for TINY_GATE, opened at the end so that no pip waits on."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    yield folder
+    (folder / "open").touch()
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def test_a_fresh_set_up_announces_itself_and_starts_nothing(ready: TinyProject) -> None:
+    assert ready.first.stdout == ""
+    told = ready.first.stderr
+    assert f"Setting up SoulsGUI in {ready.venv} (once)." in told
+    assert "To download: about" in told
+    assert f"torch: the build in {ready.wheels}, nothing to download." in told
+    assert "Set up in" in told
+
+
+def test_without_a_screen_the_demo_starts_and_its_exit_code_is_passed_on(ready: TinyProject) -> None:
+    done = ready.run()
+    expected = ["serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2"]
+    assert done.stdout == f"{expected} None\n"
+    assert done.returncode == 7
+    assert "Setting up" not in done.stderr
+
+
+def test_with_a_screen_but_no_window_in_this_version_the_demo_starts(ready: TinyProject) -> None:
+    assert "'serve'" in ready.run(DISPLAY=":99").stdout
+
+
+def test_additions_and_whole_commands_reach_the_program(ready: TinyProject) -> None:
+    assert ready.run("--", "--set", "seed=3").stdout.endswith("'2', '--set', 'seed=3'] None\n")
+    assert ready.run("--", "status", "--json").stdout == "['status', '--json'] None\n"
+
+
+def test_what_leads_python_elsewhere_is_taken_away(ready: TinyProject) -> None:
+    assert ready.run("--", "status", PYTHONPATH=str(ready.wheels)).stdout == "['status'] None\n"
+
+
+def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None:
+    log = (ready.venv / "bootstrap.log").read_bytes()
+    before = os.times()
+    assert ready.run("setup").stderr == ""
+    after = os.times()
+    # Seconds of work, not of waiting for a busy machine.
+    worked_s = after.children_user + after.children_system - before.children_user - before.children_system
+    assert worked_s < 0.3
+    assert (ready.venv / "bootstrap.log").read_bytes() == log
+
+
+def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready: TinyProject) -> None:
+    done = ready.run("test", "--", "-k", "gae")
+    assert done.returncode == 7
+    assert done.stdout == "['-k', 'gae'] None\n"
+    assert "8 of 9 packages are there already" in done.stderr
+    project_file = ready.root / "pyproject.toml"
+    project_file.write_text(project_file.read_text() + 'description = "changed"\n')
+    again = ready.run("setup")
+    assert "9 of 9 packages are there already" in again.stderr
+    assert ready.run("test").stderr == ""
+
+
+def test_settings_of_tools_are_no_reason_to_set_up_again(ready: TinyProject) -> None:
+    project_file = ready.root / "pyproject.toml"
+    project_file.write_text(project_file.read_text() + "[tool.ruff]\nline-length = 110\n")
+    assert ready.run("setup").stderr == ""
+
+
+@ON_POSIX
+def test_an_interrupted_set_up_stops_pip_and_goes_on_the_next_time(tmp_path: Path, gate: Path) -> None:
+    project = TinyProject(tmp_path)
+    with project.start("setup", TINY_GATE=str(gate)) as process:
+        wait_for(gate / "reached")
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted. Type the same command again" in told
+    assert not (project.venv / "bootstrap.json").exists()
+    (gate / "open").touch()
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert project.run("setup").returncode == 0
+
+
+@ON_POSIX
+def test_the_pip_of_a_killed_set_up_is_waited_for(tmp_path: Path, gate: Path) -> None:
+    project = TinyProject(tmp_path)
+    with project.start("setup", TINY_GATE=str(gate)) as killed:
+        wait_for(gate / "reached")
+        children = psutil.Process(killed.pid).children(recursive=True)
+        killed.kill()
+        killed.communicate(timeout=60)
+    with project.start("setup") as second:
+        assert second.stderr is not None
+        assert second.stderr.readline() == "Another set-up of this folder is running; waiting for it.\n"
+        (gate / "open").touch()
+        second.communicate(timeout=90)
+    assert second.returncode == 0
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+
+
+def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) -> None:
+    project = TinyProject(tmp_path)
+    (project.wheels / "redis-1.0-py3-none-any.whl").unlink()
+    done = project.run("setup")
+    assert done.returncode == 1
+    assert "There is no build of redis" in done.stderr
+    assert "  |     The user requested (constraint) redis==1.0" in done.stderr
+    assert f"The whole log: {project.venv / 'bootstrap.log'}" in done.stderr
+    assert not (project.venv / "bootstrap.json").exists()
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(ready: TinyProject) -> None:
+    for name in ("python", "python3"):
+        (ready.venv / "bin" / name).unlink(missing_ok=True)
+    done = ready.run("setup")
+    assert done.returncode == 0
+    assert "making .venv" in done.stderr
+    assert ready.run("--", "status").returncode == 7
+
+
+def test_an_environment_that_was_moved_is_made_anew(ready: TinyProject, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    ready.root.rename(moved)
+    try:
+        command = [sys.executable, str(moved / "packaging/bootstrap.py"), "setup"]
+        done = subprocess.run(
+            command, env=ready.environment({}), capture_output=True, text=True, check=True, timeout=100
+        )
+        assert "making .venv" in done.stderr
+        assert str(moved) in (moved / ".venv/bin/pip").read_text()
+    finally:
+        moved.rename(ready.root)
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can give folders away")
+def test_an_environment_of_another_user_is_left_alone(tmp_path: Path) -> None:
+    project = TinyProject(tmp_path)
+    project.venv.mkdir()
+    os.chown(project.venv, 12345, 12345)
+    done = project.run("setup")
+    assert done.returncode == 1
+    assert "belongs to another user (user id 12345)" in done.stderr
+    assert list(project.venv.iterdir()) == []
+
+
+def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
+    project = TinyProject(tmp_path)
+    project.venv.touch()
+    done = project.run("setup")
+    assert done.returncode == 1
+    assert "can't be written" in done.stderr
+    assert "Copy the folder to a place that belongs to you" in done.stderr
+
+
+def test_wrong_use_ends_with_2(ready: TinyProject) -> None:
+    assert ready.run("install").returncode == 2
+    assert ready.run("setup", "--", "--json").returncode == 2
+
+
+def test_python_3_8_can_read_the_file_that_refuses_it() -> None:
+    ast.parse((ROOT / "packaging" / "bootstrap.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize(
+    "file", [ROOT / "packaging" / "bootstrap.py", *FIRST_START], ids=lambda file: file.stem
+)
+def test_only_the_standard_library_is_imported(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {name.partition(".")[0] for name in names} <= {*sys.stdlib_module_names, "first_start"}
+
+
+def test_the_folder_does_not_hide_the_library_of_its_name() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import packaging.version"], cwd=ROOT, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

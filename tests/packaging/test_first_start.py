@@ -1,0 +1,343 @@
+"""The parts of the set-up: choice of torch, what is seen, what went wrong, Qt's libraries, leftovers."""
+
+import http.server
+import io
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from first_start import screen, torch_build
+from first_start.failure import SetupError, explain
+from first_start.main import split_arguments
+from first_start.progress import Console, Progress
+from first_start.steps import pip_environment
+from first_start.venv import Venv
+
+from soulsgui import system
+from soulsgui.system import free_port
+
+MACHINE = "Linux x86_64, Python 3.11.2"
+
+
+def never() -> bool:
+    raise AssertionError("the index must not be asked")
+
+
+def choose(
+    platform: str = "linux", *, nvidia: bool = False, wheel: Path | None = None, answers=never
+) -> torch_build.TorchBuild:
+    return torch_build.choose(platform=platform, nvidia=nvidia, local_wheel=wheel, cpu_index_answers=answers)
+
+
+def test_without_a_gpu_linux_gets_the_cpu_build_of_pytorchs_own_index() -> None:
+    build = choose(answers=lambda: True)
+    assert build.index == torch_build.CPU_INDEX
+    assert build.download_mb < 300
+
+
+def test_when_that_index_is_silent_the_large_build_is_taken_and_said_so() -> None:
+    build = choose(answers=lambda: False)
+    assert build.index == ""
+    assert build.download_mb >= 3000
+    assert "does not answer" in build.reason
+
+
+def test_with_an_nvidia_driver_the_build_with_cuda_is_taken() -> None:
+    assert "CUDA" in choose(nvidia=True).reason
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_elsewhere_pypis_build_is_the_small_one(platform: str) -> None:
+    build = choose(platform)
+    assert (build.index, build.download_mb < 300) == ("", True)
+
+
+def test_a_wheel_on_this_machine_comes_first(tmp_path: Path) -> None:
+    build = choose(nvidia=True, wheel=tmp_path / "torch.whl")
+    assert (build.download_mb, build.index) == (0, "")
+    assert str(tmp_path) in build.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", True),
+        ("torch-2.13.0-cp311-none-macosx_14_0_arm64.whl", True),
+        ("torch-2.13.0-cp312-cp312-manylinux_2_28_x86_64.whl", False),
+        ("torch-2.13.01-cp311-cp311-manylinux_2_28_x86_64.whl", False),
+        ("torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl", False),
+        ("torch-2.13.0.tar.gz", False),
+    ],
+)
+def test_only_a_wheel_that_pip_would_take_counts(tmp_path: Path, name: str, fits: bool) -> None:
+    (tmp_path / name).touch()
+    found = torch_build.local_torch_wheel([tmp_path / "missing", tmp_path], "2.13.0", "cp311")
+    assert found == (tmp_path / name if fits else None)
+
+
+def test_a_driver_is_seen_by_its_files() -> None:
+    assert torch_build.has_nvidia_driver(lambda path: path == "/dev/nvidia0")
+    assert not torch_build.has_nvidia_driver(lambda path: False)
+
+
+class _Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            self.server.release.wait(10)  # type: ignore[attr-defined]
+        self.send_response(404 if self.path == "/missing" else 200)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A web server on this machine."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    server.release = threading.Event()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.release.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_an_index_answers_or_not_within_the_time(index: str) -> None:
+    assert torch_build.url_answers(index + "/there")
+    assert not torch_build.url_answers(index + "/missing")
+    assert not torch_build.url_answers(f"http://127.0.0.1:{free_port()}/")
+    start = time.monotonic()
+    assert not torch_build.url_answers(index + "/slow", timeout_s=0.2)
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+            "disk is full",
+        ),
+        (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError(...)'\n"
+            "ERROR: No matching distribution found for aiohttp>=3.13",
+            "could not be reached",
+        ),
+        ("SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]", "certificate"),
+        (
+            "ERROR: No matching distribution found for torch==2.13.0",
+            f"no build of torch for this machine ({MACHINE})",
+        ),
+        (
+            "    The user requested (constraint) box2d==2.3.10",
+            f"no build of box2d for this machine ({MACHINE})",
+        ),
+        ("  ERROR: Failed building wheel for Box2D", "no ready build of Box2D"),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 13] Permission denied: '/x'",
+            "can't be written",
+        ),
+        ("something new", "A step of the set-up failed."),
+    ],
+)
+def test_a_failure_is_told_in_words_with_a_remedy(output: str, message: str) -> None:
+    error = explain(output, MACHINE)
+    assert message in error.message
+    assert "ype the same command again" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "notable"),
+    [
+        ("Collecting pytest-qt>=4.5 (from soulsgui==0.1.0)\n", "1 of 3 · looking for pytest-qt", False),
+        ("Requirement already satisfied: PySide6<7 in /x\n", "1 of 3 · looking for PySide6", False),
+        ("Processing /my wheels/numpy-2.4.6-cp311-x.whl (from a)\n", "1 of 3 · looking for numpy", False),
+        ("  Downloading pytest_qt-4.5.0-py3.whl (37 kB)\n", "0 of 3 · downloading pytest_qt (37 kB)", False),
+        ("  Downloading https://x.org/cpu/torch-2.13.0%2Bcpu.whl (191.8 MB)\n",
+         "0 of 3 · downloading torch (191.8 MB)", True),
+        ("Installing collected packages: a, b, c\n", "installing 3 packages (the longest part)", True),
+        ("  Preparing metadata: started\n", "asking the package index", False),
+        ("", "asking the package index", False),
+    ],
+)  # fmt: skip
+def test_a_line_of_pip_becomes_a_count_and_a_word(line: str, text: str, notable: bool) -> None:
+    progress = Progress(range(3))
+    assert (progress.feed(line), progress.text) == (notable, text)
+
+
+def test_the_count_never_passes_what_is_needed() -> None:
+    progress = Progress(range(2))
+    for _ in range(5):
+        progress.feed("Collecting numpy\n")
+    assert progress.text.startswith("2 of 2 ")
+
+
+def test_a_silent_index_is_told_once() -> None:
+    progress = Progress([])
+    line = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'X'\n"
+    assert progress.feed(line)
+    assert not progress.feed(line)
+
+
+class _Terminal(io.TextIOWrapper):
+    def __init__(self, encoding: str, *, terminal: bool) -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, encoding=encoding, newline="")
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+def test_a_terminal_has_one_line_that_changes() -> None:
+    stream = _Terminal("utf-8", terminal=True)
+    console = Console(stream, iter([0.0, 1.0, 2.0]).__next__)
+    console.show("1 of 3 · looking", notable=False)
+    console.show("2 of 3 · looking", notable=False)
+    console.say("Done.")
+    _, first, second = stream.bytes.getvalue().decode().split("\r")
+    assert first.rstrip() == "  [  1 s] 1 of 3 · looking"
+    assert second.startswith("  [  2 s] 2 of 3 · looking")
+    assert second.endswith(" \nDone.\n")
+
+
+def test_elsewhere_only_what_is_notable_gets_a_line() -> None:
+    stream = _Terminal("utf-8", terminal=False)
+    console = Console(stream, iter([0.0, 1.0, 12.0]).__next__)
+    console.show("small", notable=False)
+    console.show("large", notable=True)
+    assert stream.bytes.getvalue() == b"  [ 12 s] large\n"
+
+
+def test_a_terminal_without_a_character_shows_another() -> None:
+    stream = _Terminal("ascii", terminal=False)
+    Console(stream).say("1 of 3 · looking")
+    assert stream.bytes.getvalue() == b"1 of 3 ? looking\n"
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32", "darwin"])
+@pytest.mark.parametrize("env", [{}, {"DISPLAY": ":0"}, {"WAYLAND_DISPLAY": "w"}, {"DISPLAY": ""}])
+def test_set_up_and_program_agree_on_the_screen(platform: str, env: dict[str, str]) -> None:
+    assert screen.has_screen(env, platform) is system.has_screen(env, platform)
+
+
+def test_x11s_libraries_are_needed_only_where_x11_is() -> None:
+    assert set(screen.needed_libraries({"DISPLAY": ":0"}, "linux")) > set(
+        screen.needed_libraries({}, "linux")
+    )
+    assert screen.needed_libraries({"DISPLAY": ":0"}, "darwin") == {}
+
+
+def test_a_library_that_can_not_be_loaded_is_missing() -> None:
+    assert screen.missing_libraries(["libnothing.so.9"]) == ["libnothing.so.9"]
+    assert screen.missing_libraries(["libthere.so.1"], load=lambda name: object()) == []
+
+
+def test_who_may_not_install_is_told_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "missing_libraries", lambda libraries: ["libEGL.so.1", "libGL.so.1"])
+    monkeypatch.setattr(screen, "may_install", lambda env: False)
+    with pytest.raises(SetupError) as caught:
+        screen.ensure_libraries({}, "linux", print)
+    assert "libEGL.so.1, libGL.so.1" in caught.value.message
+    assert "sudo apt install libegl1 libgl1\n" in caught.value.remedy
+
+
+def test_root_installs_them_with_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apt = tmp_path / "apt-get"
+    apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> "{tmp_path}/calls"\n')
+    apt.chmod(0o755)
+    monkeypatch.setattr(screen, "QT_LIBRARIES", {"libnothing.so.9": "libnothing9"})
+    monkeypatch.setattr(screen.os, "geteuid", lambda: 0)
+    said: list[str] = []
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    with pytest.raises(SetupError, match=r"libnothing\.so\.9"):
+        screen.ensure_libraries(env, "linux", said.append)
+    assert said == ["Installing system libraries for the window: libnothing9"]
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "noninteractive --quiet=2 update",
+        "noninteractive --quiet=2 install --yes --no-install-recommends libnothing9",
+    ]
+
+
+def test_what_apt_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:
+    apt = tmp_path / "apt-get"
+    apt.write_text("#!/bin/sh\necho 'E: no network' >&2\nexit 100\n")
+    apt.chmod(0o755)
+    with pytest.raises(SetupError, match="apt-get update failed: E: no network"):
+        screen.install_packages(["libegl1"], {"PATH": f"{tmp_path}:/bin"})
+
+
+def make_venv(folder: Path, cfg: str) -> Venv:
+    venv = Venv(folder, "linux")
+    venv.python.parent.mkdir(parents=True)
+    venv.python.touch()
+    (venv.folder / "pyvenv.cfg").write_text(cfg)
+    (venv.folder / "lib/python3.11/site-packages").mkdir(parents=True)
+    return venv
+
+
+def add_package(venv: Venv, folder: str, *, whole: bool) -> Path:
+    info = venv.folder / "lib/python3.11/site-packages" / folder
+    info.mkdir()
+    (info / "METADATA").touch()
+    if whole:
+        (info / "RECORD").touch()
+    return info
+
+
+def test_what_an_interruption_left_in_pieces_is_removed_and_not_counted(tmp_path: Path) -> None:
+    venv = make_venv(tmp_path, "version = 3.11.2\n")
+    whole = add_package(venv, "pyside6_essentials-6.11.3.dist-info", whole=True)
+    half = add_package(venv, "torch-2.13.0+cpu.dist-info", whole=False)
+    left = add_package(venv, "~umpy", whole=True)
+    assert venv.installed() == {"pyside6-essentials": "6.11.3"}
+    assert sorted(venv.remove_half_installed()) == ["torch-2.13.0+cpu.dist-info", "~umpy"]
+    assert (whole.exists(), half.exists(), left.exists()) == (True, False, False)
+
+
+def test_an_environment_belongs_to_the_place_where_it_was_made(tmp_path: Path) -> None:
+    here = f"version = 3.11.2\ncommand = /usr/bin/python3 -m venv {tmp_path}/.venv\n"
+    assert make_venv(tmp_path, here).belongs_here()
+    assert make_venv(tmp_path / "other-tool", "version_info = 3.12.1.final.0\n").belongs_here()
+    copied = make_venv(tmp_path / "copied", here)
+    add_package(copied, "torch-2.13.0.dist-info", whole=True)
+    assert not copied.belongs_here()
+    assert copied.installed() == {}
+    assert not Venv(tmp_path / "nothing").belongs_here()
+
+
+def test_windows_keeps_its_python_elsewhere(tmp_path: Path) -> None:
+    venv = Venv(tmp_path, "win32")
+    (tmp_path / ".venv/Lib/site-packages/torch-2.13.0.dist-info").mkdir(parents=True)
+    assert venv.python == tmp_path / ".venv/Scripts/python.exe"
+    assert venv.remove_half_installed() == ["torch-2.13.0.dist-info"]
+
+
+def test_clearing_keeps_the_lock_and_the_log(tmp_path: Path) -> None:
+    venv = make_venv(tmp_path, "version = 3.11.2\n")
+    venv.lock.touch()
+    venv.log.touch()
+    (venv.folder / "lib64").symlink_to("lib")
+    venv.clear()
+    assert {path.name for path in venv.folder.iterdir()} == {"bootstrap.lock", "bootstrap.log"}
+
+
+def test_pip_is_kept_inside_the_environment_and_to_the_constraints() -> None:
+    env = pip_environment(
+        {"PIP_TARGET": "/x", "PYTHONHOME": "/x", "PYTHONPATH": "/x", "PIP_USER": "1", "LANG": "C"}
+    )
+    assert env["PIP_CONSTRAINT"] == "packaging/constraints.txt"
+    assert (env["PIP_USER"], env["LANG"]) == ("0", "C")
+    assert not {"PIP_TARGET", "PYTHONHOME", "PYTHONPATH"} & set(env)
+
+
+def test_the_first_double_dash_divides() -> None:
+    assert split_arguments(["test", "--", "-k", "--", "x"]) == (["test"], ["-k", "--", "x"])
+    assert split_arguments(["setup"]) == (["setup"], [])

@@ -1,0 +1,172 @@
+"""What is needed, what is there, what to start."""
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+from first_start import plan
+from first_start.plan import Pin, Stamp
+from first_start.torch_build import TorchBuild
+from packaging.requirements import Requirement
+
+from tests.packaging.tiny_project import ROOT
+
+CONSTRAINTS = (ROOT / "packaging" / "constraints.txt").read_text(encoding="utf-8")
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+CPU = TorchBuild(192, 760, "torch: CPU", "https://index.example/cpu")
+LOCAL = TorchBuild(0, 760, "torch: here")
+PINS = [
+    Pin("numpy", "2.4.6", 20, "base"),
+    Pin("torch", "2.13.0", 192, "train"),
+    Pin("ruff", "0.17", 10, "dev"),
+]
+
+
+def needed_by(requirements: list[str]) -> dict[str, str]:
+    """The versions installed here of everything that the requirements bring in."""
+    found: dict[str, str] = {}
+    visited: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        extras = requirement.extras or {""}
+        if str(requirement) in visited or (requirement.marker and not requirement.marker.evaluate()):
+            continue
+        visited.add(str(requirement))
+        installed = distribution(requirement.name)
+        found[plan.normalised(requirement.name)] = installed.version.partition("+")[0]
+        for text in installed.requires or []:
+            wanted = Requirement(text)
+            if wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in extras):
+                wanted.marker = None
+                waiting.append(wanted)
+    return found
+
+
+@pytest.mark.parametrize("extra", ["base", "train", "server", "dev"])
+def test_every_package_that_is_needed_is_pinned_to_the_version_tested_here(extra: str) -> None:
+    project = tomllib.loads(PYPROJECT)["project"]
+    extras = project["optional-dependencies"]
+    try:
+        needed = needed_by(project["dependencies"] + ([] if extra == "base" else extras[extra]))
+    except PackageNotFoundError as error:
+        pytest.fail(f"{error} is not installed; run packaging/bootstrap.py test")
+    groups = list(plan.TEST_EXTRAS)[: plan.TEST_EXTRAS.index(extra) + 1] if extra != "base" else []
+    pinned = {pin.name: pin.version for pin in plan.needed_pins(plan.read_pins(CONSTRAINTS), groups)}
+    by_marker = set(re.findall(r"^([\w.-]+)==[^;\n]+;", CONSTRAINTS, re.MULTILINE))
+    assert {name: pinned.get(name) for name in needed if name not in by_marker} == {
+        name: version for name, version in needed.items() if name not in by_marker
+    }
+
+
+def test_the_version_of_qt_that_breaks_none_is_pinned_away() -> None:
+    versions = {pin.name: pin.version for pin in plan.read_pins(CONSTRAINTS)}
+    assert versions["pyside6-essentials"] == versions["shiboken6"] == "6.11.3"
+    assert versions["torch"] == "2.13.0"
+
+
+def test_pins_know_their_group_and_size_and_lines_for_some_machines_are_left_out() -> None:
+    text = (
+        "# Words.\n# [base]\nPySide6_Essentials==6.11.3  # 80.3 MB\n"
+        "a==1.0; sys_platform == 'x'\n# [dev]\nruff==1\n"
+    )
+    assert plan.read_pins(text) == [
+        Pin("pyside6-essentials", "6.11.3", 80.3, "base"),
+        Pin("ruff", "1", pytest.approx(0.03), "dev"),
+    ]
+
+
+def test_extras_choose_the_groups() -> None:
+    assert [pin.name for pin in plan.needed_pins(PINS, plan.RUN_EXTRAS)] == ["numpy", "torch"]
+    assert [pin.name for pin in plan.needed_pins(PINS, plan.TEST_EXTRAS)] == ["numpy", "torch", "ruff"]
+
+
+def test_everything_is_announced_on_an_empty_machine() -> None:
+    work = plan.plan_work(PINS, {}, CPU)
+    assert (len(work.missing), work.present, work.torch) == (3, 0, CPU)
+    assert work.download_mb == 20 + 192 + 10
+    assert work.disk_mb == pytest.approx(30 * 4.5 + 760)
+
+
+def test_a_wheel_on_this_machine_is_not_downloaded() -> None:
+    assert plan.plan_work(PINS, {}, LOCAL).download_mb == 30
+
+
+def test_what_is_there_is_left_out_whatever_its_build_and_other_versions_are_not() -> None:
+    work = plan.plan_work(PINS, {"numpy": "2.0.0", "torch": "2.13.0+cpu", "ruff": "0.17"}, CPU)
+    assert [pin.name for pin in work.missing] == ["numpy"]
+    assert (work.present, work.torch, work.download_mb) == (2, None, 20)
+
+
+def test_the_announcement_names_place_amount_and_reason(tmp_path: Path) -> None:
+    lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, CPU), tmp_path, 77_000)
+    assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are there already."
+    assert "about 212 MB in 2 packages" in lines[1]
+    assert "about 0.8 GB of 77.0 GB free" in lines[1]
+    assert lines[2] == "torch: CPU."
+
+
+def test_nothing_to_download_is_not_announced_as_a_download(tmp_path: Path) -> None:
+    complete = {pin.name: pin.version for pin in PINS}
+    assert len(plan.describe(plan.plan_work(PINS, complete, CPU), tmp_path, 77_000)) == 1
+
+
+def test_torch_alone_is_asked_of_the_other_index() -> None:
+    assert plan.pip_commands(plan.plan_work(PINS, {}, CPU), plan.RUN_EXTRAS, "2.13.0") == [
+        ["install", "torch==2.13.0", "--extra-index-url", "https://index.example/cpu"],
+        ["install", "--editable", ".[train,server]"],
+    ]
+    assert len(plan.pip_commands(plan.plan_work(PINS, {}, LOCAL), plan.RUN_EXTRAS, "2.13.0")) == 1
+
+
+def test_folders_of_wheels_come_from_the_environment_and_pips_settings(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    env = {"PIP_FIND_LINKS": f"{first} https://example.org/wheels {tmp_path / 'missing'}"}
+    config = f"[global]\nfind-links = file://{second}\n\n[install]\nfind-links =\n    {first}\n"
+    assert plan.find_links_folders(env, [config, "no section"]) == [first, second]
+
+
+def test_a_stamp_is_read_back_and_covers_less_but_not_more() -> None:
+    stamp = plan.read_stamp(Stamp("abc", ("train", "server", "dev")).to_json())
+    assert stamp.covers("abc", plan.RUN_EXTRAS)
+    assert not stamp.covers("abd", plan.RUN_EXTRAS)
+    assert not Stamp("abc", plan.RUN_EXTRAS).covers("abc", plan.TEST_EXTRAS)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"fingerprint": "abc", "extras": 3}'])
+def test_a_damaged_stamp_covers_nothing(text: str) -> None:
+    assert not plan.read_stamp(text).covers("abc", [])
+
+
+def test_the_fingerprint_follows_what_is_installed_and_nothing_else() -> None:
+    def of(
+        pyproject: str = PYPROJECT, constraints: str = CONSTRAINTS, version: str = "3.11.2", root: str = "/a"
+    ) -> str:
+        return plan.fingerprint(pyproject, constraints, version, Path(root))
+
+    assert of() == of(PYPROJECT.replace("line-length = 110", "line-length = 100"))
+    others = [
+        of(PYPROJECT.replace("redis[hiredis]>=8.0", "redis>=8.0")),
+        of(constraints=CONSTRAINTS + "\n"),
+        of(version="3.12.1"),
+        of(root="/b"),
+    ]
+    assert len({of(), *others}) == 5
+
+
+@pytest.mark.parametrize(
+    ("extra", "window", "expected"),
+    [
+        ([], True, ["gui"]),
+        ([], False, list(plan.DEMO)),
+        (["--data-dir", "d"], True, ["gui", "--data-dir", "d"]),
+        (["--json"], False, [*plan.DEMO, "--json"]),
+        (["runs", "list"], True, ["runs", "list"]),
+    ],
+)
+def test_what_is_started(extra: list[str], window: bool, expected: list[str]) -> None:
+    assert plan.program_arguments(extra, window=window) == expected

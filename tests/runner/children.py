@@ -1,0 +1,123 @@
+"""Small real processes for the tests of supervision, and how to wait for what they do."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from soulsgui.runner.service import Health, ServiceSpec
+
+LIMIT_S = 10.0
+
+OBEDIENT = "import time; print('ready', flush=True); time.sleep(600)"
+"""Ends at SIGTERM."""
+
+POLITE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print('goodbye', flush=True), sys.exit(0)))
+print('ready', flush=True)
+while True: time.sleep(600)
+"""
+"""Ends at SIGTERM with exit code 0."""
+
+FAILING = "import sys; print('no such device: /dev/gpu7', file=sys.stderr); sys.exit(1)"
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+code = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'
+grandchild = subprocess.Popen([sys.executable, '-I', '-S', '-c', code])
+print('grandchild', grandchild.pid, flush=True)
+print('ready', flush=True)
+while True: time.sleep(600)
+"""
+"""Ignores SIGTERM, and so does the grandchild it starts in its own session."""
+
+PARENT = """
+import subprocess, sys, time
+grandchild = subprocess.Popen([sys.executable, '-I', '-S', '-c', 'import time; time.sleep(600)'])
+print('grandchild', grandchild.pid, flush=True)
+print('ready', flush=True)
+time.sleep(600)
+"""
+"""Has a child of its own that outlives it when it is killed."""
+
+
+def command(script: str) -> tuple[str, ...]:
+    """Command line of a script; an isolated interpreter starts quickest."""
+    return (sys.executable, "-I", "-S", "-c", script)
+
+
+def spec(
+    folder: Path,
+    script: str = OBEDIENT,
+    name: str = "worker",
+    health: Callable[[], Health] | None = None,
+    **fields: object,
+) -> ServiceSpec:
+    """A service that runs a script; it is ready when its log says so."""
+    log = folder / "logs" / f"{name}.log"
+    values: dict[str, object] = {
+        "name": name,
+        "kind": "client",
+        "argv": command(script),
+        "tier": 1,
+        "log_path": log,
+        "health": health or (lambda: Health(ready="ready" in text_of(log))),
+        **fields,
+    }
+    return ServiceSpec(**values)  # type: ignore[arg-type]
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def grandchild_of(log: Path) -> int:
+    """Pid that the newest process of a log named."""
+    return int(text_of(log).rpartition("grandchild ")[2].split()[0])
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def until(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    """Return when a condition holds; fail when it never does."""
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def until_now(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    """The same without an event loop."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@dataclass
+class Events:
+    """What a supervisor told."""
+
+    told: list[tuple[str, str, str, str, str]] = field(default_factory=list)
+
+    def __call__(self, level: str, what: str, cause: str, remedy: str, service: str) -> None:
+        self.told.append((level, what, cause, remedy, service))
+
+    def of(self, level: str) -> list[tuple[str, str, str, str, str]]:
+        return [event for event in self.told if event[0] == level]
+
+
+def kill(pid: int | None) -> None:
+    assert pid is not None
+    psutil.Process(pid).kill()

@@ -1,0 +1,167 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from soulsgui.runner.identities import Adopted, Identities, OwnChild, kill_leftovers
+from soulsgui.system import new_session_kwargs
+from tests.runner.children import PARENT, STUBBORN, alive, command, grandchild_of, text_of, until_now
+
+SLEEP = command("import time; time.sleep(600)")
+
+
+@pytest.fixture
+def stranger() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that is none of ours, the leader of its own group."""
+    process = subprocess.Popen(SLEEP, **new_session_kwargs())
+    yield process
+    process.kill()
+    process.wait()
+
+
+def started(script: str, log: Path) -> OwnChild:
+    with log.open("ab") as output:
+        child = OwnChild(command(script), output, os.environ)
+    until_now(lambda: "ready" in text_of(log))
+    return child
+
+
+def end(child: OwnChild) -> None:
+    child.kill()
+    until_now(child.ended)
+
+
+def test_a_record_is_read_back_and_its_process_lives(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]"
+) -> None:
+    identities = Identities(tmp_path)
+    written = identities.write("trainer", SLEEP, stranger.pid)
+    assert identities.read("trainer") == written
+    assert identities.all() == [written]
+    assert written is not None
+    assert written.lives()
+    stranger.kill()
+    stranger.wait()
+    assert not written.lives()
+    identities.forget("trainer")
+    assert identities.all() == []
+    identities.forget("trainer")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+def test_records_are_private(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
+    Identities(tmp_path).write("trainer", SLEEP, stranger.pid)
+    folder = tmp_path / "services"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "trainer.json").stat().st_mode) == 0o600
+
+
+def test_nobody_is_recorded_for_a_process_that_has_ended(tmp_path: Path) -> None:
+    process = subprocess.Popen(command(""))
+    process.wait()
+    assert Identities(tmp_path).write("trainer", SLEEP, process.pid) is None
+
+
+@pytest.mark.parametrize("name", ["", "../trainer", "a/b", ".hidden", "x" * 200])
+def test_a_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="name of a service"):
+        Identities(tmp_path).read(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"pid": 12}',
+        '{"pid": "12", "start_time": 1, "boot_id": "b", "cmdline": [], "argv": []}',
+        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": "sh", "argv": []}',
+        '{"pid": 12, "start_time": 1, "boot_id": "b", "cmdline": [], "argv": [1]}',
+    ],
+)
+def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "trainer.json").write_text(text)
+    assert Identities(tmp_path).read("trainer") is None
+    assert Identities(tmp_path).all() == []
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        {"start_time": 1.0},
+        {"boot_id": "another-boot"},
+        {"cmdline": ["soulsgui", "trainer"]},
+        {"pid": 1},
+        {"pid": 0},
+        {"pid": -1},
+        {"pid": os.getpid()},
+    ],
+    ids=lambda forgery: next(iter(forgery)),
+)
+def test_a_forged_record_is_not_taken_for_a_living_process(
+    tmp_path: Path, stranger: "subprocess.Popen[bytes]", forgery: dict[str, object]
+) -> None:
+    identities = Identities(tmp_path)
+    identities.write("trainer", SLEEP, stranger.pid)
+    path = tmp_path / "services" / "trainer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | forgery))
+    record = identities.read("trainer")
+    assert record is not None
+    assert not record.lives()
+    adopted = Adopted(record)
+    adopted.terminate()
+    adopted.kill()
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.1)
+
+
+def test_a_child_leads_a_session_of_its_own(tmp_path: Path) -> None:
+    child = started("print('ready', flush=True); import time; time.sleep(600)", tmp_path / "log")
+    assert os.getsid(child.pid) == child.pid
+    child.terminate()
+    until_now(child.ended)
+    assert child.code() == -15
+
+
+def test_killing_a_child_ends_what_it_started(tmp_path: Path) -> None:
+    child = started(STUBBORN, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    child.terminate()
+    assert alive(grandchild)
+    end(child)
+    until_now(lambda: not alive(grandchild))
+
+
+def test_killing_a_child_also_ends_descendants_that_left_its_session(tmp_path: Path) -> None:
+    script = PARENT.replace("time.sleep(600)'])", "time.sleep(600)'], start_new_session=True)")
+    child = started(script, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    assert os.getsid(grandchild) == grandchild
+    end(child)
+    until_now(lambda: not alive(grandchild))
+
+
+def test_children_that_outlived_their_parent_are_ended_too(tmp_path: Path) -> None:
+    child = started(PARENT, tmp_path / "log")
+    grandchild = grandchild_of(tmp_path / "log")
+    os.kill(child.pid, 9)
+    until_now(child.ended)
+    assert alive(grandchild)
+    child.kill()
+    until_now(lambda: not alive(grandchild))
+
+
+def test_a_group_whose_number_somebody_else_has_now_is_left_alone(
+    stranger: "subprocess.Popen[bytes]",
+) -> None:
+    kill_leftovers(stranger.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(0.1)

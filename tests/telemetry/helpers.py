@@ -1,0 +1,195 @@
+"""A run to tell telemetry about: its folder, its episodes, its trainer's rows, and the node at work on it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.telemetry.intake import Arrival
+from soulsgui.telemetry.node import TelemetryNode
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.metrics import (
+    ROW_FIELD,
+    AttemptRow,
+    CheckpointRow,
+    EpisodeRows,
+    UpdateRow,
+    read_row,
+)
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+
+RUN_ID = "2026-11-20_10-00-00"
+_PATIENCE_S = 10.0
+
+
+def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
+    """Make a run's folder with its configuration."""
+    run = RunFolder(folder / RUN_ID)
+    run.root.mkdir()
+    run.config.write_text(Settings(**sections).model_dump_json())
+    return run
+
+
+def episode(total_return: float = 1.0, length: int = 10, **fields: Any) -> Episode:
+    """Make an episode of the run."""
+    plain = {
+        "run_id": RUN_ID,
+        "attempt": 1,
+        "number": 0,
+        "env_index": 0,
+        "terminated": True,
+        "model_id": 1,
+        "seconds": 0.1,
+    }
+    return Episode(total_return=total_return, length=length, **(plain | fields))
+
+
+def arrivals(*episodes: Episode, client: str = "a", first: int = 1) -> list[Arrival]:
+    """Give episodes entry ids of one session."""
+    return [Arrival(client, EntryId(1000, first + n), one) for n, one in enumerate(episodes)]
+
+
+def attempt_row(attempt: int, env_steps: int = 0, episodes: int = 0, update: int = 0) -> AttemptRow:
+    """Make the row that begins an attempt."""
+    return AttemptRow(
+        run_id=RUN_ID,
+        attempt=attempt,
+        update=update,
+        env_steps=env_steps,
+        episodes=episodes,
+        model_id=update,
+        time=50.0 + attempt,
+    )
+
+
+def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: float) -> UpdateRow:
+    """Make the row of an update."""
+    return UpdateRow(
+        run_id=RUN_ID,
+        attempt=attempt,
+        update=update,
+        env_steps=env_steps,
+        episodes=update * 10,
+        model_id=update,
+        time=100.0 + update,
+        values=values,
+    )
+
+
+def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> CheckpointRow:
+    """Make the row of a checkpoint."""
+    return CheckpointRow(
+        run_id=RUN_ID,
+        attempt=attempt,
+        update=update,
+        env_steps=update * 100,
+        episodes=update,
+        model_id=update,
+        time=200.0 + update,
+        saved=saved,
+        path="checkpoint",
+    )
+
+
+def eventually(condition: Callable[[], Any], what: str) -> Any:
+    """Return what the condition returns once that is true."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        threading.Event().wait(0.005)
+    raise AssertionError(f"never happened: {what}")
+
+
+class Stage:
+    """The server as clients, trainer and windows use it."""
+
+    def __init__(self, address: Address) -> None:
+        self.keys = Keys(address.prefix)
+        self.redis = connect(address, "stage")
+
+    def join(self, *clients: str) -> None:
+        """Put clients on the roster."""
+        for client in clients:
+            self.redis.hset(self.keys.clients, client, "{}")
+
+    def hello(self, client: str) -> None:
+        """Begin a session."""
+        self.redis.xadd(self.keys.episodes(client), {HELLO_FIELD: "{}"})
+
+    def play(self, client: str, *episodes: Episode) -> None:
+        """Send finished episodes."""
+        pipeline = self.redis.pipeline(transaction=False)
+        for one in episodes:
+            pipeline.xadd(self.keys.episodes(client), {EPISODE_FIELD: one.to_json()})
+        pipeline.execute()
+
+    def tell(self, *rows: AttemptRow | UpdateRow | CheckpointRow) -> None:
+        """Write the trainer's rows."""
+        for row in rows:
+            self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
+
+    def state(self) -> NodeState | None:
+        """Read the node's state."""
+        return NodeState.read(cast("bytes | None", self.redis.get(self.keys.node("telemetry"))))
+
+    def wait_state(self, condition: Callable[[NodeState], bool], what: str) -> NodeState:
+        """Return the node's state once it is as wanted."""
+
+        def look() -> NodeState | None:
+            state = self.state()
+            return state if state is not None and condition(state) else None
+
+        return cast("NodeState", eventually(look, f"{what}; last: {self.state()}"))
+
+    def live_rows(self) -> list[EpisodeRows]:
+        """Read everything telemetry told the windows."""
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.redis.xrange(self.keys.metrics))
+        rows = [read_row(fields.get(ROW_FIELD, b"")) for _, fields in entries]
+        return [row for row in rows if isinstance(row, EpisodeRows)]
+
+    def live_numbers(self) -> list[int]:
+        """Row numbers of everything telemetry told the windows."""
+        return [number for row in self.live_rows() for number in row.row]
+
+    def left(self, client: str) -> int:
+        """Entries on a client's stream."""
+        return cast("int", self.redis.xlen(self.keys.episodes(client)))
+
+
+class NoDrawing:
+    """Stands where the drawing child would be, in tests about other things."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def turn(self, *_: object) -> None: ...
+
+    def finish(self, *_: object) -> None: ...
+
+
+@contextmanager
+def node_at_work(run: RunFolder, address: Address, **sections: dict[str, Any]) -> Iterator[threading.Event]:
+    """Run a node in a thread until the block ends; yields what stops it."""
+    stop = threading.Event()
+
+    def work() -> None:  # SQLite wants the thread that opened a file to use it
+        TelemetryNode(Settings(**sections), run, address, Instance(host="here", pid=1), stop).run()
+
+    thread = threading.Thread(target=work, name="telemetry")
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join(_PATIENCE_S)
+        assert not thread.is_alive()

@@ -1,0 +1,122 @@
+"""Means, best model and goal: pure arithmetic on episodes."""
+
+import math
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulsgui.telemetry.aggregate import Aggregator, Best, Window, best_of
+
+_RETURNS = st.lists(st.floats(-1e30, 1e30), max_size=60)
+
+
+@given(_RETURNS, st.integers(1, 20), _RETURNS)
+def test_the_mean_is_the_correctly_rounded_mean_of_the_window_whatever_went_before(
+    values: list[float], size: int, carried: list[float]
+) -> None:
+    window = Window(size, carried)
+    last = deque(carried, size)
+    for value in values:
+        window.add(value)
+        last.append(value)
+        assert window.mean == math.fsum(last) / len(last)
+
+
+def test_a_huge_return_leaves_no_trace_behind() -> None:
+    window = Window(2)
+    for value in (0.1, 1e30, 0.2, 0.3):
+        window.add(value)
+    assert window.mean == (0.2 + 0.3) / 2
+
+
+def test_an_empty_window_has_no_mean() -> None:
+    assert Window(3).mean is None
+
+
+def test_only_full_windows_rank_models() -> None:
+    aggregator = Aggregator(3, None)
+    for value in (100.0, 1.0):
+        aggregator.add(1, value, model_id=1)
+    assert aggregator.best is None
+    aggregator.add(1, 1.0, model_id=2)
+    assert aggregator.best == Best(34.0, 2)
+
+
+def test_the_first_of_equals_stays_the_best() -> None:
+    aggregator = Aggregator(1, None)
+    for model_id, value in ((1, 5.0), (2, 7.0), (3, 7.0), (4, 6.0)):
+        aggregator.add(1, value, model_id)
+    assert aggregator.best == Best(7.0, 2)
+
+
+def test_the_goal_needs_a_full_window() -> None:
+    aggregator = Aggregator(2, 10.0)
+    aggregator.begin_attempt(1, ())
+    aggregator.add(1, 50.0, 1)
+    assert not aggregator.reached
+    aggregator.add(1, 10.0, 1)
+    assert aggregator.reached
+
+
+def test_a_reached_goal_stays_reached_when_the_mean_falls() -> None:
+    aggregator = Aggregator(1, 10.0)
+    aggregator.begin_attempt(1, ())
+    for value in (10.0, 0.0):
+        aggregator.add(1, value, 1)
+    assert aggregator.reached
+
+
+@pytest.mark.parametrize(("mean", "reached"), [(474.999, False), (475.0, True)])
+def test_the_goal_is_reached_at_equality(mean: float, reached: bool) -> None:
+    aggregator = Aggregator(1, 475.0)
+    aggregator.begin_attempt(1, ())
+    aggregator.add(1, mean, 1)
+    assert aggregator.reached is reached
+
+
+def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
+    aggregator = Aggregator(3, 10.0)
+    aggregator.begin_attempt(2, [30.0, 30.0, 30.0, 30.0])
+    assert aggregator.mean_return == 30.0
+    assert aggregator.add(2, 0.0, 1) == 20.0
+    aggregator.add(2, 0.0, 1)
+    assert (aggregator.best, aggregator.reached) == (None, False)
+    aggregator.add(2, 3.0, 8)
+    assert (aggregator.best, aggregator.reached) == (Best(1.0, 8), False)
+
+
+def test_a_new_attempt_opens_the_goal_again_and_keeps_the_best() -> None:
+    aggregator = Aggregator(1, 10.0)
+    aggregator.begin_attempt(1, ())
+    aggregator.add(1, 12.0, 3)
+    aggregator.begin_attempt(2, [12.0])
+    assert not aggregator.reached
+    assert aggregator.best == Best(12.0, 3)
+
+
+def test_stragglers_of_an_earlier_attempt_neither_move_the_mean_nor_reach_the_goal() -> None:
+    aggregator = Aggregator(1, 10.0)
+    aggregator.begin_attempt(1, ())
+    aggregator.begin_attempt(2, ())
+    aggregator.add(2, 1.0, 5)
+    assert aggregator.add(1, 99.0, 4) == 99.0
+    assert (aggregator.mean_return, aggregator.reached) == (1.0, False)
+
+
+def test_the_order_in_which_clients_arrive_does_not_change_a_full_window() -> None:
+    first, second = Aggregator(4, None), Aggregator(4, None)
+    for value in (1.0, 2.0, 3.0, 4.0):
+        first.add(1, value, 1)
+    for value in (3.0, 1.0, 4.0, 2.0):
+        second.add(1, value, 1)
+    assert first.best == second.best
+
+
+def test_best_of_a_history_is_the_best_seen_live() -> None:
+    episodes = [(1, 1.0, 1), (1, 9.0, 2), (1, 3.0, 3), (2, 2.0, 4), (2, 5.0, 5)]
+    live = Aggregator(2, None)
+    for attempt, value, model_id in episodes:
+        live.add(attempt, value, model_id)
+    assert best_of(2, episodes) == live.best == Best(6.0, 3)

@@ -1,0 +1,87 @@
+"""telemetry.json: whole, bounded, and with a word on what was left out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from soulsgui.telemetry.export import read_run, read_series
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.wire.entry_id import EntryId
+from tests.telemetry.helpers import (
+    RUN_ID,
+    arrivals,
+    attempt_row,
+    checkpoint_row,
+    episode,
+    make_run,
+    update_row,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """25 episodes, 7 updates of which one lacks a metric, a checkpoint, a resume to episode 20."""
+    run = make_run(tmp_path)
+    recorder = Recorder(run.store, RUN_ID, 4, 9.0)
+    rows = [update_row(n, env_steps=n * 10, loss=n / 10) for n in range(1, 7)]
+    recorder.record(
+        [attempt_row(1), *rows, update_row(7, env_steps=70, other=1.0), checkpoint_row(5)],
+        arrivals(*(episode(float(n)) for n in range(25))),
+        EntryId(1, 1),
+        1000.0,
+    )
+    resume = attempt_row(2, env_steps=200, episodes=20, update=6)
+    recorder.record([resume], arrivals(episode(2.0, attempt=2), first=26), EntryId(1, 2), 1001.0)
+    recorder.close()
+    return run.store
+
+
+def test_a_short_series_is_whole(store: Path) -> None:
+    series = read_series(store)
+    columns = series["episodes"]["columns"]
+    assert (series["episodes"]["total"], series["episodes"]["every"]) == (26, 1)
+    assert columns["row"] == list(range(1, 27))
+    assert columns["return"] == [*map(float, range(25)), 2.0]
+    assert columns["overwritten"] == [False] * 20 + [True] * 5 + [False]
+    assert {len(column) for column in columns.values()} == {26}
+    assert (series["run_id"], series["window"], series["goal"]) == (RUN_ID, 4, 9.0)
+    assert (series["best_mean_return"], series["best_model_id"]) == (22.5, 1)
+    assert [start["attempt"] for start in series["attempts"]] == [1, 2]
+    assert [row["update"] for row in series["checkpoints"]] == [5]
+
+
+def test_updates_have_a_column_for_each_metric_with_gaps(store: Path) -> None:
+    updates = read_series(store)["updates"]
+    assert updates["columns"]["loss"] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, None]
+    assert updates["columns"]["other"] == [None] * 6 + [1.0]
+    assert updates["columns"]["overwritten"] == [False] * 6 + [True]
+
+
+def test_a_long_series_is_thinned_evenly_back_from_its_last_row(store: Path) -> None:
+    series = read_series(store, max_points=5)
+    assert series["episodes"]["every"] == 6
+    assert series["episodes"]["columns"]["row"] == [2, 8, 14, 20, 26]
+    assert series["updates"]["every"] == 2
+    assert series["updates"]["columns"]["update"] == [1, 3, 5, 7]
+    assert series["updates"]["columns"]["loss"] == [0.1, 0.3, 0.5, None]
+
+
+@pytest.mark.parametrize("points", [1, 2, 25, 26, 27])
+def test_no_limit_is_exceeded_and_the_last_row_is_always_there(store: Path, points: int) -> None:
+    rows = read_series(store, max_points=points)["episodes"]["columns"]["row"]
+    assert 1 <= len(rows) <= points
+    assert rows[-1] == 26
+
+
+def test_a_missing_store_gives_the_same_columns_without_rows(tmp_path: Path, store: Path) -> None:
+    series = read_series(tmp_path / "none.sqlite")
+    assert series.keys() == read_series(store).keys()
+    assert series["episodes"]["columns"].keys() == read_series(store)["episodes"]["columns"].keys()
+    assert series["episodes"]["total"] == 0
+
+
+def test_it_says_what_the_run_is_about_and_is_json(tmp_path: Path) -> None:
+    run = make_run(tmp_path, env={"id": "Acrobot-v1"})
+    series = json.loads(json.dumps(read_run(run), allow_nan=False))
+    assert (series["env_id"], series["algorithm"], series["seed"]) == ("Acrobot-v1", "ppo", 1)

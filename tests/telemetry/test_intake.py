@@ -1,0 +1,66 @@
+"""What counts as an episode of the run."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulsgui.telemetry.intake import Arrival, Entry, Reason, Refusal, judge, sort_out
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+from tests.telemetry.helpers import RUN_ID, episode
+
+
+def _payload(**changes: Any) -> bytes:
+    return json.dumps(episode().model_dump() | changes).encode()
+
+
+def test_an_episode_of_the_run_is_accepted_as_it_is() -> None:
+    assert judge(episode(3.5).to_json().encode(), RUN_ID) == episode(3.5)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", Reason.UNREADABLE),
+        (b"\x80\x04K\x01.", Reason.UNREADABLE),
+        (b"[]", Reason.UNREADABLE),
+        (_payload(length="many"), Reason.UNREADABLE),
+        (_payload(padding="x" * 5000), Reason.TOO_LARGE),
+        (_payload(run_id="another"), Reason.RUN),
+        (_payload(total_return=float("nan")), Reason.NOT_FINITE),
+        (_payload(total_return=float("inf")), Reason.NOT_FINITE),
+        (_payload(seconds=float("-inf")), Reason.NOT_FINITE),
+        (_payload(total_return=1e300), Reason.BOUNDS),
+        (_payload(length=0), Reason.BOUNDS),
+        (_payload(length=2**70), Reason.BOUNDS),
+        (_payload(model_id=2**63), Reason.BOUNDS),
+        (_payload(model_id=-1), Reason.BOUNDS),
+        (_payload(attempt=0), Reason.BOUNDS),
+        (_payload(env_index=-1), Reason.BOUNDS),
+    ],
+)
+def test_everything_else_is_refused_with_its_reason(payload: bytes, reason: Reason) -> None:
+    assert judge(payload, RUN_ID) is reason
+
+
+@given(st.binary(max_size=200))
+def test_no_payload_makes_it_fail(payload: bytes) -> None:
+    assert isinstance(judge(payload, RUN_ID), Episode | Reason)
+
+
+def test_hellos_and_trimmed_entries_are_neither_episodes_nor_refused() -> None:
+    good = episode(1.0)
+    entries = [
+        Entry("a", EntryId(1, 0), {HELLO_FIELD: b"{}"}),
+        Entry("a", EntryId(1, 1), {EPISODE_FIELD: good.to_json().encode()}),
+        Entry("a", EntryId(1, 2), {}),
+        Entry("b", EntryId(1, 3), {b"other": b"field"}),
+    ]
+    assert sort_out(entries, RUN_ID) == (
+        [Arrival("a", EntryId(1, 1), good)],
+        [Refusal("b", Reason.UNREADABLE)],
+    )

@@ -1,0 +1,181 @@
+"""Axes, means and verdicts of a run, kept over restarts at any moment."""
+
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from soulsgui.telemetry.intake import Arrival
+from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
+from soulsgui.telemetry.store import EpisodeRecord, query_history, summary
+from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.node import Verdict
+from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, episode, update_row
+
+_CURSOR = EntryId(1, 0)
+
+
+@contextmanager
+def _recorder(path: Path, window: int = 3, goal: float | None = None) -> Iterator[Recorder]:
+    recorder = Recorder(path / "telemetry.sqlite", RUN_ID, window, goal)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def _store(
+    recorder: Recorder, given: Sequence[Arrival], rows: Sequence[TrainerRow] = ()
+) -> list[EpisodeRecord]:
+    return recorder.record(rows, given, _CURSOR, 1000.0)
+
+
+def test_rows_count_up_without_gaps_and_carry_their_place_on_the_curve(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        first = _store(recorder, arrivals(episode(1.0, 10), episode(2.0, 5)))
+        second = _store(recorder, arrivals(episode(6.0, 1), client="b"))
+    records = [*first, *second]
+    assert [record.row for record in records] == [1, 2, 3]
+    assert [record.episode for record in records] == [1, 2, 3]
+    assert [record.env_steps for record in records] == [10, 15, 16]
+    assert [record.mean_return for record in records] == [1.0, 1.5, 3.0]
+
+
+def test_entries_read_again_are_left_out(tmp_path: Path) -> None:
+    given = arrivals(*(episode(float(n)) for n in range(5)))
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, given[:3])
+        records = _store(recorder, given)
+        assert [record.total_return for record in records] == [3.0, 4.0]
+        assert recorder.last_row == 5
+    with _recorder(tmp_path) as recorder:
+        assert _store(recorder, given) == []
+
+
+def test_an_older_session_after_a_newer_one_is_not_taken_for_a_repetition(tmp_path: Path) -> None:
+    """The server's clock may have been set back between two sessions."""
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, [Arrival("a", EntryId(2000, 1), episode(1.0))])
+        assert len(_store(recorder, [Arrival("a", EntryId(1000, 1), episode(2.0))])) == 1
+        assert _store(recorder, [Arrival("a", EntryId(1000, 1), episode(2.0))]) == []
+
+
+def test_the_same_entry_id_of_two_clients_is_two_episodes(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        assert len(_store(recorder, [*arrivals(episode()), *arrivals(episode(), client="b")])) == 2
+
+
+def test_the_largest_entry_id_can_be_stored(tmp_path: Path) -> None:
+    entry = EntryId(2**64 - 1, 2**64 - 1)
+    with _recorder(tmp_path) as recorder:
+        assert len(_store(recorder, [Arrival("a", entry, episode())])) == 1
+    with _recorder(tmp_path) as recorder:
+        assert _store(recorder, [Arrival("a", entry, episode())]) == []
+
+
+def test_a_resume_carries_what_was_not_overwritten_into_the_mean(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, arrivals(*(episode(float(n)) for n in (1, 2, 90, 90))), [attempt_row(1)])
+        _store(recorder, [], [attempt_row(2, env_steps=20, episodes=2)])
+        assert (recorder.attempt, recorder.env_steps, recorder.episodes) == (2, 20, 2)
+        assert recorder.mean_return == 1.5
+        _store(recorder, arrivals(episode(6.0, attempt=2), first=5))
+        assert recorder.mean_return == 3.0
+    with _recorder(tmp_path) as recorder:
+        assert recorder.mean_return == 3.0
+
+
+def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(tmp_path: Path) -> None:
+    with _recorder(tmp_path, goal=50.0) as recorder:
+        _store(recorder, arrivals(episode(90.0), episode(90.0)), [attempt_row(1)])
+        _store(recorder, arrivals(episode(90.0, attempt=2), first=3), [attempt_row(2)])
+        assert not recorder.verdict.reached
+    with _recorder(tmp_path, goal=50.0) as recorder:
+        _store(recorder, arrivals(episode(90.0, attempt=2), first=4))
+        assert not recorder.verdict.reached
+        _store(recorder, arrivals(episode(90.0, attempt=2), first=5))
+        assert recorder.verdict.reached
+
+
+def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal(tmp_path: Path) -> None:
+    with _recorder(tmp_path, window=1, goal=5.0) as recorder:
+        _store(recorder, arrivals(episode(5.0, model_id=7)))
+    with _recorder(tmp_path, window=1, goal=5.0) as recorder:
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=5.0, reached=True)
+    with _recorder(tmp_path, window=1, goal=9.0) as recorder:
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=5.0, reached=False)
+
+
+def test_another_window_ranks_the_models_anew(tmp_path: Path) -> None:
+    returns = [(9.0, 1), (0.0, 2), (5.0, 3), (6.0, 4)]
+    with _recorder(tmp_path, window=1) as recorder:
+        _store(recorder, arrivals(*(episode(value, model_id=model) for value, model in returns)))
+        assert recorder.verdict.best_model_id == 1
+    with _recorder(tmp_path, window=2) as recorder:
+        assert (recorder.verdict.best_model_id, recorder.verdict.best_score) == (4, 5.5)
+
+
+def test_restarts_at_any_moment_change_nothing(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    given = arrivals(
+        *(
+            episode(rng.gauss(50, 30), rng.randint(1, 90), attempt=1 + n // 40, model_id=n // 7)
+            for n in range(120)
+        )
+    )
+    rows: dict[int, list[TrainerRow]] = {
+        0: [attempt_row(1)],
+        40: [attempt_row(2, env_steps=700, episodes=22, update=3)],
+        80: [attempt_row(3, env_steps=400, episodes=12, update=2)],
+    }
+
+    def play(folder: Path, restarts: bool) -> tuple[list[object], Verdict, float | None]:
+        folder.mkdir()
+        recorder = Recorder(folder / "telemetry.sqlite", RUN_ID, 10, 60.0)
+        done: list[object] = []
+        for n, arrival in enumerate(given):
+            if restarts and rng.random() < 0.3:
+                recorder.close()
+                recorder = Recorder(folder / "telemetry.sqlite", RUN_ID, 10, 60.0)
+            done += _store(recorder, [arrival], rows.get(n, []))
+        result = done, recorder.verdict, recorder.mean_return
+        recorder.close()
+        return result
+
+    assert play(tmp_path / "broken", restarts=True) == play(tmp_path / "whole", restarts=False)
+
+
+def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
+    """A real full file: pages are limited, as a full disk limits them."""
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, arrivals(episode(1.0, 10)), [attempt_row(1), update_row(1, loss=1.0)])
+        database: sqlite3.Connection = recorder._store._db
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count = {pages}")
+        many = arrivals(*(episode(float(n)) for n in range(2000)), client="b")
+        with pytest.raises(sqlite3.OperationalError, match="full"):
+            _store(recorder, many, [update_row(2, loss=0.5, other=1.0)])
+        assert (recorder.last_row, recorder.mean_return, recorder.env_steps) == (1, 1.0, 10)
+        database.execute("PRAGMA max_page_count = 1000000")
+        records = _store(recorder, many, [update_row(2, loss=0.5, other=1.0)])
+        assert [record.row for record in records[:2]] == [2, 3]
+        assert len(records) == 2000
+    history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="loss"))
+    assert history.value == [1.0, 0.5]
+    assert summary(tmp_path / "telemetry.sqlite").episodes == 2001
+
+
+def test_messages_for_the_windows_are_bounded_and_whole(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        records = _store(recorder, arrivals(*(episode(float(n)) for n in range(1234))))
+        messages = list(as_messages(RUN_ID, records))
+        assert [row for message in messages for row in message.row] == list(range(1, 1235))
+        assert max(len(message.row) for message in messages) <= 500
+        assert list(recorder.rows_after(0)) == messages
+        assert [row for message in recorder.rows_after(1200) for row in message.row] == list(
+            range(1201, 1235)
+        )

@@ -1,0 +1,250 @@
+"""The store as other processes read it."""
+
+import math
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.telemetry.store import StoreError, StoreSummary, query_history, summary
+from soulsgui.wire.control import History, HistoryQueryParams
+from soulsgui.wire.entry_id import EntryId
+from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, checkpoint_row, episode, update_row
+
+
+@contextmanager
+def _recorder(path: Path) -> Iterator[Recorder]:
+    recorder = Recorder(path, RUN_ID, 2, None)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / RUN_ID).mkdir()
+    return tmp_path / RUN_ID / "telemetry.sqlite"
+
+
+@pytest.fixture
+def resumed(path: Path) -> Path:
+    """A store of a run resumed twice: 5 episodes of 10 steps, back to 3, two more, back to 1, one more."""
+    cursor = EntryId(1, 1)
+    with _recorder(path) as recorder:
+        recorder.record([attempt_row(1)], arrivals(*(episode(float(n)) for n in range(5))), cursor, 1000.0)
+        recorder.record(
+            [update_row(1, env_steps=30, loss=0.3), update_row(2, env_steps=50, loss=0.2)], [], cursor, 1001.0
+        )
+        recorder.record(
+            [attempt_row(2, env_steps=30, episodes=3, update=1), update_row(2, 2, env_steps=50, loss=0.1)],
+            arrivals(episode(10.0, attempt=2), episode(11.0, attempt=2), client="b"),
+            cursor,
+            1002.0,
+        )
+        recorder.record(
+            [attempt_row(3, env_steps=10, episodes=1, update=1)],
+            arrivals(episode(20.0, attempt=3), first=6),
+            cursor,
+            1003.0,
+        )
+    return path
+
+
+def test_a_missing_store_has_an_empty_history(path: Path) -> None:
+    history = query_history(path, HistoryQueryParams())
+    assert (history.run_id, history.row, history.value, history.last_row) == (RUN_ID, [], [], 0)
+    assert (history.total, history.attempts, history.overwritten) == (0, [], [])
+    assert summary(path) == StoreSummary()
+    assert not path.exists()
+
+
+def test_a_store_without_rows_or_tables_has_an_empty_history(path: Path) -> None:
+    path.touch()
+    assert query_history(path, HistoryQueryParams()).total == 0
+    with _recorder(path):
+        pass
+    assert query_history(path, HistoryQueryParams()).row == []
+    assert query_history(path, HistoryQueryParams(metric="loss")).row == []
+    assert summary(path) == StoreSummary()
+
+
+def test_a_resume_continues_the_axes_and_marks_what_it_overwrote(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams())
+    assert history.row == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert history.attempt == [1, 1, 1, 1, 1, 2, 2, 3]
+    assert history.episode == [1, 2, 3, 4, 5, 4, 5, 2]
+    assert history.env_steps == [10, 20, 30, 40, 50, 40, 50, 20]
+    assert history.overwritten == [False, True, True, True, True, True, True, False]
+    assert [(start.attempt, start.env_steps, start.episodes) for start in history.attempts] == [
+        (1, 0, 0),
+        (2, 30, 3),
+        (3, 10, 1),
+    ]
+
+
+def test_updates_beyond_a_later_attempt_are_marked_too(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams(metric="loss"))
+    assert (history.row, history.attempt) == ([1, 2, 2], [1, 1, 2])
+    assert history.value == [0.3, 0.2, 0.1]
+    assert history.overwritten == [False, True, True]
+    assert (history.last_update, history.last_row, history.total) == ((2, 2), 8, 3)
+    assert history.client == []
+
+
+def test_the_summary_of_a_run_resumed_several_times_is_that_of_its_curve(resumed: Path) -> None:
+    assert summary(resumed) == StoreSummary(
+        env_steps=20,
+        episodes=2,
+        updates=1,
+        best_mean_return=10.5,
+        mean_return=10.0,
+        first_time=51.0,
+        last_time=1003.0,
+    )
+
+
+def test_the_summary_knows_an_attempt_without_episodes(resumed: Path) -> None:
+    with _recorder(resumed) as recorder:
+        row = attempt_row(4, env_steps=15, episodes=1, update=1)
+        recorder.record([row, update_row(2, 4, env_steps=45, loss=1.0)], [], EntryId(1, 1), 1004.0)
+    found = summary(resumed)
+    assert (found.env_steps, found.episodes, found.updates) == (45, 1, 2)
+
+
+def test_columns_are_of_equal_length_and_pass_as_a_message(resumed: Path) -> None:
+    for metric in ("return", "length", "mean_return"):
+        history = query_history(resumed, HistoryQueryParams(metric=metric))
+        assert History.model_validate_json(history.to_json()) == history
+        assert len(history.client) == len(history.value) == len(history.row) == 8
+        assert all(type(value) is float for value in history.value)
+
+
+def test_each_metric_reads_its_own_values(resumed: Path) -> None:
+    assert query_history(resumed, HistoryQueryParams(metric="length")).value == [10.0] * 8
+    means = query_history(resumed, HistoryQueryParams(metric="mean_return")).value
+    assert means == [0.0, 0.5, 1.5, 2.5, 3.5, 6.0, 10.5, 10.0]
+    assert query_history(resumed, HistoryQueryParams()).metrics == ["return", "length", "mean_return", "loss"]
+    assert query_history(resumed, HistoryQueryParams(metric="no such")).total == 0
+
+
+def test_a_limit_keeps_the_newest_and_tells_how_many_there_are(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams(limit=3))
+    assert (history.row, history.total, history.last_row) == ([6, 7, 8], 8, 8)
+    history = query_history(resumed, HistoryQueryParams(metric="loss", limit=1))
+    assert (history.value, history.total) == ([0.1], 3)
+
+
+def test_a_client_filter_leaves_only_its_episodes(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams(client="b"))
+    assert (history.row, history.client, history.total) == ([6, 7], ["b", "b"], 2)
+    assert history.last_row == 8
+    assert query_history(resumed, HistoryQueryParams(client="nobody")).row == []
+    assert query_history(resumed, HistoryQueryParams(client="b", metric="loss")).row == []
+
+
+@pytest.mark.parametrize(
+    ("axis", "start", "end", "rows"),
+    [
+        ("episode", 4, None, [4, 5, 6, 7]),
+        ("episode", 2, 3, [2, 3, 8]),
+        ("env_step", None, 20, [1, 2, 8]),
+        ("env_step", 45.5, 1e9, [5, 7]),
+        ("time", 1001.0, 1002.5, [6, 7]),
+    ],
+)
+def test_start_and_end_are_on_the_chosen_axis_and_inclusive(
+    resumed: Path, axis: str, start: float | None, end: float | None, rows: list[int]
+) -> None:
+    params = HistoryQueryParams.model_validate({"x": axis, "start": start, "end": end})
+    history = query_history(resumed, params)
+    assert (history.row, history.total) == (rows, len(rows))
+
+
+def test_start_and_end_apply_to_updates(resumed: Path) -> None:
+    history = query_history(resumed, HistoryQueryParams(metric="loss", x="env_step", start=40, end=60))
+    assert (history.attempt, history.total) == ([1, 2], 2)
+
+
+def test_values_that_are_no_numbers_are_left_out(path: Path) -> None:
+    rows = [update_row(1, loss=1.0), update_row(2, loss=math.nan), update_row(3, loss=3.0)]
+    with _recorder(path) as recorder:
+        recorder.record(rows, [], EntryId(1, 1), 1.0)
+    history = query_history(path, HistoryQueryParams(metric="loss"))
+    assert (history.row, history.value, history.total) == ([1, 3], [1.0, 3.0], 2)
+    assert history.last_update == (1, 3)
+
+
+def test_rows_told_twice_are_stored_once(path: Path) -> None:
+    rows = [attempt_row(1), update_row(1, loss=1.0), checkpoint_row(1)]
+    with _recorder(path) as recorder:
+        for _ in range(2):
+            recorder.record(rows, [], EntryId(1, 1), 1.0)
+        recorder.record([attempt_row(1, env_steps=99), update_row(1, loss=9.0)], [], EntryId(1, 2), 1.0)
+        assert recorder.cursor == EntryId(1, 2)
+    history = query_history(path, HistoryQueryParams(metric="loss"))
+    assert (history.value, history.attempts[0].env_steps) == ([1.0], 0)
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
+    db.close()
+
+
+def test_readers_see_committed_rows_while_the_writer_is_open_and_do_not_stop_it(path: Path) -> None:
+    with _recorder(path) as recorder:
+        for n in range(20):
+            recorder.record([], arrivals(episode(float(n)), first=n + 1), EntryId(1, 1), 1.0)
+            assert query_history(path, HistoryQueryParams()).last_row == n + 1
+        reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM episodes").fetchone()
+        recorder.record([], arrivals(episode(), first=21), EntryId(1, 1), 1.0)
+        assert reader.execute("SELECT count(*) FROM episodes").fetchone() == (20,)
+        reader.close()
+        assert query_history(path, HistoryQueryParams()).last_row == 21
+
+
+def test_a_reader_can_not_write(resumed: Path) -> None:
+    before = resumed.read_bytes()
+    query_history(resumed, HistoryQueryParams())
+    summary(resumed)
+    assert resumed.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_store_in_a_folder_that_can_not_be_written_to_is_read(resumed: Path) -> None:
+    resumed.parent.chmod(0o500)
+    try:
+        assert summary(resumed).episodes == 2
+        assert query_history(resumed, HistoryQueryParams()).total == 8
+    finally:
+        resumed.parent.chmod(0o700)
+
+
+def test_a_store_of_a_newer_version_is_refused_in_words(resumed: Path) -> None:
+    with sqlite3.connect(resumed) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StoreError, match="format 99"):
+        query_history(resumed, HistoryQueryParams())
+    with pytest.raises(StoreError, match="format 99"):
+        Recorder(resumed, RUN_ID, 2, None)
+
+
+def test_a_damaged_store_is_refused_in_words(path: Path) -> None:
+    path.write_bytes(b"this is not a database, whatever its name says" * 100)
+    with pytest.raises(StoreError, match="can't be read"):
+        summary(path)
+    with pytest.raises(StoreError, match="can't be used"):
+        Recorder(path, RUN_ID, 2, None)
+
+
+def test_a_path_with_blanks_and_signs_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "a run, 100 % #1?"
+    folder.mkdir()
+    with _recorder(folder / "telemetry.sqlite") as recorder:
+        recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
+    assert summary(folder / "telemetry.sqlite").episodes == 1

@@ -1,0 +1,181 @@
+"""Reading and acknowledging the clients' streams of a real server."""
+
+from typing import Any, cast
+
+import pytest
+import redis
+
+from soulsgui.telemetry.intake import Entry, Reason, Refusal
+from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import TELEMETRY_GROUP, Keys
+from tests.telemetry.helpers import Stage
+
+
+@pytest.fixture
+def streams(keys: Keys) -> EpisodeStreams:
+    return EpisodeStreams(keys)
+
+
+def _numbers(entries: list[Entry]) -> list[tuple[str, int]]:
+    return [(entry.client, entry.id.seq) for entry in entries]
+
+
+def _add(stage: Stage, client: str, *numbers: int) -> None:
+    for number in numbers:
+        stage.redis.xadd(stage.keys.episodes(client), {"e": "x"}, id=f"5-{number}")
+
+
+def _pending(stage: Stage, client: str) -> int:
+    found = cast("dict[str, Any]", stage.redis.xpending(stage.keys.episodes(client), TELEMETRY_GROUP))
+    return cast("int", found["pending"])
+
+
+def test_what_was_sent_before_the_group_was_made_is_read(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
+) -> None:
+    _add(stage, "a", 1, 2)
+    stage.join("a")
+    streams.discover(redis_client)
+    assert _numbers(streams.read(redis_client, 0)) == [("a", 1), ("a", 2)]
+
+
+def test_without_clients_nothing_is_read(streams: EpisodeStreams, redis_client: redis.Redis) -> None:
+    streams.discover(redis_client)
+    assert (len(streams), streams.read(redis_client, 10)) == (0, [])
+
+
+def test_settled_entries_are_gone_and_later_ones_stay(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
+) -> None:
+    stage.join("a", "b")
+    streams.discover(redis_client)
+    _add(stage, "a", 1, 2)
+    _add(stage, "b", 1)
+    entries = streams.read(redis_client, 0)
+    _add(stage, "a", 3)
+    streams.settle(redis_client, entries)
+    assert (stage.left("a"), stage.left("b"), _pending(stage, "a")) == (1, 0, 0)
+    assert _numbers(streams.read(redis_client, 0)) == [("a", 3)]
+
+
+def test_after_an_error_what_was_delivered_is_read_again_before_anything_new(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
+) -> None:
+    stage.join("a")
+    streams.discover(redis_client)
+    _add(stage, "a", 1, 2)
+    delivered = streams.read(redis_client, 0)
+    _add(stage, "a", 3)
+    streams.distrust()
+    again = streams.read(redis_client, 0)
+    assert again == delivered
+    streams.settle(redis_client, again)
+    new = streams.read(redis_client, 0)
+    assert _numbers(new) == [("a", 3)]
+    streams.settle(redis_client, new)
+    assert (stage.left("a"), _pending(stage, "a")) == (0, 0)
+
+
+def test_trimming_never_removes_what_is_delivered_and_not_acknowledged(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    """More is pending than one read takes: each acknowledgement must leave the rest."""
+    stage.join("a")
+    streams.discover(redis_client)
+    count = BATCH_ENTRIES * 2 + 10
+    pipeline = stage.redis.pipeline(transaction=False)
+    for number in range(1, count + 1):
+        pipeline.xadd(keys.episodes("a"), {"e": "x"}, id=f"5-{number}")
+    pipeline.execute()
+    while streams.read(redis_client, 0):
+        pass
+    restarted = EpisodeStreams(keys)
+    restarted.discover(redis_client)
+    seen: list[tuple[str, int]] = []
+    while entries := restarted.read(redis_client, 0):
+        seen += _numbers(entries)
+        restarted.settle(redis_client, entries)
+        assert stage.left("a") == count - len(seen)
+    assert seen == [("a", number) for number in range(1, count + 1)]
+
+
+def test_pending_entries_that_were_trimmed_by_others_are_acknowledged(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    stage.join("a")
+    streams.discover(redis_client)
+    _add(stage, "a", 1, 2)
+    streams.read(redis_client, 0)
+    stage.redis.xtrim(keys.episodes("a"), maxlen=0, approximate=False)
+    streams.distrust()
+    entries = streams.read(redis_client, 0)
+    assert [entry.fields for entry in entries] == [{}, {}]
+    streams.settle(redis_client, entries)
+    assert _pending(stage, "a") == 0
+
+
+@pytest.mark.allow_warnings
+def test_a_wrong_typed_stream_is_set_aside_once_and_the_others_are_read(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    stage.join("a", "b")
+    streams.discover(redis_client)
+    stage.redis.set(keys.episodes("b"), "mine")
+    _add(stage, "a", 1)
+    assert _numbers(streams.read(redis_client, 0)) == [("a", 1)]
+    assert streams.take_refusals() == [Refusal("b", Reason.WRONG_TYPE)]
+    for _ in range(3):
+        streams.discover(redis_client)
+        streams.read(redis_client, 0)
+    assert streams.take_refusals() == []
+    stage.redis.delete(keys.episodes("b"))
+    _add(stage, "b", 7)
+    streams.discover(redis_client)
+    assert _numbers(streams.read(redis_client, 0)) == [("b", 7)]
+
+
+def test_a_stream_without_group_is_read_from_its_beginning(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    stage.join("a", "b")
+    streams.discover(redis_client)
+    stage.redis.delete(keys.episodes("a"))
+    _add(stage, "a", 1)
+    _add(stage, "b", 1)
+    seen = _numbers(streams.read(redis_client, 0)) + _numbers(streams.read(redis_client, 0))
+    assert sorted(seen) == [("a", 1), ("b", 1)]
+
+
+def test_a_client_off_the_roster_is_not_read_any_more(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    stage.join("a", "b")
+    streams.discover(redis_client)
+    stage.redis.hdel(keys.clients, "a")
+    stage.redis.delete(keys.episodes("a"))
+    streams.discover(redis_client)
+    assert len(streams) == 1
+    assert streams.read(redis_client, 0) == []
+    assert not stage.redis.exists(keys.episodes("a"))
+
+
+def test_the_largest_id_is_acknowledged(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    stage.join("a")
+    streams.discover(redis_client)
+    stage.redis.xadd(keys.episodes("a"), {"e": "x"}, id=str(EntryId(2**64 - 1, 2**64 - 1)))
+    streams.settle(redis_client, streams.read(redis_client, 0))
+    assert _pending(stage, "a") == 0
+
+
+def test_a_hundred_streams_are_read_at_once(
+    streams: EpisodeStreams, stage: Stage, redis_client: redis.Redis
+) -> None:
+    clients = [f"c{n}" for n in range(100)]
+    stage.join(*clients)
+    streams.discover(redis_client)
+    for client in clients:
+        _add(stage, client, 1)
+    assert {entry.client for entry in streams.read(redis_client, 0)} == set(clients)
