@@ -1,6 +1,7 @@
 """What every service process does first: where its log goes, and how it is asked to stop."""
 
 import logging
+import os
 import re
 import signal
 import sys
@@ -9,6 +10,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from types import FrameType
+from typing import NoReturn
 
 from soulsgui.system import stop_signals
 
@@ -51,6 +53,17 @@ def parse_line(line: str) -> ParsedLine:
     except (ValueError, OverflowError):  # it only looks like a time
         return ParsedLine(None, "", line)
     return ParsedLine(when, level.lower(), text)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once, after everything was written and closed.
+
+    torch takes about a second to take itself apart, and nobody needs it to.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def stop_on_signals() -> threading.Event:

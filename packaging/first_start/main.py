@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from first_start import plan, screen
-from first_start.failure import SetupError
+from first_start.failure import SAME_COMMAND, SetupError
 from first_start.progress import Console
 from first_start.set_up import ensure
 from first_start.steps import clean_environment
@@ -46,6 +46,9 @@ def main(argv: Sequence[str], root: Path = ROOT) -> int:
         )
     except SetupError as error:
         console.say(f"\n{error.message}\n{error.remedy}")
+        return 1
+    except OSError as error:
+        console.say(f"\n{error}\n{SAME_COMMAND}")
         return 1
     except KeyboardInterrupt:
         console.say("\nInterrupted. Type the same command again; it goes on where it stopped.")
@@ -88,7 +91,8 @@ def _start(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, st
     if arguments[0] == "gui":
         screen.ensure_libraries(env, sys.platform, console.say)
     elif arguments[: len(plan.DEMO)] == list(plan.DEMO):
-        console.say("Starting the demo: CartPole, PPO, until it is solved. Ctrl-C stops it.")
+        why = "There is no screen here. " if has_window else ""
+        console.say(f"{why}Starting the demo: CartPole, PPO, until it is solved. Ctrl-C stops it.")
     # -P: what lies in the folder where the user happens to be is no part of the program.
     return _become([str(venv.python), "-P", "-m", "soulsgui", *arguments], env)
 

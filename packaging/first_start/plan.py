@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,24 +70,26 @@ class Work:
     torch: TorchBuild | None
 
 
-def plan_work(pins: Iterable[Pin], installed: Mapping[str, str], torch: TorchBuild) -> Work:
+def plan_work(
+    pins: Iterable[Pin], installed: Mapping[str, str], choose_torch: Callable[[], TorchBuild]
+) -> Work:
     """Compare what is needed with what is installed.
 
     Args:
         pins: From `needed_pins`.
         installed: Version by normalised name; a local part ("+cpu") doesn't count.
-        torch: The build to install if torch is missing.
+        choose_torch: Tells which build to install; asked only when torch is missing.
     """
     pins = list(pins)
     missing = tuple(pin for pin in pins if installed.get(pin.name, "").partition("+")[0] != pin.version)
     wheels_mb = sum(pin.size_mb for pin in missing if pin.name != "torch")
-    with_torch = any(pin.name == "torch" for pin in missing)
+    torch = choose_torch() if any(pin.name == "torch" for pin in missing) else None
     return Work(
         missing,
         len(pins) - len(missing),
-        wheels_mb + (torch.download_mb if with_torch else 0),
-        wheels_mb * _DISK_PER_WHEEL + (torch.disk_mb if with_torch else 0),
-        torch if with_torch else None,
+        wheels_mb + (torch.download_mb if torch else 0),
+        wheels_mb * _DISK_PER_WHEEL + (torch.disk_mb if torch else 0),
+        torch,
     )
 
 

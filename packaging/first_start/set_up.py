@@ -103,11 +103,13 @@ def _set_up(
         extras = [*extras, *(extra for extra in stamped if extra not in extras)]
     pins = plan.needed_pins(plan.read_pins(_constraints(venv)), extras)
     torch_version = next(pin.version for pin in pins if pin.name == "torch")
-    work = plan.plan_work(pins, venv.installed(), _choose_torch(torch_version, env))
+    work = plan.plan_work(pins, venv.installed(), lambda: _choose_torch(torch_version, env))
     free_mb = shutil.disk_usage(venv.folder).free / 1e6
     for line in plan.describe(work, venv.folder, free_mb):
         console.say(line)
     _require_space(work, venv.folder, free_mb)
+    # From here to the end nothing is complete, also not what was before.
+    write_stamp(venv, plan.Stamp("", tuple(extras)).to_json())
     with venv.log.open("w", encoding="utf-8") as log:
         steps = Steps(venv.root, log, console, lock_descriptor)
         try:

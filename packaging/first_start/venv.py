@@ -14,7 +14,7 @@ from first_start.plan import Pin, normalised
 from first_start.progress import Console, Progress
 from first_start.steps import Steps, clean_environment, pip_environment
 
-_KEPT = ("bootstrap.lock", "bootstrap.log")
+_KEPT = ("bootstrap.json", "bootstrap.lock", "bootstrap.log")
 _IMPORTS = "import soulsgui, aiohttp, gymnasium, numpy, psutil, pydantic, redis, torch, PySide6.QtCore"
 
 
@@ -70,19 +70,24 @@ class Venv:
         halves = [info for info in self._infos() if not (info / "RECORD").exists()]
         halves += [left for place in self.folder.glob(self._libraries) for left in place.glob("~*")]
         for half in halves:
-            shutil.rmtree(half)
+            _remove(half)
         return [half.name for half in halves]
 
     def clear(self) -> None:
-        """Remove everything but the lock and the log of the running set-up."""
+        """Remove everything but what belongs to the running set-up."""
         for entry in self.folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry.name not in _KEPT:
-                entry.unlink()
+            if entry.name not in _KEPT:
+                _remove(entry)
 
     def _infos(self) -> list[Path]:
         return [info for place in self.folder.glob(self._libraries) for info in place.glob("*.dist-info")]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def make(venv: Venv, steps: Steps, console: Console, env: Mapping[str, str]) -> None:
@@ -139,7 +144,7 @@ def install(
 
 
 def write_stamp(venv: Venv, text: str) -> None:
-    """Note, at the very end, what was set up."""
+    """Note what is set up."""
     aside = venv.stamp.with_suffix(".new")
     aside.write_text(text, encoding="utf-8")
     aside.replace(venv.stamp)

@@ -54,11 +54,12 @@ def redis(arguments: Arguments) -> int:
 
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
+    from soulsgui.process import leave
     from soulsgui.runner.opening import chosen_checkpoint
     from soulsgui.training.main import run_trainer
 
     run = _run(arguments)
-    return run_trainer(run, _address(arguments), arguments.checkpoint or chosen_checkpoint(run))
+    leave(run_trainer(run, _address(arguments), arguments.checkpoint or chosen_checkpoint(run)))
 
 
 def telemetry(arguments: Arguments) -> int:

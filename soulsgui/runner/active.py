@@ -12,6 +12,7 @@ from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
 from soulsgui.runner.opening import choose_checkpoint, write_spaces
+from soulsgui.runner.run import Reached
 from soulsgui.wire.messages.node import NodeState, Verdict
 
 Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
@@ -22,7 +23,7 @@ class Active:
 
     Attributes:
         begun: Whether its services have been started.
-        stopping: Whether it is being ended.
+        ending: Why it is being ended; empty while it is not.
         written_at: When its record was last written, monotonic seconds.
 
     Args:
@@ -41,7 +42,7 @@ class Active:
         self.crew = crew
         self.best = best
         self.begun = False
-        self.stopping = False
+        self.ending: Reached = ""
         self.written_at = float("-inf")
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()

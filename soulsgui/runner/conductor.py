@@ -115,7 +115,7 @@ class Conductor:
     @property
     def hurried(self) -> bool:
         """Whether something is about to change that somebody waits for."""
-        return self._active is not None and (self._active.stopping or self.record.state == "starting")
+        return self._active is not None and (bool(self._active.ending) or self.record.state == "starting")
 
     def node(self, name: str) -> NodeState | None:
         """Return the state of a node of the run that goes on."""
@@ -191,9 +191,9 @@ class Conductor:
             ready = await active.crew.until_ready()
         except ServiceError as error:
             raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
-        if self._active is not active or active.stopping:
+        if active.ending == "stopped":
             raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
-        if not ready:
+        if not ready and not active.ending:
             raise Refused(
                 ErrorCode.NO_ANSWER,
                 f"Run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it goes on starting.",
@@ -296,17 +296,17 @@ class Conductor:
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
-        view = RunView(status, present, active.stopping, self._knowledge.reachable)
+        view = RunView(status, present, bool(active.ending), self._knowledge.reachable)
         state, detail = run_state(view)
         self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(
             update={"state": state, "detail": detail, "seconds": active.seconds(now)}
         )
-        if active.stopping:
+        if active.ending:
             return
         goal = goal_reached(trainer, telemetry)
         if goal or state == "failed":
-            active.stopping = True
-            self._spawn(self._end(active, goal or "failed", detail if state == "failed" else ""))
+            active.ending = goal or "failed"
+            self._spawn(self._end(active, detail if state == "failed" else ""))
             return
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
@@ -343,7 +343,7 @@ class Conductor:
         """
         async with self._lock:
             active = self._active
-            if active is None or active.stopping:
+            if active is None or active.ending:
                 raise no_run()
             await active.crew.set_clients(count)
             self._set_active(active)
@@ -367,14 +367,14 @@ class Conductor:
             self._opening.cancel()
             await asyncio.wait({self._opening})
         if self._active is active:
-            if active.stopping:
+            if active.ending:
                 await self.over.wait()
             else:
-                active.stopping = True
-                await self._end(active, "stopped", "", save)
+                active.ending = "stopped"
+                await self._end(active, "", save)
         return active.run
 
-    async def _end(self, active: Active, reached: Reached, error: str, save: bool = True) -> None:
+    async def _end(self, active: Active, error: str, save: bool = True) -> None:
         async with self._lock:
             telemetry = self.node(TELEMETRY)
             try:
@@ -383,7 +383,7 @@ class Conductor:
                 for _ in range(2):
                     await self._knowledge.next_turn(_LAST_TURN_S)
             finally:
-                self._finish(active, reached, error)
+                self._finish(active, active.ending, error)
 
     def _finish(self, active: Active, reached: Reached, error: str) -> None:
         self.turn(time.monotonic(), time.time())

@@ -1,8 +1,10 @@
 """What the runner knows at this moment of the server, its nodes and its clients."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 
+from soulsgui.runner.family import Family
 from soulsgui.runner.roster import Roster
 from soulsgui.runner.watch import Turn
 from soulsgui.wire.control import ServerStatus
@@ -28,18 +30,26 @@ class Knowledge:
         self.server = ServerStatus()
         self.pid = pid
         self._nodes: dict[str, NodeState] = {}
+        self._pids: dict[str, int] = {}
+        self._families: defaultdict[str, Family] = defaultdict(Family)
         self._turned = asyncio.Event()
 
     def take(self, turn: Turn) -> None:
         """Take note of what was read."""
         self.reachable = turn.reachable
-        if turn.reachable:
-            self._nodes = dict(turn.nodes)
+        for name, state in turn.nodes.items():
+            pid = self.pid(name)
+            if pid is not None and pid != self._pids.get(name):
+                self._pids[name] = pid
+                self._nodes.pop(name, None)
+            # What an earlier process left on the server is no news of this one.
+            if self._families[name].includes(self._pids.get(name), state.instance.pid):
+                self._nodes[name] = state
         self._turned.set()
         self._turned = asyncio.Event()
 
     def node(self, name: str) -> NodeState | None:
-        """Return the newest state of a node; while the server is away, the one before."""
+        """Return what the present process of a node (or the last one) has said last; None when nothing."""
         return self._nodes.get(name)
 
     def beat(self, client: str) -> Heartbeat | None:
@@ -49,6 +59,7 @@ class Knowledge:
     def forget_nodes(self) -> None:
         """Drop what nodes of an earlier run said."""
         self._nodes = {}
+        self._pids = {}
 
     async def next_turn(self, timeout_s: float) -> None:
         """Return after the server was read again, or after a while."""

@@ -109,7 +109,7 @@ def with_progress(
         telemetry: Telemetry's newest state in this run.
         wall_time: Seconds since the epoch, for the age of the checkpoint.
     """
-    changes: dict[str, object] = {}
+    changes: dict[str, object] = {"env_steps_per_s": 0.0, "updates_per_s": 0.0}
     if trainer is not None and trainer.run_id == record.id:
         changes |= {
             "attempt": max(trainer.attempt, record.attempt),

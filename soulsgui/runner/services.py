@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import psutil
-
 import soulsgui
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.runner.family import Family
 from soulsgui.runner.redis_server import RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -32,7 +31,7 @@ class View(Protocol):
     """What a health check may look at: the runner's newest knowledge of the server."""
 
     def node(self, name: str) -> NodeState | None:
-        """Return the newest state of a node."""
+        """Return what the present process of a node said last, None before it has said anything."""
 
     def beat(self, client: str) -> Heartbeat | None:
         """Return the newest beat of a client."""
@@ -78,33 +77,12 @@ def child_env(single_threaded: bool = False) -> dict[str, str]:
     return env
 
 
-class _Family:
-    """Tells whether a pid is a service's process or a child of it (a launcher stands between on Windows)."""
-
-    def __init__(self) -> None:
-        self._known: tuple[int, int] | None = None
-
-    def includes(self, service_pid: int | None, pid: int) -> bool:
-        if service_pid is None or pid <= 0:
-            return False
-        if pid == service_pid or self._known == (service_pid, pid):
-            return True
-        try:
-            related = psutil.Process(pid).ppid() == service_pid
-        except psutil.Error:
-            return False
-        if related:
-            self._known = (service_pid, pid)
-        return related
-
-
 def node_health(name: str, view: View) -> Callable[[], Health]:
     """Return the check of a node: its key, written by the very process that is supervised."""
-    family = _Family()
 
     def check() -> Health:
         state = view.node(name)
-        if state is None or not family.includes(view.pid(name), state.instance.pid):
+        if state is None:
             return Health(ready=False)
         return Health(
             ready=True,
@@ -120,7 +98,7 @@ def node_health(name: str, view: View) -> Callable[[], Health]:
 
 def client_health(name: str, view: View) -> Callable[[], Health]:
     """Return the check of a client: its heartbeat, from the very process that is supervised."""
-    family = _Family()
+    family = Family()
 
     def check() -> Health:
         beat = view.beat(name)

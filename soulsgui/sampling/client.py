@@ -15,7 +15,7 @@ from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.link import ClientLink, check_protocol
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.connection import Address, Stopped
@@ -99,6 +99,7 @@ class Client:
         while self._link.wait(self._has_new_run):
             config = self._link.view.config
             assert config is not None
+            check_protocol(config)
             self._run_id = config.run_id
             RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode).play()
             self._link.leave_run()
@@ -146,33 +147,34 @@ class RunPlayer:
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         count = num_envs or int(settings["env.num_envs"])
         link.progress.env_id, link.progress.num_envs = settings["env.id"], count
-        vector = make_vector(*env, count)
-        spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
-        self._contract = contract_hash(*env, spaces.to_json(), "on-policy")
-        if self._contract != config.contract:
-            vector.close()
-            raise EnvironmentCheckError(
-                f"{settings['env.id']} has other spaces here than on the server.",
-                "Install the same version of the environment's package on both.",
-            )
-        seed = derived_seed(config.seed, link.progress.client, config.attempt)
-        self._policy = NumpyMLPPolicy(config.policy)
-        self._rollout = Rollout(
-            EnvStepper(vector), spaces.observation, settings["client.segment_length"], seed, self._ended
-        )
         self._attempt = config.attempt
+        self._policy = NumpyMLPPolicy(config.policy)
+        vector = make_vector(*env, count)
+        try:
+            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
+            self._contract = contract_hash(*env, spaces.to_json(), "on-policy")
+            if self._contract != config.contract:
+                raise EnvironmentCheckError(
+                    f"{settings['env.id']} has other spaces here than on the server.",
+                    "Install the same version of the environment's package on both.",
+                )
+            seed = derived_seed(config.seed, link.progress.client, config.attempt)
+            self._rollout = Rollout(
+                EnvStepper(vector), spaces.observation, settings["client.segment_length"], seed, self._ended
+            )
+        except BaseException:
+            vector.close()
+            raise
 
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
-        uploader = self._link.enter(
-            self._config, self._contract, int(self._config.settings["client.buffer_bytes"])
-        )
-        self._uploader = uploader
         last_round = -1
         try:
+            buffer_bytes = int(self._config.settings["client.buffer_bytes"])
+            self._uploader = self._link.enter(self._config, self._contract, buffer_bytes)
             while (ready := self._next_round(last_round)) is not None:
                 last_round = ready.share.round_id
-                self._play_round(ready, uploader)
+                self._play_round(ready, self._uploader)
         finally:
             self._rollout.close()
 
@@ -211,7 +213,8 @@ class RunPlayer:
         if grant is None or grant.round is None or view.header is None or view.tensors is None:
             return None
         share = grant.round
-        if share.round_id <= last_round or share.round_id != view.header.model_id:
+        # Not "later than the last": a server that lost its newest second begins again a little earlier.
+        if share.round_id == last_round or share.round_id != view.header.model_id:
             return None
         return Ready(share, view.header, view.tensors)
 

@@ -18,11 +18,10 @@ from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, Wish
-from soulsgui.wire.weights import WeightsHeader, read_header, unpack_weights
+from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpack_weights
 
 logger = logging.getLogger(__name__)
 
-_HEADER_BYTES = 4096
 _LOOK_AT_LEAST_EVERY_S = 1.0
 _STOP_WITHIN_S = 0.1
 
@@ -52,13 +51,21 @@ class Downloader(threading.Thread):
         address: The server.
         client: The client's id.
         on_change: Called in this thread with each new view.
+        on_return: Called in this thread when the server answers again after it was away.
     """
 
-    def __init__(self, address: Address, client: str, on_change: Callable[[View], None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        client: str,
+        on_change: Callable[[View], None],
+        on_return: Callable[[], None],
+    ) -> None:
         super().__init__(name="downloader", daemon=True)
         self._keys = Keys(address.prefix)
         self._client = client
         self._on_change = on_change
+        self._on_return = on_return
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "downloader")
         self._view = View()
@@ -66,7 +73,8 @@ class Downloader(threading.Thread):
     def close(self) -> None:
         """End."""
         self._stop_event.set()
-        self.join()
+        if self.is_alive():
+            self.join()
         self._link.close()
 
     def run(self) -> None:
@@ -82,7 +90,10 @@ class Downloader(threading.Thread):
                     subscription.get_message(timeout=_LOOK_AT_LEAST_EVERY_S)
                 while not self._stop_event.is_set():
                     self._look()
+                    returned = self._link.away
                     self._link.back()
+                    if returned:
+                        self._on_return()
                     self._wait(subscription)
             except AWAY as error:
                 try:
@@ -90,7 +101,7 @@ class Downloader(threading.Thread):
                 except Stopped:
                     return
             except redis.ResponseError as error:
-                logger.warning("the server refuses to answer: %s", error)
+                self._link.refused(error)
                 self._stop_event.wait(_LOOK_AT_LEAST_EVERY_S)
             finally:
                 subscription.close()
@@ -108,7 +119,7 @@ class Downloader(threading.Thread):
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
         pipeline.get(keys.wish(self._client))
-        pipeline.getrange(keys.weights, 0, _HEADER_BYTES - 1)
+        pipeline.getrange(keys.weights, 0, HEADER_BYTES - 1)
         config, grant, wish, head = pipeline.execute()
         header, tensors = self._weights(head)
         view = View(

@@ -4,6 +4,7 @@ import logging
 import threading
 from importlib import metadata
 
+import psutil
 import redis
 
 from soulsgui import __version__
@@ -34,7 +35,9 @@ def _is_dead_here(other: Instance, own: Instance) -> bool:
     if other.host != own.host or other.boot_id != own.boot_id:
         return False
     now = process_identity(other.pid)
-    return now is None or abs(now["start_time"] - other.start_time) > _START_TOLERANCE_S
+    if now is None:
+        return not psutil.pid_exists(other.pid)  # one of another user may hide what it is
+    return abs(now["start_time"] - other.start_time) > _START_TOLERANCE_S
 
 
 def ensure_name_is_free(

@@ -22,6 +22,20 @@ from soulsgui.wire.messages.session import Grant, Wish
 logger = logging.getLogger(__name__)
 
 
+def check_protocol(config: ServerConfig) -> None:
+    """Make sure that this client and the server understand each other.
+
+    Raises:
+        ClientRegistrationError: The server speaks another protocol.
+    """
+    if not config.protocol_min <= PROTOCOL <= config.protocol_max:
+        raise ClientRegistrationError(
+            f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
+            f"this client {PROTOCOL}.",
+            "Install the same version of SoulsGUI on both.",
+        )
+
+
 class ClientLink:
     """Everything a client process shares with the server.
 
@@ -39,8 +53,9 @@ class ClientLink:
         self._view = View()
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
+        self._opened = False
         self._heartbeat = HeartbeatThread(address, self.progress)
-        self._downloader = Downloader(address, client, self._take)
+        self._downloader = Downloader(address, client, self._take, self._server_returned)
 
     def open(self) -> None:
         """Make sure that the name is free, then begin to beat and to listen.
@@ -59,6 +74,7 @@ class ClientLink:
             )
         finally:
             link.close()
+        self._opened = True
         self._heartbeat.start()
         self._downloader.start()
 
@@ -95,20 +111,13 @@ class ClientLink:
             config: The run as the server describes it.
             contract: The contract hash this client was built for.
             buffer_bytes: Most bytes that may wait for the server.
-
-        Raises:
-            ClientRegistrationError: The server speaks another protocol.
         """
-        if not config.protocol_min <= PROTOCOL <= config.protocol_max:
-            raise ClientRegistrationError(
-                f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
-                f"this client {PROTOCOL}.",
-                "Install the same version of SoulsGUI on both.",
-            )
         self.leave_run()
         self.progress.run_id = config.run_id
         self.progress.session = ""
-        uploader = Uploader(self._address, self.progress, contract, buffer_bytes)
+        uploader = Uploader(
+            self._address, self.progress, contract, buffer_bytes, self._stop, self._heartbeat.soon
+        )
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
             uploader.granted(self._view.grant)
@@ -120,7 +129,10 @@ class ClientLink:
 
         Raises:
             ClientRegistrationError: The server refused this session, or a newer one took its place.
+            ServiceError: Samples can't be sent any more.
         """
+        if self._uploader is not None and self._uploader.failure is not None:
+            raise self._uploader.failure
         grant, session = view.grant, self.progress.session
         if grant is None or not session:
             return None
@@ -158,9 +170,8 @@ class ClientLink:
     def close(self) -> None:
         """Send what waits, say goodbye and end every thread."""
         self.leave_run()
-        if self._downloader.is_alive():
+        if self._opened:
             self._downloader.close()
-        if self._heartbeat.is_alive():
             self._heartbeat.close()
 
     def _take(self, view: View) -> None:
@@ -169,3 +180,8 @@ class ClientLink:
             if self._uploader is not None:
                 self._uploader.granted(view.grant)
             self._changed.notify_all()
+
+    def _server_returned(self) -> None:
+        uploader = self._uploader
+        if uploader is not None:
+            uploader.distrust()

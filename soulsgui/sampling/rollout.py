@@ -70,6 +70,9 @@ class Rollout:
     ) -> Iterator[Segments]:
         """Play until exactly `quota` transitions were collected, yielding segments on the way.
 
+        What was collected before an early end is yielded too: nothing of it may appear among the steps of
+        the next weights.
+
         Args:
             policy: Chooses the actions.
             model_id: Id of its weights.
@@ -81,10 +84,14 @@ class Rollout:
         recorder = self._recorder
         while left > 0 and go_on():
             left -= self._step(policy, left)
-            if recorder.length == recorder.capacity or left <= 0:
-                segments = recorder.cut(model_id, digest)
-                if segments is not None:
-                    yield segments
+            if recorder.length == recorder.capacity:
+                yield from self._cut(model_id, digest)
+        yield from self._cut(model_id, digest)
+
+    def _cut(self, model_id: int, digest: int) -> Iterator[Segments]:
+        segments = self._recorder.cut(model_id, digest)
+        if segments is not None:
+            yield segments
 
     def _step(self, policy: NumpyMLPPolicy, left: int) -> int:
         """Step every environment once; return how many transitions were kept."""

@@ -3,11 +3,13 @@
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 
 import redis
 
+from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError
 from soulsgui.sampling.progress import Progress
-from soulsgui.sampling.stream import StreamSession
+from soulsgui.sampling.stream import Fenced, StreamSession
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
@@ -17,8 +19,9 @@ logger = logging.getLogger(__name__)
 
 _EPISODE_BATCH = 1000
 _NO_LIMIT = 2**62
-_LINGER_S = 3.0
+_LINGER_S = 2.0
 _RETRY_S = 0.5
+_LOOK_FOR_STOP_S = 0.1
 
 
 class Uploader(threading.Thread):
@@ -29,35 +32,51 @@ class Uploader(threading.Thread):
         progress: Counters of this client.
         contract: Contract hash of the run it plays for.
         buffer_bytes: Most bytes that may wait; a push beyond it waits in turn.
+        stop: Set when the process should stop: no push waits any longer.
+        on_session: Called in this thread when a session has begun.
     """
 
-    def __init__(self, address: Address, progress: Progress, contract: str, buffer_bytes: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        progress: Progress,
+        contract: str,
+        buffer_bytes: int,
+        stop: threading.Event,
+        on_session: Callable[[], None],
+    ) -> None:
         super().__init__(name="uploader", daemon=True)
         keys = Keys(address.prefix)
+        self.failure: SoulsGuiError | None = None
         self._progress = progress
         self._buffer_bytes = buffer_bytes
         self._contract = contract
+        self._on_session = on_session
         self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
         self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
         self._inbox: deque[tuple[StreamSession, bytes, bytes]] = deque()
         self._inbox_bytes = 0
         self._grant: Grant | None = None
+        self._refusal = ""
         self._changed = threading.Condition()
         self._closing = False
+        self._distrusted = False
+        self._process_stop = stop
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "uploader")
 
-    @property
-    def session(self) -> str:
-        """Entry id of the hello of the present session, empty before it."""
-        return self._progress.session
-
     def push_chunk(self, payload: bytes) -> None:
-        """Queue a chunk; waits while the buffer is full."""
+        """Queue a chunk; waits while the buffer is full.
+
+        Raises:
+            ClientRegistrationError: Another process took over the name.
+            ServiceError: The thread has ended by an error.
+            Stopped: The process was asked to stop while the buffer was full.
+        """
         self._push(self._chunks, CHUNK_FIELD, payload)
 
     def push_episode(self, payload: bytes) -> None:
-        """Queue a finished episode."""
+        """Queue a finished episode; as `push_chunk`."""
         self._push(self._episodes, EPISODE_FIELD, payload)
 
     def granted(self, grant: Grant | None) -> None:
@@ -67,8 +86,14 @@ class Uploader(threading.Thread):
                 self._grant = grant
                 self._changed.notify_all()
 
+    def distrust(self) -> None:
+        """The server was away: find out whether the session still stands, also when nothing waits."""
+        with self._changed:
+            self._distrusted = True
+            self._changed.notify_all()
+
     def close(self) -> None:
-        """Send what waits, for a few seconds, and end."""
+        """Send what waits, for a moment, and end."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -76,6 +101,9 @@ class Uploader(threading.Thread):
         self._stop_event.set()
         self.join()
         self._link.close()
+        left = self._chunks.waiting + self._episodes.waiting
+        if left:
+            logger.info("ended with %d entries unsent", left)
 
     def run(self) -> None:
         """Send until closed."""
@@ -83,12 +111,32 @@ class Uploader(threading.Thread):
             while self._step():
                 pass
         except Stopped:
-            logger.warning("ended with %d entries unsent: the server is away", self._chunks.waiting)
+            logger.debug("stopped while the server was away")
+        except Fenced:
+            self._fail(
+                ClientRegistrationError(
+                    f"Another process took over the name {self._progress.client}.",
+                    "Give this client another name (--name).",
+                )
+            )
+        except Exception as error:
+            logger.exception("the uploader ended by an error")
+            self._fail(ServiceError(f"Samples can't be sent any more: {error!r}"))
+
+    def _fail(self, failure: SoulsGuiError) -> None:
+        self._progress.error = failure.message
+        with self._changed:
+            self.failure = failure
+            self._changed.notify_all()
 
     def _push(self, stream: StreamSession, field: bytes, payload: bytes) -> None:
         with self._changed:
-            while self._full() and not self._closing:
-                self._changed.wait()
+            while self.failure is None and self._full():
+                if self._process_stop.is_set() or self._closing:
+                    raise Stopped
+                self._changed.wait(_LOOK_FOR_STOP_S)  # signals only set the event
+            if self.failure is not None:
+                raise self.failure
             self._inbox.append((stream, field, payload))
             self._inbox_bytes += len(payload)
             self._changed.notify_all()
@@ -121,10 +169,7 @@ class Uploader(threading.Thread):
                 if self._closing:
                     return False
                 self._changed.wait()
-            while self._inbox:
-                stream, field, payload = self._inbox.popleft()
-                stream.add(field, payload)
-            self._inbox_bytes = 0
+            self._take_over()
         try:
             self._send()
         except AWAY as error:
@@ -132,33 +177,59 @@ class Uploader(threading.Thread):
             self._episodes.connection_lost()
             self._link.lost(error)
         except redis.ResponseError as error:
-            self._progress.error = f"the server refuses samples: {error}"
-            logger.warning("%s", self._progress.error)
+            self._link.refused(error)
+            self._progress.error = self._refusal = f"the server refuses samples: {error}"
             if self._stop_event.wait(_RETRY_S):
                 return False
         else:
             self._link.back()
+            if self._refusal and self._progress.error == self._refusal:
+                self._progress.error = self._refusal = ""
         with self._changed:
-            self._progress.buffered_bytes = self._chunks.waiting_bytes + self._episodes.waiting_bytes
+            self._count_buffered()
             self._changed.notify_all()
         return not self._stop_event.is_set()
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""
-        if self._inbox or self._episodes.waiting or self._chunks.session is None:
+        if self._inbox or self._distrusted or self._episodes.waiting or self._chunks.session is None:
+            return True
+        if self._chunks.unsure or self._episodes.unsure:
             return True
         entries, size = self._credit()
         return bool(self._chunks.waiting) and entries > 0 and size > 0
 
+    def _take_over(self) -> None:
+        while self._inbox:
+            stream, field, payload = self._inbox.popleft()
+            stream.add(field, payload)
+        self._inbox_bytes = 0
+        self._count_buffered()
+        if self._distrusted:
+            self._distrusted = False
+            self._chunks.connection_lost()
+            self._episodes.connection_lost()
+
+    def _count_buffered(self) -> None:
+        self._progress.buffered_bytes = self._chunks.waiting_bytes + self._episodes.waiting_bytes
+
     def _send(self) -> None:
         connection = self._link.redis
+        self._chunks.settle(connection)
         if self._chunks.session is None:
-            self._chunks.flush(connection, 0, 0)
+            # Until it is known here, a grant for the new session must not look like somebody else's.
+            self._progress.session = ""
+            self._chunks.begin(connection)
             self._progress.session = str(self._chunks.session)
+            self._on_session()
         entries, size = self._credit()
         if entries > 0 and size > 0:
-            self._chunks.flush(connection, entries, size)
-            self._progress.session = str(self._chunks.session)
-            self._progress.sent_chunks = self._chunks.stored
+            try:
+                self._chunks.flush(connection, entries, size)
+            finally:
+                self._progress.sent_chunks = self._chunks.stored
+        self._episodes.settle(connection)
         if self._episodes.waiting:
+            if self._episodes.session is None:
+                self._episodes.begin(connection)
             self._episodes.flush(connection, _EPISODE_BATCH, _NO_LIMIT)

@@ -34,16 +34,14 @@ _EPISODE_COLUMNS = (
 _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "time")
 
 
-def read_run(run: RunFolder) -> Series:
-    """Return the series of a run with what it is about: `env_id`, `algorithm`, `seed` beside the rest.
+def read_about(run: RunFolder) -> Series:
+    """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `seed`.
 
     Raises:
         ConfigError: The run's configuration is missing or invalid.
-        StoreError: The store is damaged, or of a newer version.
     """
     settings = load_run_settings(run.config)
-    about = {"env_id": settings.env.id, "algorithm": settings.algorithm, "seed": settings.seed}
-    return about | read_series(run.store)
+    return {"env_id": settings.env.id, "algorithm": settings.algorithm, "seed": settings.seed}
 
 
 def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:

@@ -30,6 +30,8 @@ _CURVE, _FADED, _OLD = "#1f6fe0", "#a6c5f5", "#9aa3b0"
 _LOSS, _GOAL, _BEST = "#bf4d06", "#146c2e", "#b02a86"
 _SIZE_INCH = (10.0, 7.5)
 _DPI = 110
+# Fixed margins: a computed layout would take as long as the drawing itself.
+_MARGINS = {"left": 0.085, "right": 0.98, "top": 0.93, "bottom": 0.115, "hspace": 0.1}
 
 
 def main(run_dir: Path, ahead: bool) -> int:
@@ -41,14 +43,15 @@ def main(run_dir: Path, ahead: bool) -> int:
     """
     for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)  # they reach the whole group; our parent decides for us
-    from soulsgui.telemetry.export import read_run, read_series
+    from soulsgui.telemetry.export import read_about, read_series
 
+    run = RunFolder(run_dir)
+    about = read_about(run)
     able = _import_matplotlib()
     if able and ahead:
         draw(read_series(run_dir / "none"))
     sys.stdin.buffer.read()
-    run = RunFolder(run_dir)
-    series = read_run(run)
+    series = about | read_series(run.store)
     atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
     if not able:
         return NO_MATPLOTLIB
@@ -69,7 +72,7 @@ def draw(series: "Series") -> bytes:
     """Return the figure of a run as PNG.
 
     Args:
-        series: What `export.read_run` or `export.read_series` returns.
+        series: What `export.read_series` returns, with or without `export.read_about`.
 
     Raises:
         ImportError: matplotlib is missing.
@@ -79,9 +82,11 @@ def draw(series: "Series") -> bytes:
 
     losses = [name for name in ("value_loss", "policy_loss") if name in series["updates"]["columns"]]
     heights = [3.0, 1.5, 1.5] if losses else [3.0, 1.7]
-    figure = Figure(figsize=_SIZE_INCH, dpi=_DPI, layout="constrained")
+    figure = Figure(figsize=_SIZE_INCH, dpi=_DPI)
     FigureCanvasAgg(figure)
-    panels: list[Axes] = list(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
+    panels: list[Axes] = list(
+        figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, gridspec_kw=_MARGINS)
+    )
     _draw_returns(panels[0], series)
     _draw_lengths(panels[1], series)
     if losses:
@@ -93,11 +98,10 @@ def draw(series: "Series") -> bytes:
             panel.set_yticks([])
     panels[-1].set_xlabel("environment steps", color=_TEXT)
     # Below everything: inside the panel it would hide points.
-    figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False, fontsize=9
-    )
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=6, frameon=False, fontsize=9)
     png = BytesIO()
-    figure.savefig(png, format="png")
+    figure.savefig(png, format="png", pil_kwargs={"compress_level": 1})
     return png.getvalue()
 
 
@@ -252,6 +256,7 @@ def _dress(panel: "Axes", series: "Series") -> None:
 
     panel.grid(color=_GRID, linewidth=0.8)
     panel.set_axisbelow(True)
+    panel.yaxis.set_label_coords(-0.062, 0.5)
     panel.tick_params(colors=_MUTED, labelsize=9)
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))
     for side in ("top", "right"):

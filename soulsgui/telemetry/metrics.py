@@ -30,6 +30,10 @@ class MetricsStream:
         run_id: The run; rows of others are passed over.
         cursor: Last entry that was taken in.
         own_bytes: Most bytes of our rows to leave on the stream.
+
+    Attributes:
+        cursor: Last entry that was read.
+        unreadable: Entries that were no rows.
     """
 
     def __init__(self, keys: Keys, run_id: str, cursor: EntryId, own_bytes: int = _OWN_BYTES) -> None:
@@ -55,11 +59,18 @@ class MetricsStream:
             logger.info("the server came back without its rows: reading those it has")
             self.cursor = EntryId(0, 0)
 
-    def read(self, connection: redis.Redis) -> list[TrainerRow]:
-        """Return the trainer's rows of this run behind the cursor, and move the cursor behind them."""
+    def read(self, connection: redis.Redis, block_ms: int = 0) -> list[TrainerRow]:
+        """Return the trainer's rows of this run behind the cursor, and move the cursor behind them.
+
+        Args:
+            connection: The server.
+            block_ms: How long to wait when there are none; 0 does not wait.
+        """
         rows: list[TrainerRow] = []
         while True:
-            reply = connection.xread({self._stream: str(self.cursor)}, count=_READ_COUNT)
+            reply = connection.xread(
+                {self._stream: str(self.cursor)}, count=_READ_COUNT, block=block_ms or None
+            )
             entries = cast("list[tuple[bytes, _Entries]]", reply)[0][1] if reply else []
             for entry, fields in entries:
                 self._take(entry, fields, rows)
@@ -73,8 +84,11 @@ class MetricsStream:
             return
         row = read_row(fields.get(ROW_FIELD, b""))
         if row is None:
+            if not self.unreadable:
+                logger.warning(
+                    "entry %s of %s is not a row (more are only counted)", entry.decode(), self._stream
+                )
             self.unreadable += 1
-            logger.warning("entry %s of %s is not a row", entry.decode(), self._stream)
         elif row.run_id == self._run_id and not isinstance(row, EpisodeRows):
             rows.append(row)
 

@@ -25,6 +25,7 @@ from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 
@@ -38,6 +39,7 @@ _GATHER_BELOW = 256
 _DISCOVER_S = 0.25
 _STATE_S = 0.5
 _RETRY_S = 0.5
+_ROW_WAIT_S = 1.0
 _DRAIN_S = 2.0
 _DRAIN_QUIET_MS = 50
 _FIGURE_S = 10.0
@@ -103,19 +105,23 @@ class TelemetryNode:
         try:
             taken = self._turn(block_ms)
         except AWAY as error:
-            self._connected = False
+            self._start_over()
             self._link.lost(error)
         except redis.ResponseError as error:
-            self._connected = False
+            self._start_over()
             self._trouble(f"the server refused: {error}", "waiting")
         except sqlite3.OperationalError as error:
-            self._metrics.cursor = self._recorder.cursor
-            self._streams.distrust()
+            self._start_over()
             self._trouble(f"telemetry.sqlite can't be written: {error}", "frozen")
         else:
             self._link.back()
             return taken
         return 0
+
+    def _start_over(self) -> None:
+        """Forget what was read and not stored: it is read again."""
+        self._connected = False
+        self._metrics.cursor = self._recorder.cursor
 
     def _trouble(self, what: str, phase: NodePhase) -> None:
         """Say what is wrong, once in the log, and wait a moment."""
@@ -125,7 +131,7 @@ class TelemetryNode:
         self._phase = phase
         try:
             self._write_state(self._link.redis)
-        except redis.RedisError as error:
+        except (*AWAY, redis.ResponseError) as error:
             logger.debug("the state could not be written either: %s", error)
         self._stop.wait(_RETRY_S)
 
@@ -188,18 +194,31 @@ class TelemetryNode:
         return records
 
     def _of_known_attempts(
-        self, connection: redis.Redis, rows: Sequence[TrainerRow], arrivals: list[Arrival]
+        self, connection: redis.Redis, rows: list[TrainerRow], arrivals: list[Arrival]
     ) -> tuple[list[Arrival], list[Refusal]]:
         """Refuse episodes of attempts that never began: one would end the present attempt on the curve."""
         newest = max([1, self._recorder.attempt, *(row.attempt for row in rows)])
-        if all(arrival.episode.attempt <= newest for arrival in arrivals):
+        asked = max((one.episode.attempt for one in arrivals), default=0)
+        if asked <= newest:
             return arrivals, []
         config = ServerConfig.read(cast("bytes | None", connection.get(self._keys.config)))
-        if config is not None and config.run_id == self._run_id:
-            newest = max(newest, config.attempt)
+        if config is not None and config.run_id == self._run_id and newest < config.attempt:
+            self._wait_for_row(connection, rows, min(asked, config.attempt))
+            newest = config.attempt
         known = [one for one in arrivals if one.episode.attempt <= newest]
         unknown = [Refusal(one.client, Reason.ATTEMPT) for one in arrivals if one.episode.attempt > newest]
         return known, unknown
+
+    def _wait_for_row(self, connection: redis.Redis, rows: list[TrainerRow], attempt: int) -> None:
+        """Wait a moment for the row that says where an attempt begins: it is on its way."""
+        deadline = time.monotonic() + _ROW_WAIT_S
+        while not any(isinstance(row, AttemptRow) and row.attempt >= attempt for row in rows):
+            if time.monotonic() > deadline:
+                logger.warning(
+                    "nobody said where attempt %d begins: it goes on where the last stands", attempt
+                )
+                return
+            rows.extend(self._metrics.read(connection, _BLOCK_MS))
 
     def _count(self, refusals: Sequence[Refusal]) -> None:
         for client, reason in refusals:
@@ -232,6 +251,8 @@ class TelemetryNode:
         total: Counter[str] = Counter()
         for counts in self._rejected.values():
             total.update(counts)
+        if self._metrics.unreadable:
+            total["unreadable_row"] = self._metrics.unreadable
         state = NodeState(
             name=NAME,
             instance=self._instance,
@@ -267,6 +288,6 @@ class TelemetryNode:
         self._drawing.finish(_FIGURE_S)
         try:
             self._write_state(self._link.redis, f"{self._recorder.last_row} episodes stored")
-        except redis.RedisError as error:
+        except (*AWAY, redis.ResponseError) as error:
             logger.warning("the farewell could not be written: %s", error)
         self._link.close()

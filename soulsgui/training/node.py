@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import redis
 
+from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import Folders, RunFolder, default_config_dir, default_data_dir
 from soulsgui.config.schema import Settings, client_settings
@@ -29,7 +30,6 @@ from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
 from soulsgui.training.sessions import Session
-from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
@@ -39,13 +39,12 @@ from soulsgui.wire.messages.chunk import Segments
 from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, AttemptRow, CheckpointRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
-from soulsgui.wire.weights import read_header
+from soulsgui.wire.weights import HEADER_BYTES, read_header
 
 logger = logging.getLogger(__name__)
 
 _BLOCK_MS = 50
 _REFUSED_WAIT_S = 0.5
-_HEADER_BYTES = 4096
 
 
 class TrainingNode(ABC):
@@ -287,7 +286,7 @@ class TrainingNode(ABC):
 
     def _begin_attempt(self) -> None:
         """Find the next free model id, take over sessions that go on, prepare the first weights."""
-        head = self._link.run(lambda connection: connection.getrange(self.keys.weights, 0, _HEADER_BYTES - 1))
+        head = self._link.run(lambda connection: connection.getrange(self.keys.weights, 0, HEADER_BYTES - 1))
         try:
             published = read_header(head) if isinstance(head, bytes) and head else None
         except CodecError:

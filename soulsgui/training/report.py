@@ -1,7 +1,5 @@
 """What the trainer tells of itself: its state every half second, and a row for each update."""
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -9,11 +7,10 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
 
-from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.beacon import Beacon
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.node import NodeState
-
-logger = logging.getLogger(__name__)
 
 _PERIOD_S = 0.5
 _RATE_WINDOW_S = 10.0
@@ -68,8 +65,8 @@ class Rate:
         return (value - before) / (now - since) if now > since else 0.0
 
 
-class StateReporter(threading.Thread):
-    """Writes `node:<name>` twice a second, whatever the main loop does.
+class StateReporter(Beacon):
+    """Writes `node:<name>` twice a second, whatever the main loop does; `close` writes the farewell.
 
     Args:
         address: The server.
@@ -78,34 +75,5 @@ class StateReporter(threading.Thread):
     """
 
     def __init__(self, address: Address, name: str, state: Callable[[], NodeState]) -> None:
-        super().__init__(name="report", daemon=True)
-        self._key = Keys(address.prefix).node(name)
-        self._state = state
-        self._stop_event = threading.Event()
-        self._wake = threading.Event()
-        self._link = Link(address, self._stop_event, "report")
-
-    def soon(self) -> None:
-        """Report at once."""
-        self._wake.set()
-
-    def run(self) -> None:
-        """Report until closed."""
-        try:
-            while not self._stop_event.is_set():
-                self._link.run(lambda redis: redis.set(self._key, self._state().to_json()))
-                self._wake.wait(_PERIOD_S)
-                self._wake.clear()
-        except Stopped:
-            logger.debug("stopped while the server was away")
-
-    def close(self) -> None:
-        """Write the last state, with its farewell, and end."""
-        self._stop_event.set()
-        self._wake.set()
-        self.join()
-        try:
-            self._link.redis.set(self._key, self._state().to_json())
-        except AWAY:
-            logger.info("the server is away: the farewell stays in the log")
-        self._link.close()
+        key = Keys(address.prefix).node(name)
+        super().__init__(address, "report", key, _PERIOD_S, lambda: state().to_json())

@@ -5,9 +5,10 @@ from typing import cast
 
 import redis
 
+from soulsgui.training.sessions import Session
 from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 
 _AWAY_PHASES = ("paused", "finishing", "stopping")
 
@@ -17,6 +18,10 @@ class Roster:
 
     Args:
         keys: Key names.
+
+    Attributes:
+        clients: Everyone who is listed, sorted.
+        beats: The newest beat of each, by client.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -32,42 +37,50 @@ class Roster:
             redis.RedisError: The server is away.
         """
         names = cast("list[bytes]", connection.hkeys(self._keys.clients))
-        self.clients = sorted(name.decode() for name in names)
-        if not self.clients:
-            return
+        self.clients = sorted(name.decode(errors="replace") for name in names)
+        for gone in set(self.beats) - set(self.clients):
+            del self.beats[gone]
+            self._clock.forget(gone)
+        new = [client for client in self.clients if client not in self.beats]
         pipeline = connection.pipeline(transaction=False)
         for client in self.clients:
-            pipeline.get(self._keys.beat(client))
+            # One byte more than allowed tells that a beat is too large, however large it is.
+            pipeline.getrange(self._keys.beat(client), 0, MAX_BYTES)
+        for client in new:
             pipeline.pttl(self._keys.beat(client))
         replies = pipeline.execute(raise_on_error=False)
         now = time.monotonic()
-        for client, data, left_ms in zip(self.clients, replies[::2], replies[1::2], strict=True):
+        ages = {
+            client: EXPIRY_S - left_ms / 1000
+            for client, left_ms in zip(new, replies[len(self.clients) :], strict=True)
+            if isinstance(left_ms, int)
+        }
+        for client, data in zip(self.clients, replies, strict=False):
             beat = Heartbeat.read(data) if isinstance(data, bytes) else None
             if beat is not None and beat.client == client:
                 self.beats[client] = beat
-                self._clock.observe(beat, EXPIRY_S - int(left_ms) / 1000, now)
+                self._clock.observe(beat, ages.get(client, 0.0), now)
 
-    def why_not(self, client: str, session: str) -> str:
-        """Return why a session can't take part in a round; empty when it can.
-
-        Args:
-            client: The client.
-            session: Its session: what an older process under the same name said does not count.
-        """
-        beat = self.beats.get(client)
-        if beat is None or beat.session != session:
-            return ""  # it has only just said hello
+    def why_not(self, session: Session) -> str:
+        """Return why a session can't take part in a round; empty when it can."""
+        now = time.monotonic()
+        beat = self.beats.get(session.client)
+        if beat is None or beat.session != session.id:
+            # What an older process under the same name said does not count; a new one beats soon.
+            return "silent" if now - session.began_at > LATE_S else ""
         if beat.leaving:
             return "left"
         if beat.phase in _AWAY_PHASES:
             return beat.phase
-        age = self._clock.age_s(client, time.monotonic())
+        age = self._clock.age_s(session.client, now)
         return "silent" if age is not None and age > LATE_S else ""
 
-    def gone(self, client: str, session: str) -> str:
+    def gone(self, session: Session) -> str:
         """Return why a member of a round won't deliver any more; empty while it may.
 
         A silent one may come back: for it there is the deadline.
         """
-        reason = self.why_not(client, session)
+        if session.client not in self.clients:
+            return "was taken off the list"
+        reason = self.why_not(session)
         return "" if reason == "silent" else reason

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 
+from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.heartbeat import Heartbeat
@@ -16,44 +17,27 @@ _QUARANTINE_AFTER = 50
 
 
 @dataclass
-class ChunkNumbers:
-    """Which chunk numbers of a session arrived; tells repeats and gaps.
+class Session:
+    """One client's session as the trainer sees it.
 
     Attributes:
-        below: All smaller numbers arrived; None counts from the first number that comes.
-        beyond: Numbers that arrived after a gap.
+        client: The client's id.
+        id: Entry id of its hello.
+        num_envs: Environments it steps side by side.
+        began_at: Monotonic time of the hello, seconds.
+        status: `accepted`, `refused` or `quarantined`.
+        reason: Why it is not accepted.
+        rejected: Refused segments by reason.
+        in_a_row: Refused segments since the last accepted one.
+        entries: Chunks received since the hello.
+        size: Their bytes.
+        round: Its part of the present round.
     """
-
-    below: int | None = 0
-    beyond: set[int] = field(default_factory=set)
-
-    def take(self, number: int) -> bool:
-        """Note a number; return False when it was there before."""
-        if self.below is None:
-            self.below = number
-        if number < self.below or number in self.beyond:
-            return False
-        self.beyond.add(number)
-        while self.below in self.beyond:
-            self.beyond.discard(self.below)
-            self.below += 1
-        return True
-
-    @property
-    def missing(self) -> int:
-        """Numbers that were passed over so far."""
-        if self.below is None or not self.beyond:
-            return 0
-        return max(self.beyond) + 1 - self.below - len(self.beyond)
-
-
-@dataclass
-class Session:
-    """One client's session as the trainer sees it."""
 
     client: str
     id: str
     num_envs: int
+    began_at: float = 0.0
     status: str = "accepted"
     reason: str = ""
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)

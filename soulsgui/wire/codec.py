@@ -15,6 +15,9 @@ MAX_MESSAGE_BYTES = 64 * 2**20
 _ARRAY = 1
 _KINDS = frozenset("biuf")
 _MAX_DIMS = 8
+_HEAD_BYTES = 256
+# A list is allocated from the length it claims: nested claims of millions would cost minutes.
+_MAX_ITEMS = 4096
 
 
 class CodecError(ValueError):
@@ -38,7 +41,7 @@ def _unpack_ext(code: int, data: bytes) -> NDArray[Any]:
     if code != _ARRAY:
         raise CodecError(f"unknown extension {code}")
     head = msgpack.Unpacker(max_buffer_size=len(data) or 1, use_list=False)
-    head.feed(data[:256])
+    head.feed(data[:_HEAD_BYTES])
     dtype_name, shape = head.unpack()
     dtype = np.dtype(dtype_name)
     if dtype.kind not in _KINDS or dtype.itemsize > 8:
@@ -49,14 +52,19 @@ def _unpack_ext(code: int, data: bytes) -> NDArray[Any]:
     count = math.prod(shape)
     if len(data) - offset != count * dtype.itemsize:
         raise CodecError("array length and shape differ")
+    if dtype.kind == "b" and data[offset:].translate(None, b"\0\1"):
+        raise CodecError("truth values other than 0 and 1")
     return np.frombuffer(data, dtype=dtype, count=count, offset=offset).reshape(shape)
 
 
 def pack(message: Any) -> bytes:
     """Return a message of maps, lists, numbers, strings, bytes and arrays as bytes.
 
+    Maps have words as keys; lists and maps have at most 4096 items (more numbers go into an array).
+
     Raises:
-        TypeError: The message holds something else, or an array of objects.
+        TypeError: The message holds something else, an array of objects, or a number of more than 64 bits.
+        ValueError: A text can't be written as UTF-8.
     """
     return bytes(msgpack.packb(message, default=_pack_array))
 
@@ -70,7 +78,14 @@ def unpack(data: bytes) -> Any:
     if len(data) > MAX_MESSAGE_BYTES:
         raise CodecError("message too large")
     try:
-        return msgpack.unpackb(data, ext_hook=_unpack_ext, strict_map_key=True, use_list=True)
+        return msgpack.unpackb(
+            data,
+            ext_hook=_unpack_ext,
+            strict_map_key=True,
+            use_list=True,
+            max_array_len=_MAX_ITEMS,
+            max_map_len=_MAX_ITEMS,
+        )
     except CodecError:
         raise
     except Exception as error:

@@ -62,8 +62,8 @@ class CommandReader:
         found = []
         for entry, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(self._stream)):
             command = NodeCommand.read(fields.get(_FIELD))
-            if command is None:
-                connection.xdel(self._stream, entry)
+            if command is None or self._entries.get(command.id, entry) != entry:
+                connection.xdel(self._stream, entry)  # none, or sent twice because the first reply was lost
             elif command.id not in self._entries:
                 self._entries[command.id] = entry
                 found.append(command)

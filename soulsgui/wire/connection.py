@@ -31,7 +31,8 @@ BLOCK_MS = 1000
 """Longest blocking read; it must stay below the socket timeout."""
 
 _SOCKET_TIMEOUT_S = 5.0
-_LONGEST_DELAY_S = 5.0
+# A returning server is found within 5 s, the time to connect included.
+_LONGEST_DELAY_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Link:
         self._stop = stop
         self._name = name
         self._backoff = Backoff()
+        self._refusal = ""
 
     def run(self, operation: Callable[[redis.Redis], T]) -> T:
         """Run an operation that may safely be repeated, until it succeeds.
@@ -173,11 +175,21 @@ class Link:
             raise Stopped from error
 
     def back(self) -> None:
-        """Note that the server answered."""
-        if self.away:
+        """Note that the server did what it was asked."""
+        if self.away or self._refusal:
             logger.info("%s: the server is back", self._name)
-        self.away = False
+        self.away, self._refusal = False, ""
         self._backoff.reset()
+
+    def refused(self, error: redis.ResponseError) -> None:
+        """Note that the server answered, but refused (out of memory, disk full): the caller tries again.
+
+        A refusal is logged once, however often it comes.
+        """
+        code = str(error).partition(" ")[0]
+        if code != self._refusal:
+            logger.warning("%s: the server refuses: %s", self._name, error)
+        self._refusal = code
 
     def close(self) -> None:
         """Close the connection."""

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Self
 
+_LARGEST = 2**64 - 1
+
 
 class EntryId(NamedTuple):
     """Id of one entry of a stream."""
@@ -25,5 +27,7 @@ class EntryId(NamedTuple):
 
     @property
     def next(self) -> "EntryId":
-        """The smallest id after this one."""
-        return EntryId(self.ms, self.seq + 1)
+        """The smallest id after this one; the largest id has none and returns itself."""
+        if self.seq < _LARGEST:
+            return EntryId(self.ms, self.seq + 1)
+        return EntryId(self.ms + 1, 0) if self.ms < _LARGEST else self

@@ -3,7 +3,7 @@
 import hashlib
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from soulsgui.wire.codec import CodecError, pack, unpack
 
-_LENGTH = struct.Struct("<I")
 HASH_BYTES = 8
+HEADER_BYTES = 4096
+"""The header fits into so many bytes at the beginning of the blob."""
+
+_LENGTH = struct.Struct("<I")
+_KINDS = (str, int, int, int, str)
 
 
 @dataclass(frozen=True)
@@ -51,16 +55,19 @@ def pack_weights(
 
 
 def read_header(blob: bytes) -> WeightsHeader:
-    """Return the header of packed weights (the first 4 KiB of the blob suffice).
+    """Return the header of packed weights (the first `HEADER_BYTES` of the blob suffice).
 
     Raises:
         CodecError: The blob is damaged.
     """
     try:
         (length,) = _LENGTH.unpack_from(blob)
-        return WeightsHeader(**unpack(blob[_LENGTH.size : _LENGTH.size + length]))
+        header = WeightsHeader(**unpack(blob[_LENGTH.size : _LENGTH.size + length]))
     except (struct.error, TypeError) as error:
         raise CodecError("not weights") from error
+    if any(type(value) is not kind for value, kind in zip(astuple(header), _KINDS, strict=True)):
+        raise CodecError("not weights: a field of the header is of another kind")
+    return header
 
 
 def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:

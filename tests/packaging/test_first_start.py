@@ -324,9 +324,11 @@ def test_clearing_keeps_the_lock_and_the_log(tmp_path: Path) -> None:
     venv = make_venv(tmp_path, "version = 3.11.2\n")
     venv.lock.touch()
     venv.log.touch()
-    (venv.folder / "lib64").symlink_to("lib")
+    (tmp_path / "elsewhere").mkdir()
+    (venv.folder / "lib64").symlink_to(tmp_path / "elsewhere")
     venv.clear()
     assert {path.name for path in venv.folder.iterdir()} == {"bootstrap.lock", "bootstrap.log"}
+    assert (tmp_path / "elsewhere").exists()
 
 
 def test_pip_is_kept_inside_the_environment_and_to_the_constraints() -> None:

@@ -24,6 +24,10 @@ PINS = [
 ]
 
 
+def never() -> TorchBuild:
+    raise AssertionError("torch is there; nothing has to be chosen")
+
+
 def needed_by(requirements: list[str]) -> dict[str, str]:
     """The versions installed here of everything that the requirements bring in."""
     found: dict[str, str] = {}
@@ -84,24 +88,24 @@ def test_extras_choose_the_groups() -> None:
 
 
 def test_everything_is_announced_on_an_empty_machine() -> None:
-    work = plan.plan_work(PINS, {}, CPU)
+    work = plan.plan_work(PINS, {}, lambda: CPU)
     assert (len(work.missing), work.present, work.torch) == (3, 0, CPU)
     assert work.download_mb == 20 + 192 + 10
     assert work.disk_mb == pytest.approx(30 * 4.5 + 760)
 
 
 def test_a_wheel_on_this_machine_is_not_downloaded() -> None:
-    assert plan.plan_work(PINS, {}, LOCAL).download_mb == 30
+    assert plan.plan_work(PINS, {}, lambda: LOCAL).download_mb == 30
 
 
 def test_what_is_there_is_left_out_whatever_its_build_and_other_versions_are_not() -> None:
-    work = plan.plan_work(PINS, {"numpy": "2.0.0", "torch": "2.13.0+cpu", "ruff": "0.17"}, CPU)
+    work = plan.plan_work(PINS, {"numpy": "2.0.0", "torch": "2.13.0+cpu", "ruff": "0.17"}, never)
     assert [pin.name for pin in work.missing] == ["numpy"]
     assert (work.present, work.torch, work.download_mb) == (2, None, 20)
 
 
 def test_the_announcement_names_place_amount_and_reason(tmp_path: Path) -> None:
-    lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, CPU), tmp_path, 77_000)
+    lines = plan.describe(plan.plan_work(PINS, {"ruff": "0.17"}, lambda: CPU), tmp_path, 77_000)
     assert lines[0] == f"Setting up SoulsGUI in {tmp_path} (once); 1 of 3 packages are there already."
     assert "about 212 MB in 2 packages" in lines[1]
     assert "about 0.8 GB of 77.0 GB free" in lines[1]
@@ -110,15 +114,15 @@ def test_the_announcement_names_place_amount_and_reason(tmp_path: Path) -> None:
 
 def test_nothing_to_download_is_not_announced_as_a_download(tmp_path: Path) -> None:
     complete = {pin.name: pin.version for pin in PINS}
-    assert len(plan.describe(plan.plan_work(PINS, complete, CPU), tmp_path, 77_000)) == 1
+    assert len(plan.describe(plan.plan_work(PINS, complete, never), tmp_path, 77_000)) == 1
 
 
 def test_torch_alone_is_asked_of_the_other_index() -> None:
-    assert plan.pip_commands(plan.plan_work(PINS, {}, CPU), plan.RUN_EXTRAS, "2.13.0") == [
+    assert plan.pip_commands(plan.plan_work(PINS, {}, lambda: CPU), plan.RUN_EXTRAS, "2.13.0") == [
         ["install", "torch==2.13.0", "--extra-index-url", "https://index.example/cpu"],
         ["install", "--editable", ".[train,server]"],
     ]
-    assert len(plan.pip_commands(plan.plan_work(PINS, {}, LOCAL), plan.RUN_EXTRAS, "2.13.0")) == 1
+    assert len(plan.pip_commands(plan.plan_work(PINS, {}, lambda: LOCAL), plan.RUN_EXTRAS, "2.13.0")) == 1
 
 
 def test_folders_of_wheels_come_from_the_environment_and_pips_settings(tmp_path: Path) -> None:

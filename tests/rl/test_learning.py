@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pytest
-import torch
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import make_vector
@@ -97,14 +95,6 @@ def train(seed: int, max_steps: int, target: float) -> tuple[PPOAgent, int, list
         agent.update(batch, progress=steps / max_steps)
     stepper.close()
     return agent, steps, sampler.returns
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_cartpole_is_solved_within_60000_steps() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.drawing import PROGRAM, Drawing
-from soulsgui.telemetry.export import read_run
+from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.telemetry.figure import NO_MATPLOTLIB, draw
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.entry_id import EntryId
@@ -57,13 +57,13 @@ def _has(png: bytes, colour: str) -> bool:
 
 def test_the_figure_shows_curve_points_goal_best_and_loss(run: RunFolder) -> None:
     _play(run)
-    png = draw(read_run(run))
+    png = draw(read_about(run) | read_series(run.store))
     for colour in ("#1f6fe0", "#a6c5f5", "#9aa3b0", "#146c2e", "#b02a86", "#bf4d06"):
         assert _has(png, colour), colour
 
 
 def test_a_run_without_episodes_has_a_figure_without_a_curve(run: RunFolder) -> None:
-    png = draw(read_run(run))
+    png = draw(read_about(run) | read_series(run.store))
     assert _has(png, "#535b69")
     assert not _has(png, "#1f6fe0")
 

@@ -1,14 +1,20 @@
 """The node at work on a real server, in a thread of the test."""
 
+import sqlite3
 import time
+from typing import Any
 
 import pytest
+import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry import node as node_module
-from soulsgui.telemetry.store import query_history, summary
+from soulsgui.telemetry.metrics import MetricsStream
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.telemetry.store import StoreWriter, query_history, summary
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
 from tests.telemetry.helpers import (
     RUN_ID,
@@ -215,6 +221,36 @@ def test_episodes_that_come_before_the_row_of_their_attempt_wait_for_it(
     assert query_history(run.store, HistoryQueryParams()).env_steps == [510]
 
 
+def _config(attempt: int) -> str:
+    return ServerConfig(run_id=RUN_ID, attempt=attempt, contract="", spaces={}, policy={}).to_json()
+
+
+def test_an_attempt_known_from_the_configuration_waits_for_its_row(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    stage.join("a")
+    stage.redis.set(stage.keys.config, _config(2))
+    stage.play("a", episode(attempt=2))
+    with node_at_work(run, redis_address):
+        stage.wait_state(lambda state: True, "a beginning")
+        stage.tell(attempt_row(2, env_steps=500, episodes=50))
+        eventually(lambda: len(_returns(run)) == 1, "the episode")
+    assert query_history(run.store, HistoryQueryParams()).env_steps == [510]
+
+
+@pytest.mark.allow_warnings
+def test_an_attempt_whose_row_never_comes_goes_on_where_the_curve_stands(
+    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "_ROW_WAIT_S", 0.05)
+    stage.join("a")
+    stage.redis.set(stage.keys.config, _config(2))
+    stage.play("a", episode(), episode(attempt=2))
+    with node_at_work(run, redis_address):
+        eventually(lambda: len(_returns(run)) == 2, "both episodes")
+    assert query_history(run.store, HistoryQueryParams()).env_steps == [10, 20]
+
+
 def test_stopping_drains_what_is_still_there(run: RunFolder, redis_address: Address, stage: Stage) -> None:
     stage.join("a", "b")
     with node_at_work(run, redis_address) as stop:
@@ -229,13 +265,57 @@ def test_stopping_drains_what_is_still_there(run: RunFolder, redis_address: Addr
 
 
 @pytest.mark.allow_warnings
+def test_what_was_read_and_not_stored_when_the_connection_broke_is_read_again(
+    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Recorder.record
+    broken = 0
+
+    def break_first(self: Recorder, *given: Any) -> Any:
+        nonlocal broken
+        broken += 1
+        if broken == 1:
+            raise redis.ConnectionError("cut")
+        return record(self, *given)
+
+    monkeypatch.setattr(Recorder, "record", break_first)
+    stage.join("a")
+    stage.tell(attempt_row(1, env_steps=100, episodes=5))
+    stage.play("a", episode(1.0))
+    with node_at_work(run, redis_address):
+        eventually(lambda: stage.live_numbers() == [1], "the episode after all")
+    assert broken == 2
+    assert query_history(run.store, HistoryQueryParams()).env_steps == [110]
+
+
+def test_a_server_without_memory_is_still_drained_and_windows_are_told_later(
+    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = MetricsStream.publish
+    full = True
+
+    def refuse(self: MetricsStream, *given: Any) -> int:
+        if full:
+            raise redis.OutOfMemoryError("used memory > 'maxmemory'")
+        return publish(self, *given)
+
+    monkeypatch.setattr(MetricsStream, "publish", refuse)
+    stage.join("a")
+    with node_at_work(run, redis_address):
+        for n in range(3):
+            stage.play("a", episode(float(n)), episode(float(n)))
+            eventually(lambda n=n: len(_returns(run)) == 2 * n + 2 and stage.left("a") == 0, "drained")
+        state = stage.wait_state(lambda state: "memory is full" in state.error, "said so")
+        assert state.phase == "collecting"
+        full = False
+        eventually(lambda: stage.live_numbers() == [1, 2, 3, 4, 5, 6], "told without gap or double")
+        stage.wait_state(lambda state: not state.error, "mended")
+
+
+@pytest.mark.allow_warnings
 def test_a_full_disk_is_told_and_survived(
     run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sqlite3
-
-    from soulsgui.telemetry.store.writer import StoreWriter
-
     full = True
     add = StoreWriter.add_episodes
 

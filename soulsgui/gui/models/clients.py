@@ -250,4 +250,6 @@ def _state_data(status: ClientStatus, role: int) -> Any:
 def _tip(status: ClientStatus, column: str) -> str | None:
     if column == "rejected" and status.rejected:
         return text.reasons(status.rejected)
+    if column == "state":
+        return state_words(status)
     return status.error or None

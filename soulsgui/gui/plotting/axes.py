@@ -34,7 +34,7 @@ def short_number(value: float, spacing: float, largest: float) -> str:
     step = abs(spacing) / factor
     if step and step < 1e-4:
         return f"{value / factor:g}{unit}"
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step else 0
+    decimals = next((digits for digits in range(5) if math.isclose(round(step, digits), step)), 5)
     return "0" if value == 0 else f"{value / factor:,.{decimals}f}{unit}"
 
 

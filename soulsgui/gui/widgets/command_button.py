@@ -84,6 +84,9 @@ class CommandButton(QPushButton):
             return
         self._calm.stop()
         self._show(Stage.RUNNING)
+        if self._call is not None:
+            # Whatever an earlier try still brings is no longer of interest.
+            self._call.disconnect(self)
         self._call = self._start()
         self._call.progressed.connect(self._progressed)
         self._call.done.connect(self._done)

@@ -76,13 +76,32 @@ class NoticeRow(QFrame):
         close.setAccessibleName(self.tr("Close this message"))
         close.setToolTip(self.tr("Close"))
         dress(close, "close")
-        close.clicked.connect(self.closed)
+        close.clicked.connect(self.expire)
         row.addWidget(close, 0, Qt.AlignmentFlag.AlignVCenter)
         self._write()
-        if notice.level in ("info", "success"):
-            self._brief = QTimer(self, singleShot=True, interval=_BRIEF_MS)
-            self._brief.timeout.connect(self.closed)
-            self._brief.start()
+        self._timer = QTimer(self, singleShot=True, interval=_BRIEF_MS)
+        self._timer.timeout.connect(self.expire)
+        if self.brief:
+            self._timer.start()
+
+    @property
+    def brief(self) -> bool:
+        """Whether it goes away by itself."""
+        return self.notice.level in ("info", "success")
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self._text.text()
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        self._timer.stop()
+
+    def expire(self) -> None:
+        """Go away now."""
+        self.stop()
+        self.closed.emit()
 
     def repeat(self) -> None:
         """The same happened again."""
@@ -95,7 +114,7 @@ class NoticeRow(QFrame):
         self._text.setText(f"{self.notice.text}{times}{detail}")
 
     def _act(self) -> None:
-        self.closed.emit()
+        self.expire()
         if self.notice.act is not None:
             self.notice.act()
 
@@ -147,6 +166,7 @@ class MessageBar(QWidget):
     def _close(self, row: NoticeRow) -> None:
         if row in self._rows:
             self._rows.remove(row)
+            row.stop()
             self._column.removeWidget(row)
             row.hide()
             row.deleteLater()

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 
 class Message(BaseModel):
@@ -28,7 +28,9 @@ class Message(BaseModel):
 class Instance(Message):
     """Which process of which machine speaks: no two processes are equal in it."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     host: str = ""
     boot_id: str = ""
-    pid: int = 0
+    pid: int = Field(0, ge=0, lt=2**32)
     start_time: float = 0.0

@@ -35,14 +35,23 @@ class Reason(StrEnum):
     LATE = "late"
     LINEAGE = "lineage"
     REPEATED = "repeated"
+    WRONG_TYPE = "wrong_type"
     NOT_ADMITTED = "not_admitted"
 
 
+_MAX_DETAIL = 200
+
+
 class ChunkError(ValueError):
-    """A chunk that must be refused whole."""
+    """A chunk that must be refused whole.
+
+    Args:
+        reason: Why.
+        detail: More of it, for the log; what a stranger wrote is cut short.
+    """
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
-        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+        super().__init__(f"{reason.value}: {detail[:_MAX_DETAIL]}" if detail else reason.value)
         self.reason = reason
 
 
@@ -136,12 +145,15 @@ def unpack_chunk(
         raise ChunkError(Reason.UNREADABLE, str(error)) from error
     if not isinstance(message, dict) or not isinstance(message.get("s"), dict):
         raise ChunkError(Reason.UNREADABLE, "not a chunk")
-    if message.get("v") != PROTOCOL:
-        raise ChunkError(Reason.PROTOCOL, f"version {message.get('v')!r}")
-    if message.get("run") != run_id:
-        raise ChunkError(Reason.RUN)
-    if message.get("contract") != contract:
-        raise ChunkError(Reason.CONTRACT)
+    # Whatever stands there: an array compared with a word would be no yes or no.
+    for name, expected, reason in (
+        ("v", PROTOCOL, Reason.PROTOCOL),
+        ("run", run_id, Reason.RUN),
+        ("contract", contract, Reason.CONTRACT),
+    ):
+        found = message.get(name)
+        if type(found) is not type(expected) or found != expected:
+            raise ChunkError(reason, type(found).__name__ if isinstance(found, np.ndarray) else repr(found))
     return _segments(message["s"], obs_shape, np.dtype(obs_dtype))
 
 

@@ -1,14 +1,16 @@
 """Liveness and progress of a client: the `beat:<client>` key, written every second."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from soulsgui.wire.messages.base import Instance, Message
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
 MAX_BYTES = 8192
+MAX_ENVS = 65_536
+"""Most environments one client may step side by side."""
 
 Phase = Literal["joining", "waiting", "sampling", "paused", "finishing", "stopping"]
 
@@ -21,8 +23,13 @@ class Answer(Message):
     error: str = ""
 
 
+_LARGEST = 2**53  # exact in JSON, on every machine
+
+Count = Annotated[int, Field(ge=0, le=_LARGEST)]
+
+
 class Heartbeat(Message):
-    """One beat.
+    """One beat. Numbers are finite and within bounds: others than their sender count on them.
 
     Attributes:
         client: The client's id.
@@ -42,24 +49,31 @@ class Heartbeat(Message):
         leaving: Set in the last beat of a clean stop.
     """
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     client: str
     instance: Instance
-    counter: int
+    counter: Count
     phase: Phase = "joining"
     session: str = ""
     run_id: str = ""
     env_id: str = ""
-    num_envs: int = 0
-    env_steps: int = 0
-    episodes: int = 0
+    num_envs: int = Field(0, ge=0, le=MAX_ENVS)
+    env_steps: Count = 0
+    episodes: Count = 0
     env_steps_per_s: float = 0.0
     last_return: float | None = None
     mean_return: float | None = None
-    model_id: int = -1
-    buffered_bytes: int = 0
-    dropped: int = 0
-    sent_chunks: int = 0
+    model_id: int = Field(-1, ge=-1, le=_LARGEST)
+    buffered_bytes: Count = 0
+    dropped: Count = 0
+    sent_chunks: Count = 0
     versions: dict[str, str] = Field(default_factory=dict)
     error: str = ""
     answered: Answer | None = None
     leaving: bool = False
+
+    @classmethod
+    def read(cls, data: bytes | str | None) -> Self | None:
+        """Return the beat in `data`, or None when there is none, it is not one, or it is too large."""
+        return None if data is None or len(data) > MAX_BYTES else super().read(data)

@@ -1,11 +1,12 @@
 """How a client begins to speak: the hello, and the grant that answers it."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, MAX_ENVS
 
 HELLO_FIELD = b"hello"
 CHUNK_FIELD = b"c"
@@ -29,7 +30,12 @@ class Hello(Message):
     protocol: int = PROTOCOL
     run_id: str
     contract: str
-    num_envs: int = Field(ge=1, le=65_536)
+    num_envs: int = Field(ge=1, le=MAX_ENVS)
+
+    @classmethod
+    def read(cls, data: bytes | str | None) -> Self | None:
+        """Return the hello in `data`, or None when there is none, it is not one, or it is too large."""
+        return None if data is None or len(data) > MAX_BYTES else super().read(data)
 
 
 class RoundShare(Message):

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QGuiApplication, QWheelEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
@@ -16,6 +15,7 @@ from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.smoothing import ExponentialMean
 from soulsgui.gui.theme import Theme, ThemeChoice
 from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, no_smoothing
+from tests.gui.wheel import turn_wheel
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_zooming_by_wheel_stops_following_and_space_brings_it_back(qtbot: QtBot,
     series = curve(1000)
     shown(qtbot, plot, series)
     with qtbot.waitSignal(plot.follow_changed) as signal:
-        turn_wheel(plot)
+        turn_wheel(plot.canvas.viewport(), 480)
     assert signal.args == [False]
     settle(qtbot, plot)
     left, right = plot.x_view()
@@ -91,22 +91,6 @@ def test_zooming_by_wheel_stops_following_and_space_brings_it_back(qtbot: QtBot,
     settle(qtbot, plot)
     assert plot.follow
     assert plot.x_view()[1] >= 1100
-
-
-def turn_wheel(plot: Plot) -> None:
-    viewport = plot.canvas.viewport()
-    centre = QPointF(viewport.rect().center())
-    event = QWheelEvent(
-        centre,
-        viewport.mapToGlobal(centre),
-        QPoint(0, 0),
-        QPoint(0, 480),
-        Qt.MouseButton.NoButton,
-        Qt.KeyboardModifier.NoModifier,
-        Qt.ScrollPhase.NoScrollPhase,
-        False,
-    )
-    QApplication.sendEvent(viewport, event)
 
 
 def test_arrows_move_and_home_shows_everything(qtbot: QtBot, plot: Plot) -> None:

@@ -1,0 +1,71 @@
+"""What a page may ask of the window around it, and what the window asks of a page."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from PySide6.QtCore import QSettings, SignalInstance
+
+from soulsgui.wire.control import ApiError
+
+
+class Action(NamedTuple):
+    """A button of a message.
+
+    Attributes:
+        words: What it says.
+        act: What it does.
+    """
+
+    words: str
+    act: Callable[[], None]
+
+
+class Shell(Protocol):
+    """The window, as its pages see it."""
+
+    @property
+    def theme_changed(self) -> SignalInstance:
+        """Sent after colours or font became others and every widget has its new palette."""
+
+    def notify(self, level: str, text: str, detail: str = "", action: Action | None = None) -> None:
+        """Show a message in the bar over the pages.
+
+        Args:
+            level: `info`, `success`, `warning` or `error`; the first two go away by themselves.
+            text: What happened.
+            detail: Why, and what to do.
+            action: A button that does it.
+        """
+
+    def show_page(self, name: str, **where: Any) -> None:
+        """Bring a page to the front.
+
+        Args:
+            name: `overview`, `runs`, `config`, `logs`, `client` or `welcome`.
+            **where: What it is to show there, as its `show_where` takes it.
+        """
+
+    def open_new_run(self) -> None:
+        """Open the dialog that begins a run."""
+
+    def open_config(self) -> None:
+        """Open the editor of the configuration as a dialog."""
+
+    def settings(self) -> QSettings:
+        """Return where this window keeps what it remembers."""
+
+
+class Page(Protocol):
+    """A page, as the window sees it. It is a QWidget, too, made with `(feed, shell, parent)`."""
+
+    name: str
+    title: str
+    icon: str
+
+    def show_where(self, **where: Any) -> None:
+        """Show a certain place: a service's log, a run."""
+
+
+def notify_problem(shell: Shell, error: ApiError) -> None:
+    """Show why a command was refused, with what to do about it."""
+    shell.notify("error", error.message, error.remedy)

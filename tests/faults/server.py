@@ -1,0 +1,77 @@
+"""A real server that is killed, frozen, wiped and started again in the course of a test."""
+
+import secrets
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from soulsgui.system import free_port
+from soulsgui.wire.connection import Address
+from tests.servers import server_binary, wait_until_it_answers
+
+
+class FaultyServer:
+    """A server of one test, on one port for all of its lives.
+
+    Args:
+        folder: Where its log and its data go.
+        keeps_data: Whether it comes back with what it had (append-only file, written at every command).
+    """
+
+    def __init__(self, folder: Path, keeps_data: bool = False) -> None:
+        self.address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16), "test:")
+        self._folder = folder
+        self._keeps_data = keeps_data
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        address = self.address
+        log = self._folder / "server.log"
+        text = (
+            f'bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\ndir "{self._folder}"\n'
+            f'save ""\nappendonly {"yes" if self._keeps_data else "no"}\nappendfsync always\n'
+        )
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [server_binary(), "-"], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+            )
+        assert self._process.stdin is not None
+        self._process.stdin.write(text.encode())
+        self._process.stdin.close()
+        wait_until_it_answers(address, self._process, log)
+
+    def kill(self) -> None:
+        """End it at once (-9)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it take what is sent, but do nothing until the block ends (SIGSTOP)."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def faulty_server(folder: Path, keeps_data: bool = False) -> Iterator[FaultyServer]:
+    """Run a server that may be harmed, until the block ends."""
+    server = FaultyServer(folder, keeps_data)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

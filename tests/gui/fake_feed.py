@@ -1,0 +1,215 @@
+"""A feed without a runner: the test says what arrives and answers what is asked.
+
+It has the signals, properties and `call` of `soulsgui.gui.feed.Feed`; `FakeShell` stands for the window that
+a page stands in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, QSettings, QTimer, Signal
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.wire.control import (
+    COMMANDS,
+    ApiError,
+    ClientStatus,
+    ErrorCode,
+    Event,
+    Hello,
+    Job,
+    LogLine,
+    RunStatus,
+    ServerStatus,
+    ServiceStatus,
+    Status,
+)
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.metrics import Row
+
+SERVER = "my-server"
+LIVE = Connection(ConnectionState.CONNECTED, SERVER)
+LOST = Connection(ConnectionState.RECONNECTING, SERVER, since=1_790_000_000.0)
+
+Result = dict[str, Any] | Message | ApiError
+Answer = Result | Callable[[dict[str, Any]], Result]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A command that a page sent."""
+
+    command: str
+    params: dict[str, Any]
+    call: Call
+
+
+def refusal(message: str = "Not now.", remedy: str = "", code: ErrorCode = ErrorCode.NOT_NOW) -> ApiError:
+    """Return what a server says when it refuses a command."""
+    return ApiError(code=code, message=message, remedy=remedy)
+
+
+class FakeFeed(QObject):
+    """A feed that the test plays.
+
+    Commands with an entry in `answers` are answered in the next turn of the event loop: with that result,
+    with that refusal, or with what the function makes of the parameters. The others wait in `sent` for
+    `sent[-1].call.answer(...)`. Parameters that the real API would refuse fail the test at once.
+
+    Args:
+        status: What the newest status says.
+        connection: How the window stands with its runner.
+        hello: What the runner says of itself.
+    """
+
+    connection_changed = Signal(object)
+    snapshot_taken = Signal(object)
+    run_changed = Signal(object)
+    services_changed = Signal(object)
+    server_changed = Signal(object)
+    clients_changed = Signal(object, object)
+    rows_arrived = Signal(object)
+    event_arrived = Signal(object)
+    log_arrived = Signal(object)
+    job_changed = Signal(object)
+
+    def __init__(
+        self, status: Status | None = None, connection: Connection = LIVE, hello: Hello | None = None
+    ) -> None:
+        super().__init__()
+        self.status = status or Status()
+        self.connection = connection
+        self.hello = hello
+        self.events: list[Event] = []
+        self.last_data: float | None = None
+        self.sent: list[Sent] = []
+        self.answers: dict[str, Answer] = {}
+
+    # --- what the page does ---
+
+    def call(
+        self, command: str, params: dict[str, Any] | None = None, patience_s: float | None = None
+    ) -> Call:
+        """Take a command, as the real feed does."""
+        wanted = params or {}
+        COMMANDS[command].model_validate(wanted)
+        call = Call(command, SERVER, patience_s or 10.0, self)
+        self.sent.append(Sent(command, wanted, call))
+        answer = self.answers.get(command)
+        if answer is not None:
+            QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))
+        return call
+
+    def sent_of(self, command: str) -> list[Sent]:
+        """What was sent under one name, oldest first."""
+        return [one for one in self.sent if one.command == command]
+
+    # --- what arrives ---
+
+    def connect_as(self, connection: Connection) -> None:
+        """The connection changes."""
+        self.connection = connection
+        self.connection_changed.emit(connection)
+
+    def take_snapshot(self, status: Status) -> None:
+        """The whole state arrives anew."""
+        self.status = status
+        self.snapshot_taken.emit(status)
+
+    def change_run(self, run: RunStatus) -> None:
+        """The run changes."""
+        self.status = self.status.model_copy(update={"run": run})
+        self.run_changed.emit(run)
+
+    def change_services(self, services: list[ServiceStatus]) -> None:
+        """The services change."""
+        self.status = self.status.model_copy(update={"services": services})
+        self.services_changed.emit(services)
+
+    def change_server(self, server: ServerStatus) -> None:
+        """The server changes."""
+        self.status = self.status.model_copy(update={"server": server})
+        self.server_changed.emit(server)
+
+    def change_clients(self, changed: list[ClientStatus], removed: list[str] | None = None) -> None:
+        """Clients change, or are gone."""
+        known = {client.id: client for client in self.status.clients}
+        known |= {client.id: client for client in changed}
+        left = [client for name, client in known.items() if name not in (removed or [])]
+        self.status = self.status.model_copy(update={"clients": left})
+        self.clients_changed.emit(changed, removed or [])
+
+    def bring_rows(self, *rows: Row) -> None:
+        """Rows of the curves arrive."""
+        self.rows_arrived.emit(list(rows))
+
+    def bring_event(self, event: Event) -> None:
+        """An event arrives."""
+        self.events.append(event)
+        self.event_arrived.emit(event)
+
+    def bring_log(self, *lines: LogLine) -> None:
+        """Log lines arrive."""
+        self.log_arrived.emit(list(lines))
+
+    def change_job(self, job: Job) -> None:
+        """A job moves on."""
+        self.job_changed.emit(job)
+
+
+def _give(call: Call, answer: Answer, params: dict[str, Any]) -> None:
+    result = answer(params) if callable(answer) else answer
+    if isinstance(result, ApiError):
+        call.refuse(result)
+    else:
+        call.answer(result.model_dump(mode="json") if isinstance(result, Message) else result)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A message that a page gave to the message bar."""
+
+    level: str
+    text: str
+    detail: str = ""
+    action: Any = None
+
+
+class FakeShell(QObject):
+    """The window around a page: keeps what the page asked of it.
+
+    Args:
+        folder: Where its settings file lies.
+    """
+
+    theme_changed = Signal()
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._settings = QSettings(str(folder / "window.ini"), QSettings.Format.IniFormat)
+        self.told: list[Told] = []
+        self.shown: list[tuple[str, dict[str, Any]]] = []
+        self.opened: list[tuple[str, dict[str, Any]]] = []
+
+    def notify(self, level: str, text: str, detail: str = "", action: Any = None) -> None:
+        """Take a message."""
+        self.told.append(Told(level, text, detail, action))
+
+    def show_page(self, name: str, **where: Any) -> None:
+        """Take a wish for another page."""
+        self.shown.append((name, where))
+
+    def open_new_run(self, **what: Any) -> None:
+        """Take a wish for the dialog of a new run."""
+        self.opened.append(("new_run", what))
+
+    def open_config(self, **what: Any) -> None:
+        """Take a wish for the dialog of the configuration."""
+        self.opened.append(("config", what))
+
+    def settings(self) -> QSettings:
+        """The window's own preferences."""
+        return self._settings

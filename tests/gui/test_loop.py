@@ -1,0 +1,135 @@
+import asyncio
+import sys
+import threading
+
+import pytest
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+
+from soulsgui.gui.loop import Tasks, catching, report, run
+
+
+class Told:
+    """Remembers what it was told of."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.errors: list[BaseException] = []
+
+    def __call__(self, words: str, error: BaseException) -> None:
+        self.words.append(words)
+        self.errors.append(error)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def run_for(app: QApplication, told: Told, main: object) -> int:
+    return run(app, main, told)  # type: ignore[arg-type]
+
+
+def test_the_window_runs_until_its_life_ends_and_gives_its_exit_code(qapp: QApplication, told: Told) -> None:
+    async def life() -> int:
+        await asyncio.sleep(0)
+        return 3
+
+    assert run_for(qapp, told, life) == 3
+
+
+def test_timers_of_qt_and_coroutines_run_beside_each_other(qapp: QApplication, told: Told) -> None:
+    async def life() -> int:
+        fired = asyncio.get_running_loop().create_future()
+        QTimer.singleShot(5, lambda: fired.set_result(7))
+        return int(await asyncio.wait_for(fired, 5))
+
+    assert run_for(qapp, told, life) == 7
+
+
+@pytest.mark.allow_warnings
+def test_an_error_in_a_task_is_told_and_the_others_go_on(
+    qapp: QApplication, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+
+    async def breaks() -> None:
+        raise ValueError("broken row")
+
+    async def goes_on() -> None:
+        await asyncio.sleep(0.01)
+        done.append("well")
+
+    async def life() -> int:
+        tasks = Tasks(told)
+        tasks.spawn(breaks(), "feed")
+        await tasks.spawn(goes_on(), "clock")
+        return len(tasks)
+
+    assert run_for(qapp, told, life) == 0
+    assert done == ["well"]
+    assert told.words == ["ValueError: broken row"]
+    assert "The task feed ended with an error" in caplog.text
+
+
+def test_tasks_can_all_be_ended(qapp: QApplication, told: Told) -> None:
+    ended: list[str] = []
+
+    async def waits(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    async def life() -> int:
+        tasks = Tasks(told)
+        for name in ("a", "b"):
+            tasks.spawn(waits(name), name)
+        await asyncio.sleep(0)
+        await tasks.cancel_all()
+        return len(tasks)
+
+    assert run_for(qapp, told, life) == 0
+    assert sorted(ended) == ["a", "b"]
+    assert told.words == []
+
+
+@pytest.mark.allow_warnings
+def test_an_error_in_a_callback_of_the_loop_is_told(qapp: QApplication, told: Told) -> None:
+    async def life() -> int:
+        asyncio.get_running_loop().call_soon(_break)
+        await asyncio.sleep(0.02)
+        return 0
+
+    run_for(qapp, told, life)
+    assert told.words == ["RuntimeError: broken"]
+
+
+def _break() -> None:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.allow_warnings
+def test_an_error_in_a_thread_is_told(told: Told) -> None:
+    with catching(told):
+        thread = threading.Thread(target=_break)
+        thread.start()
+        thread.join()
+    assert told.words == ["RuntimeError: broken"]
+
+
+def test_the_hooks_are_given_back(told: Told) -> None:
+    before = sys.excepthook, threading.excepthook
+    with catching(told):
+        assert sys.excepthook is not before[0]
+    assert (sys.excepthook, threading.excepthook) == before
+
+
+@pytest.mark.allow_warnings
+def test_an_uncaught_error_is_logged_with_its_traceback(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        _break()
+    except RuntimeError as error:
+        report(error, told)
+    assert "in _break" in caplog.text
+    assert isinstance(told.errors[0], RuntimeError)

@@ -1,0 +1,133 @@
+import pytest
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.wire.control import ApiError, ErrorCode
+
+WORDS = Words("Quicksave", "Saving …", "Saved")
+REFUSAL = ApiError(code=ErrorCode.NOT_NOW, message="There is no run.", remedy="Start one first.")
+
+
+class Server:
+    """Makes calls and keeps them, to be answered by the test."""
+
+    def __init__(self, patience_s: float = 10.0) -> None:
+        self.calls: list[Call] = []
+        self.patience_s = patience_s
+
+    def __call__(self) -> Call:
+        self.calls.append(Call("checkpoint.save", "my-server", self.patience_s))
+        return self.calls[-1]
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def button(qtbot: QtBot, theme: Theme, server: Server) -> CommandButton:
+    made = CommandButton(WORDS, "save", server)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def test_a_click_sends_once_and_shows_that_it_runs(button: CommandButton, server: Server) -> None:
+    button.click()
+    button.click()
+    assert len(server.calls) == 1
+    assert button.stage is Stage.RUNNING
+    assert button.text() == "Saving …"
+    assert not button.isEnabled()
+    server.calls[0].answer({})
+
+
+def test_progress_is_told_while_it_runs(button: CommandButton, server: Server) -> None:
+    button.click()
+    server.calls[0].progress("writing 3 of 5 files")
+    assert button.toolTip() == "writing 3 of 5 files"
+    server.calls[0].answer({})
+
+
+def test_when_done_it_says_so_and_can_be_clicked_again(
+    qtbot: QtBot, button: CommandButton, server: Server
+) -> None:
+    button.click()
+    with qtbot.waitSignal(button.finished) as signal:
+        server.calls[0].answer({"path": "manual_save/1"})
+    assert signal.args == [{"path": "manual_save/1"}]
+    assert (button.stage, button.text()) == (Stage.DONE, "Saved")
+    button.click()
+    assert len(server.calls) == 2
+    server.calls[1].answer({})
+
+
+def test_a_refusal_gives_cause_and_remedy(qtbot: QtBot, button: CommandButton, server: Server) -> None:
+    button.click()
+    with qtbot.waitSignal(button.problem) as signal:
+        server.calls[0].refuse(REFUSAL)
+    assert signal.args == [REFUSAL]
+    assert button.stage is Stage.FAILED
+    assert button.isEnabled()
+    assert "no run" in button.toolTip()
+    assert "Start one first" in button.toolTip()
+
+
+def test_without_an_answer_it_names_the_server_and_offers_to_try_again(
+    qtbot: QtBot, button: CommandButton, server: Server
+) -> None:
+    server.patience_s = 0.05
+    with qtbot.waitSignal(button.problem) as signal:
+        button.click()
+    assert signal.args is not None
+    error = signal.args[0]
+    assert error.code is ErrorCode.NO_ANSWER
+    assert error.message == "No answer from my-server."
+    assert (button.stage, button.text()) == (Stage.SILENT, "Retry")
+    server.patience_s = 10.0
+    button.click()
+    assert len(server.calls) == 2
+    server.calls[1].answer({})
+    assert button.stage is Stage.DONE
+
+
+def test_a_late_answer_still_counts(qtbot: QtBot, button: CommandButton, server: Server) -> None:
+    server.patience_s = 0.05
+    with qtbot.waitSignal(button.problem):
+        button.click()
+    server.calls[0].answer({})
+    assert button.stage is Stage.DONE
+
+
+def test_an_answer_to_an_earlier_try_does_not_disturb_the_present_one(
+    qtbot: QtBot, button: CommandButton, server: Server
+) -> None:
+    server.patience_s = 0.05
+    with qtbot.waitSignal(button.problem):
+        button.click()
+    server.patience_s = 10.0
+    button.click()
+    server.calls[0].refuse(REFUSAL)
+    assert button.stage is Stage.RUNNING
+    server.calls[1].answer({})
+
+
+def test_what_is_not_possible_now_is_disabled_with_the_reason(button: CommandButton, server: Server) -> None:
+    button.allow(False, "Not connected to my-server.")
+    button.click()
+    assert server.calls == []
+    assert button.toolTip() == "Not connected to my-server."
+    button.allow(True)
+    assert button.isEnabled()
+
+
+def test_a_call_answers_once(qtbot: QtBot) -> None:
+    call = Call("run.stop", "my-server")
+    call.answer({})
+    with qtbot.assertNotEmitted(call.failed), qtbot.assertNotEmitted(call.done):
+        call.refuse(REFUSAL)
+        call.answer({})
+    assert call.over

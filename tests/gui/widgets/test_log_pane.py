@@ -1,0 +1,130 @@
+import time
+
+import pytest
+from PySide6.QtGui import QGuiApplication, QTextCursor
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QPlainTextEdit, QPushButton
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.colours import DARK, LIGHT, Tone
+from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import LogLine
+
+
+def line(number: int, text: str = "", level: str = "info", service: str = "trainer") -> LogLine:
+    return LogLine(service=service, number=number, level=level, text=text or f"line {number}")
+
+
+@pytest.fixture
+def pane(qtbot: QtBot, theme: Theme) -> LogPane:
+    made = LogPane()
+    qtbot.addWidget(made)
+    made.resize(700, 300)
+    made.show()
+    return made
+
+
+def lines(pane: LogPane) -> list[str]:
+    return [each.split()[-1] for each in pane.text.splitlines()]
+
+
+def test_lines_appear_in_batches(qtbot: QtBot, pane: LogPane) -> None:
+    pane.add([line(1)])
+    pane.add([line(2), line(3)])
+    assert pane.text == ""
+    qtbot.waitUntil(lambda: lines(pane) == ["1", "2", "3"])
+
+
+def test_a_hidden_pane_catches_up_when_shown(qtbot: QtBot, pane: LogPane) -> None:
+    pane.hide()
+    pane.add(line(number) for number in range(1, 8))
+    qtbot.wait(150)
+    assert pane.text == ""
+    pane.show()
+    qtbot.waitUntil(lambda: len(lines(pane)) == 7)
+
+
+def test_memory_stays_bounded(qtbot: QtBot, pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(4000)])
+    pane.add(line(number) for number in range(4000, 9000))
+    qtbot.waitUntil(lambda: pane.text.endswith("line 8999"))
+    assert len(lines(pane)) == 5000
+
+
+def test_level_and_words_narrow_what_is_shown(qtbot: QtBot, pane: LogPane) -> None:
+    pane.replace([line(1, "all fine"), line(2, "no space left", "error"), line(3, "late", "warning")])
+    level = pane.findChild(QComboBox)
+    words = pane.findChild(QLineEdit)
+    assert level is not None
+    assert words is not None
+    level.setCurrentText("Warnings")
+    assert lines(pane) == ["left", "late"]
+    qtbot.keyClicks(words, "SPACE")
+    assert lines(pane) == ["left"]
+    words.clear()
+    level.setCurrentIndex(0)
+    assert len(lines(pane)) == 3
+
+
+def test_only_one_services_lines_are_shown_when_asked(pane: LogPane) -> None:
+    pane.replace([line(1), line(2, service="redis")])
+    assert "redis" in pane.text
+    pane.show_service("redis")
+    assert pane.text == "INFO     line 2"
+
+
+def test_following_keeps_the_end_in_view_until_one_scrolls_up(qtbot: QtBot, pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(200)])
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    bar = text.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    with qtbot.waitSignal(pane.follow_changed) as signal:
+        bar.triggerAction(bar.SliderAction.SliderPageStepSub)
+    assert signal.args == [False]
+    before = bar.value()
+    pane.add(line(number) for number in range(200, 260))
+    qtbot.waitUntil(lambda: pane.text.endswith("line 259"))
+    assert bar.value() == before
+    bar.triggerAction(bar.SliderAction.SliderToMaximum)
+    assert pane.follow
+    box = pane.findChild(QCheckBox)
+    assert box is not None
+    assert box.isChecked()
+
+
+def test_the_selection_or_everything_is_copied(qtbot: QtBot, pane: LogPane) -> None:
+    pane.replace([line(1), line(2)], with_service=False)
+    button = pane.findChild(QPushButton)
+    text = pane.findChild(QPlainTextEdit)
+    assert button is not None
+    assert text is not None
+    button.click()
+    assert QGuiApplication.clipboard().text() == "INFO     line 1\nINFO     line 2"
+    text.moveCursor(QTextCursor.MoveOperation.Start)
+    text.moveCursor(QTextCursor.MoveOperation.EndOfLine, QTextCursor.MoveMode.KeepAnchor)
+    button.click()
+    assert QGuiApplication.clipboard().text() == "INFO     line 1"
+
+
+def test_levels_keep_their_colours_when_the_theme_changes(pane: LogPane, both_themes: Theme) -> None:
+    pane.replace([line(1, level="error")])
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+
+    def colour() -> str:
+        cursor = QTextCursor(text.document())
+        cursor.movePosition(QTextCursor.MoveOperation.NextCharacter)
+        return cursor.charFormat().foreground().color().name()
+
+    assert colour() == LIGHT.tones[Tone.BAD]
+    both_themes.choose(ThemeChoice.DARK)
+    assert colour() == DARK.tones[Tone.BAD]
+
+
+def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> None:
+    flood = [line(number, level="warning" if number % 10 == 0 else "info") for number in range(5000)]
+    begin = time.perf_counter()
+    pane.replace(flood)
+    # 20 µs a line measured; one by one it is 700.
+    assert (time.perf_counter() - begin) / 5000 < 200e-6

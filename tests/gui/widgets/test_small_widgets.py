@@ -1,0 +1,241 @@
+import pytest
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.colours import LIGHT, Tone
+from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words, why_not
+from soulsgui.gui.states import client_look
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.banner import Banner
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
+from soulsgui.gui.widgets.message_bar import MessageBar, Notice, of_error
+from soulsgui.gui.widgets.status_line import StatusLine, status_words
+from soulsgui.gui.widgets.table import Table
+from soulsgui.gui.widgets.toggle import ToggleSwitch
+from soulsgui.wire.control import ApiError, ClientStatus, ErrorCode, RunStatus, ServerStatus, Status
+
+NOW = 1_790_000_000.0
+QUIET = {ConnectionState.WELCOME, ConnectionState.NO_RUN, ConnectionState.CONNECTED}
+
+
+# --- banner ---
+
+
+@pytest.mark.parametrize("state", list(ConnectionState))
+def test_the_banner_speaks_in_every_state_that_is_not_well(
+    qtbot: QtBot, theme: Theme, state: ConnectionState
+) -> None:
+    banner = Banner(clock=lambda: NOW)
+    qtbot.addWidget(banner)
+    banner.show_connection(Connection(state, "my-server", since=NOW - 60))
+    assert banner.isVisible() is (state not in QUIET)
+    if banner.isVisible():
+        assert banner.words
+
+
+def test_reconnecting_says_how_old_the_data_is_and_offers_to_try_now(qtbot: QtBot, theme: Theme) -> None:
+    banner = Banner(clock=lambda: NOW)
+    qtbot.addWidget(banner)
+    banner.show_connection(Connection(ConnectionState.RECONNECTING, "my-server", since=NOW - 3600))
+    assert "my-server" in banner.words
+    assert "Data as of" in banner.words
+    with qtbot.waitSignal(banner.acted) as signal:
+        qtbot.mouseClick(banner.button, Qt.MouseButton.LeftButton)
+    assert signal.args == [ConnectionState.RECONNECTING]
+
+
+def test_starting_names_its_phase_and_has_nothing_to_click(qtbot: QtBot, theme: Theme) -> None:
+    banner = Banner(clock=lambda: NOW)
+    qtbot.addWidget(banner)
+    banner.show_connection(Connection(ConnectionState.STARTING, phase="waiting for Redis"))
+    assert "waiting for Redis" in banner.words
+    assert not banner.button.isVisible()
+    banner.show_connection(Connection(ConnectionState.CONNECTED))
+    assert not banner.isVisible()
+
+
+@pytest.mark.parametrize("state", list(ConnectionState))
+def test_commands_are_possible_exactly_when_there_is_no_reason_against(state: ConnectionState) -> None:
+    connection = Connection(state, "my-server")
+    assert bool(why_not(connection)) is not connection.commands_possible
+
+
+def test_every_problem_has_a_tone_and_a_title() -> None:
+    for state in set(ConnectionState) - QUIET:
+        words = banner_words(Connection(state), NOW)
+        assert words is not None
+        assert words.title
+        assert words.tone is not Tone.TEXT
+
+
+# --- messages ---
+
+
+@pytest.fixture
+def holder(qtbot: QtBot, theme: Theme) -> QWidget:
+    made = QWidget()
+    qtbot.addWidget(made)
+    QVBoxLayout(made)
+    made.show()
+    return made
+
+
+@pytest.fixture
+def bar(holder: QWidget) -> MessageBar:
+    made = MessageBar(holder)
+    layout = holder.layout()
+    assert layout is not None
+    layout.addWidget(made)
+    return made
+
+
+def test_the_bar_is_there_only_while_there_is_a_message(qtbot: QtBot, bar: MessageBar) -> None:
+    assert not bar.isVisible()
+    bar.show_notice(Notice("error", "No space left", "Free 200 MB."))
+    assert bar.isVisible()
+    close = bar.rows()[0].findChildren(QPushButton)[-1]
+    qtbot.mouseClick(close, Qt.MouseButton.LeftButton)
+    assert not bar.isVisible()
+    assert bar.notices == []
+
+
+def test_the_action_button_acts_and_closes(qtbot: QtBot, bar: MessageBar) -> None:
+    acted: list[int] = []
+    error = ApiError(code=ErrorCode.NO_ANSWER, message="No answer from my-server.", remedy="Try again.")
+    bar.show_notice(of_error(error, "Retry", lambda: acted.append(1)))
+    qtbot.mouseClick(bar.rows()[0].action, Qt.MouseButton.LeftButton)
+    assert acted == [1]
+    assert bar.notices == []
+
+
+def test_the_same_message_again_only_counts_up(bar: MessageBar) -> None:
+    for _ in range(3):
+        bar.show_notice(Notice("error", "No space left"))
+    assert len(bar.rows()) == 1
+    assert "(× 3)" in bar.rows()[0].words
+
+
+def test_only_the_newest_three_are_shown(bar: MessageBar) -> None:
+    for number in range(5):
+        bar.show_notice(Notice("warning", f"warning {number}"))
+    assert [notice.text for notice in bar.notices] == ["warning 2", "warning 3", "warning 4"]
+    bar.clear()
+    assert bar.notices == []
+
+
+def test_good_news_goes_away_by_itself_and_errors_stay(qtbot: QtBot, bar: MessageBar) -> None:
+    bar.show_notice(Notice("success", "Saved"))
+    bar.show_notice(Notice("error", "Failed"))
+    good, bad = bar.rows()
+    assert good.brief
+    assert not bad.brief
+    good.expire()
+    assert [notice.text for notice in bar.notices] == ["Failed"]
+
+
+# --- the rest ---
+
+
+def test_an_elided_label_tells_the_whole_in_its_tooltip(qtbot: QtBot, theme: Theme) -> None:
+    label = ElidedLabel("a very long sentence about what went wrong and where")
+    qtbot.addWidget(label)
+    label.resize(60, 20)
+    label.show()
+    qtbot.waitUntil(lambda: label.toolTip() == label.text())
+    label.resize(1000, 20)
+    qtbot.waitUntil(lambda: label.toolTip() == "")
+
+
+def test_a_state_is_told_by_icon_word_and_colour(qtbot: QtBot, theme: Theme) -> None:
+    label = StateLabel()
+    qtbot.addWidget(label)
+    label.show_look(client_look("late"))
+    assert label.word == "Late"
+    icon = label.findChild(IconLabel)
+    assert icon is not None
+    assert icon.icon_name == "state-warning"
+    label.resize(label.sizeHint())
+    picture = label.grab().toImage()
+    colours = {
+        picture.pixelColor(x, y).name() for x in range(picture.width()) for y in range(picture.height())
+    }
+    assert LIGHT.tones[Tone.WARNING] in colours
+
+
+def test_an_empty_state_has_a_button_only_when_there_is_something_to_do(qtbot: QtBot, theme: Theme) -> None:
+    idle = EmptyState("page-logs", "Nothing yet", "Lines appear here.")
+    useful = EmptyState("page-clients", "No clients", "Invite one.", "Invite…", "add")
+    for widget in (idle, useful):
+        qtbot.addWidget(widget)
+        widget.show()
+    assert not idle.button.isVisible()
+    with qtbot.waitSignal(useful.acted):
+        qtbot.mouseClick(useful.button, Qt.MouseButton.LeftButton)
+
+
+def test_the_status_line_sums_up(qtbot: QtBot, theme: Theme) -> None:
+    run = RunStatus(id="x", name="lunar-2", state="running", checkpoint_age_s=130)
+    clients = [
+        ClientStatus(id="a", name="a", state="online"),
+        ClientStatus(id="b", name="b", state="lost"),
+        ClientStatus(id="c", name="c", state="left"),
+    ]
+    status = Status(run=run, clients=clients, server=ServerStatus(disk_free_bytes=61_200_000_000))
+    expected = "my-server · lunar-2, running · 1 of 2 clients · checkpoint 2 min ago · 61.2 GB free"
+    assert status_words(status, "my-server") == expected
+    line = StatusLine()
+    qtbot.addWidget(line)
+    line.show_status(status, "my-server")
+    assert line.words == expected
+
+
+def test_the_status_line_without_run_and_clients() -> None:
+    assert status_words(Status(), "") == "no run"
+    one = Status(clients=[ClientStatus(id="a", name="a", state="online")])
+    assert status_words(one, "here") == "here · no run · 1 client"
+
+
+def test_the_switch_toggles_by_click_and_by_space(qtbot: QtBot, theme: Theme) -> None:
+    switch = ToggleSwitch("Help train")
+    qtbot.addWidget(switch)
+    switch.show()
+    off = switch.grab().toImage()
+    with qtbot.waitSignal(switch.toggled):
+        qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert switch.isChecked()
+    assert switch.grab().toImage() != off
+    qtbot.keyClick(switch, Qt.Key.Key_Space)
+    assert not switch.isChecked()
+    switch.setEnabled(False)
+    qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
+    assert not switch.isChecked()
+
+
+def test_a_row_is_opened_by_enter(qtbot: QtBot, theme: Theme) -> None:
+    table = Table("things", "Things")
+    qtbot.addWidget(table)
+    model = QStandardItemModel()
+    model.appendRow([QStandardItem("first")])
+    model.appendRow([QStandardItem("second")])
+    table.setModel(model)
+    table.show()
+    table.setCurrentIndex(model.index(1, 0))
+    with qtbot.waitSignal(table.row_opened) as signal:
+        qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert isinstance(signal.args[0], QModelIndex)
+    assert signal.args[0].row() == 1
+
+
+def test_columns_survive_a_restart(qtbot: QtBot, theme: Theme) -> None:
+    first, second = Table("things", "Things"), Table("things", "Things")
+    for table in (first, second):
+        qtbot.addWidget(table)
+        table.setModel(QStandardItemModel(1, 4, table))
+    first.setColumnWidth(1, 77)
+    first.horizontalHeader().moveSection(0, 2)
+    second.restore_columns(first.save_columns())
+    assert second.columnWidth(1) == 77
+    assert second.horizontalHeader().visualIndex(0) == 2

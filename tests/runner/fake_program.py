@@ -1,0 +1,199 @@
+"""Stands for the services of a run: quick to start, obedient, with the real messages on the real server.
+
+Files in the run's folder steer it: `crash` (the trainer exits at once), `verdict.json` (what telemetry says).
+"""
+
+import _thread
+import argparse
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.system import replace_dir
+from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Answer, Heartbeat
+from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow
+from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.session import Wish
+
+PERIOD_S = 0.03
+STEPS_PER_TICK = 100
+
+
+class Program:
+    def __init__(self, options: argparse.Namespace) -> None:
+        address = Address.read(options.server_file)
+        self.redis = connect(address)
+        self.keys = Keys(address.prefix)
+        self.run = RunFolder(options.run) if options.run else None
+        self.name = options.name
+        self.tick = 0
+        self.stop = threading.Event()
+        self.instance = Instance(host="here", pid=os.getpid())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Setting the event here would wait for a lock that the interrupted `wait` may hold.
+            signal.signal(number, lambda *_: _thread.start_new_thread(self.stop.set, ()))
+
+    def trainer(self) -> None:
+        assert self.run is not None
+        if (self.run.root / "crash").exists():
+            sys.exit("fake: crash")
+        goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
+        reader = CommandReader(self.keys, "trainer")
+        saved = None
+        while not self.stop.wait(PERIOD_S):
+            self.tick += 1
+            steps = self.tick * STEPS_PER_TICK
+            for command in reader.poll(self.redis):
+                reader.answer(self.redis, self.obey(command, steps))
+                saved = steps
+            self.say_trainer(steps, saved, stop_reached=goal is not None and steps >= goal)
+            row = UpdateRow(
+                run_id=self.run.run_id,
+                attempt=1,
+                update=self.tick,
+                env_steps=steps,
+                episodes=self.tick,
+                model_id=self.tick,
+                time=time.time(),
+                values={"loss": 1.0 / self.tick},
+            )
+            self.redis.xadd(self.keys.metrics, {ROW_FIELD: row.to_json()})
+        save(self.run.checkpoint, self.run, "current", self.tick * STEPS_PER_TICK)
+        self.say_trainer(self.tick * STEPS_PER_TICK, saved, farewell="ended as asked")
+
+    def say_trainer(
+        self, steps: int, saved: int | None, stop_reached: bool = False, farewell: str = ""
+    ) -> None:
+        assert self.run is not None
+        state = NodeState(
+            name="trainer",
+            instance=self.instance,
+            tick=self.tick,
+            phase="collecting",
+            run_id=self.run.run_id,
+            attempt=1,
+            model_id=self.tick,
+            env_steps=steps,
+            updates=self.tick,
+            checkpoint_env_steps=saved,
+            stop_reached=stop_reached,
+            farewell=farewell,
+        )
+        self.redis.set(self.keys.node("trainer"), state.to_json())
+
+    def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
+        assert self.run is not None
+        kind = command.args.get("kind", "current")
+        if kind == "best" and command.args["model_id"] < 0:
+            return NodeAnswer(id=command.id, ok=False, error="that model is gone")
+        targets = {
+            "best": self.run.best_model,
+            "current": self.run.checkpoint,
+            "manual": self.run.manual_saves / str(time.time_ns()),
+        }
+        args = command.args
+        save(targets[kind], self.run, kind, steps, args.get("model_id", self.tick), args.get("score"))
+        if args.get("note"):
+            (targets[kind] / "note.txt").write_text(args["note"])
+        if command.command == "stop":
+            self.stop.set()
+        path = targets[kind].relative_to(self.run.root).as_posix()
+        return NodeAnswer(id=command.id, ok=True, result={"path": path})
+
+    def telemetry(self) -> None:
+        assert self.run is not None
+        while not self.stop.wait(PERIOD_S):
+            self.tick += 1
+            self.say_telemetry()
+        self.say_telemetry("ended as asked")
+
+    def say_telemetry(self, farewell: str = "") -> None:
+        assert self.run is not None
+        path = self.run.root / "verdict.json"
+        verdict = Verdict.read(path.read_bytes()) if path.exists() else None
+        state = NodeState(
+            name="telemetry",
+            instance=self.instance,
+            tick=self.tick,
+            phase="collecting",
+            run_id=self.run.run_id,
+            episodes=self.tick,
+            mean_return=verdict.best_score if verdict is not None else None,
+            verdict=verdict,
+            farewell=farewell,
+        )
+        self.redis.set(self.keys.node("telemetry"), state.to_json())
+
+    def client(self) -> None:
+        answered = None
+        phase = "sampling"
+        while not self.stop.wait(PERIOD_S):
+            wish = Wish.read(self.redis.get(self.keys.wish(self.name)))  # type: ignore[arg-type]
+            if wish is not None:
+                answered = Answer(command_id=wish.command_id, ok=True)
+                phase = "paused" if wish.state == "pause" else "sampling"
+                if wish.state in ("finish", "stop"):
+                    self.stop.set()
+            self.beat(phase, answered)
+        self.beat("stopping", answered, leaving=True)
+
+    def beat(self, phase: str, answered: Answer | None, leaving: bool = False) -> None:
+        self.tick += 1
+        beat = Heartbeat(
+            client=self.name,
+            instance=self.instance,
+            counter=self.tick,
+            phase=phase,  # type: ignore[arg-type]
+            env_steps=self.tick * STEPS_PER_TICK,
+            answered=answered,
+            leaving=leaving,
+        )
+        self.redis.set(self.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
+
+
+def save(
+    target: Path, run: RunFolder, kind: str, steps: int, model_id: int = 0, score: float | None = None
+) -> None:
+    """Write a checkpoint as the trainer does."""
+    aside = target.with_name(f".{target.name}.new")
+    aside.mkdir(parents=True)
+    data = os.urandom(64)
+    (aside / "weights.safetensors").write_bytes(data)
+    manifest = {
+        "format": 1,
+        "run_id": run.run_id,
+        "attempt": 1,
+        "model_id": model_id,
+        "env_steps": steps,
+        "kind": kind,
+        "score": score,
+        "created": time.time(),
+        "resumable": kind != "best",
+        "files": {"weights.safetensors": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}},
+    }
+    (aside / "manifest.json").write_text(json.dumps(manifest))
+    replace_dir(aside, target)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["trainer", "telemetry", "client"])
+    parser.add_argument("--run", type=Path)
+    parser.add_argument("--server-file", type=Path)
+    parser.add_argument("--name", default="")
+    options = parser.parse_args()
+    getattr(Program(options), options.role)()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""A whole runner for tests: a real server, quick stand-ins for the services of a run."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.load import defaults_layer
+from soulsgui.config.paths import Folders
+from soulsgui.config.schema import Settings
+from soulsgui.runner.active import Probe
+from soulsgui.runner.app import Runner
+from soulsgui.wire.control import COMMANDS
+from soulsgui.wire.messages.base import Message
+
+FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
+WAIT_S = 20.0
+
+
+async def fake_probe(_settings: Settings) -> dict[str, Any]:
+    """What a probe would find."""
+    return {"spaces": {"observation": {}, "action": {}}}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Return once a condition holds; the test fails when it does not within a while."""
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def new_runner(
+    folders: Folders, overrides: dict[str, Any] | None = None, probe: Probe = fake_probe
+) -> Runner:
+    base = Layer("--set", {"clients.local": 1} | (overrides or {}))
+    return Runner(folders, combine([defaults_layer(), base]), base, probe=probe)
+
+
+async def call(runner: Runner, command: str, /, **params: Any) -> dict[str, Any]:
+    """Carry a command out as the API does."""
+    result = await runner.command(command, COMMANDS[command].model_validate(params))
+    return result.model_dump(mode="json") if isinstance(result, Message) else result

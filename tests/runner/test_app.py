@@ -1,0 +1,397 @@
+"""The runner as a whole: every command of the API, with its effect."""
+
+import asyncio
+import json
+import os
+import socket
+from typing import Any
+
+import psutil
+import pytest
+
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
+from soulsgui.runner.app import Runner
+from soulsgui.runner.policy import RestartLimits
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import process_identity
+from soulsgui.wire.control import COMMANDS, ControlFile
+from soulsgui.wire.messages.node import Verdict
+from tests.runner.running import call, fake_probe, new_runner, until
+
+
+def service_states(runner: Runner) -> dict[str, str]:
+    return {service.name: service.state for service in runner.supervisor.statuses()}
+
+
+def client_states(runner: Runner) -> dict[str, str]:
+    return {client.id: client.state for client in runner.status().clients}
+
+
+async def test_hello_names_the_server_and_its_commands(runner: Runner) -> None:
+    hello = await call(runner, "server.hello")
+    assert hello["server_id"] == runner.control.server_id
+    assert hello["data_dir"] == str(runner.folders.data)
+    assert set(hello["capabilities"]) == set(COMMANDS)
+
+
+async def test_run_goes_from_start_to_stop_and_leaves_its_record(runner: Runner) -> None:
+    started = await call(runner, "run.start", name="first try", overrides={"seed": 7})
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    assert run.run_id.endswith("_first-try")
+    assert json.loads(run.config.read_text())["seed"] == 7
+    assert json.loads(run.spaces.read_text()) == (await fake_probe(runner.settings))["spaces"]
+    await until(lambda: runner.status().run.state == "running")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    names = ("redis", "trainer", "telemetry", "client-1")
+    await until(lambda: service_states(runner) == dict.fromkeys(names, "running"))
+    pids = [service.pid for service in runner.supervisor.statuses() if service.name != "redis"]
+
+    assert (await call(runner, "run.stop"))["run_id"] == run.run_id
+
+    assert all(process_identity(pid or 0) is None for pid in pids)
+    assert service_states(runner)["redis"] == "running"
+    record = runner.library.record(run)
+    assert (record.state, record.reached, record.seed) == ("stopped", "stopped", 7)
+    assert record.env_steps > 0
+    assert record.restarts == {"trainer": 0, "telemetry": 0, "client-1": 0}
+    assert run.checkpoint.is_dir()
+    await until(lambda: client_states(runner) == {"client-1": "left"})
+
+
+async def test_second_start_is_refused_or_replaces_the_first(runner: Runner) -> None:
+    first = await call(runner, "run.start")
+    with pytest.raises(Refused, match=first["run_id"]):
+        await call(runner, "run.start")
+    second = await call(runner, "run.start", if_active="stop")
+    assert runner.library.record(runner.library.find(first["run_id"])).state == "stopped"
+    assert runner.conductor.run is not None
+    assert runner.conductor.run.run_id == second["run_id"] != first["run_id"]
+
+
+async def test_mistake_in_overrides_starts_nothing(runner: Runner) -> None:
+    with pytest.raises(SoulsGuiError, match=r"ppo\.gamma"):
+        await call(runner, "run.start", overrides={"ppo.gama": 0.9})
+    assert runner.library.folders() == []
+    assert list(service_states(runner)) == ["redis"]
+
+
+async def test_environment_that_does_not_work_leaves_nothing(folders: Folders, fake_services: None) -> None:
+    async def broken(_settings: object) -> dict[str, Any]:
+        raise EnvironmentCheckError("It raised in reset.")
+
+    runner = new_runner(folders, probe=broken)
+    await runner.open()
+    try:
+        with pytest.raises(EnvironmentCheckError, match="reset"):
+            await call(runner, "run.start")
+        assert list(folders.runs.iterdir()) == []
+        assert list(service_states(runner)) == ["redis"]
+        assert runner.status().run.state == "none"
+    finally:
+        await runner.close()
+
+
+async def test_stop_in_the_middle_of_the_beginning_ends_everything(
+    folders: Folders, fake_services: None
+) -> None:
+    probing = asyncio.Event()
+
+    async def slow(_settings: object) -> dict[str, Any]:
+        probing.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    runner = new_runner(folders, probe=slow)
+    await runner.open()
+    try:
+        starting = asyncio.create_task(call(runner, "run.start"))
+        await probing.wait()
+        await call(runner, "run.stop")
+        with pytest.raises(Refused, match="before it had begun"):
+            await starting
+        assert list(service_states(runner)) == ["redis"]
+        assert list(folders.runs.iterdir()) == []
+    finally:
+        await runner.close()
+
+
+async def test_steps_goal_ends_the_run(runner: Runner) -> None:
+    await call(runner, "run.start", overrides={"stop.env_steps": 300})
+    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    assert (runner.conductor.record.state, runner.conductor.record.reached) == ("finished", "env_steps")
+    assert runner.conductor.record.env_steps >= 300
+    assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
+
+
+async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    say_verdict(run, Verdict(best_model_id=5, best_score=1.5))
+    await until(run.best_model.is_dir)
+    say_verdict(run, Verdict(best_model_id=9, best_score=2.5, reached=True))
+    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    assert runner.conductor.record.reached == "mean_return"
+    best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
+    assert (best.model_id, best.score) == (9, 2.5)
+
+
+async def test_best_model_that_is_gone_is_asked_for_once(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    say_verdict(run, Verdict(best_model_id=-1, best_score=1.0))
+    asked: list[str] = []
+    ask = runner.bus.ask
+
+    async def listen(node: str, command: Any, timeout_s: float) -> Any:
+        asked.append(command.args.get("kind", command.command))
+        return await ask(node, command, timeout_s)
+
+    runner.bus.ask = listen  # type: ignore[method-assign]
+    await until(lambda: asked)
+    await call(runner, "run.stop")
+    assert asked.count("best") == 1
+
+
+def say_verdict(run: RunFolder, verdict: Verdict) -> None:
+    aside = run.root / "verdict.tmp"
+    aside.write_text(verdict.to_json())
+    aside.replace(run.root / "verdict.json")
+
+
+async def test_quicksave_answers_with_the_checkpoint_on_disk(runner: Runner) -> None:
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "checkpoint.save")
+    started = await call(runner, "run.start")
+    await until(lambda: runner.status().run.env_steps > 0)
+    saved = (await call(runner, "checkpoint.save", note="so far so good"))["checkpoint"]
+    assert saved["kind"] == "manual"
+    assert saved["valid"]
+    assert saved["note"] == "so far so good"
+    listed = (await call(runner, "checkpoint.list", run=started["run_id"]))["checkpoints"]
+    assert saved in listed
+    edited = await call(
+        runner, "checkpoint.edit", run=started["run_id"], path=saved["id"], note="better than I thought"
+    )
+    assert edited["checkpoint"]["note"] == "better than I thought"
+    assert edited["checkpoint"]["valid"]
+
+
+async def test_resume_goes_on_with_the_same_folder(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    await until(lambda: runner.status().run.env_steps > 0)
+    saved = (await call(runner, "checkpoint.save"))["checkpoint"]
+    await call(runner, "run.stop")
+    seconds = runner.conductor.record.seconds
+    resumed = await call(runner, "run.resume", checkpoint=saved["id"])
+    assert resumed == started
+    await until(lambda: runner.status().run.state == "running")
+    assert runner.status().run.seconds > seconds
+    # The trainer has saved nothing yet: started again, it must begin from the same one.
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    assert (run.root / "resume_from").read_text() == saved["id"]
+    await call(runner, "checkpoint.save")
+    await until(lambda: not (run.root / "resume_from").exists())
+
+
+async def test_resume_refuses_a_checkpoint_that_is_damaged(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await until(lambda: runner.status().run.env_steps > 0)
+    saved = (await call(runner, "checkpoint.save"))["checkpoint"]
+    await call(runner, "run.stop")
+    run = runner.library.find("latest")
+    (run.root / saved["id"] / "weights.safetensors").write_bytes(b"?" * 64)
+    with pytest.raises(SoulsGuiError, match="damaged"):
+        await call(runner, "run.resume", checkpoint=saved["id"])
+    with pytest.raises(SoulsGuiError, match="no checkpoint"):
+        await call(runner, "run.resume", checkpoint="manual_save/../../elsewhere")
+    assert runner.conductor.run is None
+
+
+@pytest.mark.allow_warnings
+async def test_trainer_that_was_killed_is_started_again_and_the_run_goes_on(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await until(lambda: runner.status().run.state == "running")
+    killed = runner.supervisor.pid_of("trainer")
+    assert killed is not None
+    psutil.Process(killed).kill()
+    await until(lambda: runner.status().run.state == "starting")
+    await until(lambda: runner.status().run.state == "running")
+    assert runner.supervisor.pid_of("trainer") != killed
+    await call(runner, "run.stop")
+    assert runner.conductor.record.restarts["trainer"] == 1
+
+
+@pytest.mark.allow_warnings
+async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.supervisor._around.limits = RestartLimits(first_delay_s=0.01, max_failures=2)
+    create = runner.library.create
+
+    def doomed(name: str, wall_time: float) -> RunFolder:
+        run = create(name, wall_time)
+        (run.root / "crash").touch()
+        return run
+
+    monkeypatch.setattr(runner.library, "create", doomed)
+    with pytest.raises(Refused, match="fake: crash"):
+        await call(runner, "run.start")
+    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    assert (runner.conductor.record.state, runner.conductor.record.reached) == ("failed", "failed")
+    assert "exit 1" in runner.conductor.record.error
+    assert service_states(runner)["telemetry"] == "stopped"
+    monkeypatch.setattr(runner.library, "create", create)
+    # What failed before is not held against the next one.
+    await call(runner, "run.start")
+    await until(lambda: runner.status().run.state == "running")
+
+
+async def test_local_clients_come_and_go(runner: Runner) -> None:
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "service.local_clients", count=2)
+    await call(runner, "run.start")
+    assert await call(runner, "service.local_clients", count=3) == {"count": 3}
+    names = {f"client-{number}" for number in (1, 2, 3)}
+    await until(lambda: client_states(runner) == dict.fromkeys(names, "online"))
+    await call(runner, "service.local_clients", count=1)
+    await until(lambda: set(client_states(runner)) == {"client-1"})
+    assert "client-3" not in service_states(runner)
+
+
+async def test_client_is_paused_resumed_drained_and_forgotten(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    await call(runner, "clients.pause", client="client-1")
+    await until(lambda: client_states(runner)["client-1"] == "paused")
+    assert next(client.wish for client in runner.status().clients) == "pause"
+    await call(runner, "clients.resume", client="client-1")
+    await until(lambda: client_states(runner)["client-1"] == "online")
+    with pytest.raises(Refused, match="come back"):
+        await call(runner, "clients.forget", client="client-1")
+    await call(runner, "clients.drain", client="client-1")
+    await until(lambda: client_states(runner)["client-1"] == "left")
+    await until(lambda: service_states(runner)["client-1"] == "stopped")
+    await until(lambda: next(client.wish for client in runner.status().clients) == "run")
+    await call(runner, "clients.forget", client="client-1")
+    await until(lambda: client_states(runner) == {})
+    with pytest.raises(Refused, match="no client"):
+        await call(runner, "clients.pause", client="client-1")
+
+
+async def test_stopped_local_client_is_started_again_by_resume(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    await call(runner, "clients.stop", client="client-1")
+    assert service_states(runner)["client-1"] == "stopped"
+    await call(runner, "clients.resume", client="client-1")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+
+
+async def test_single_services_are_stopped_started_and_restarted(runner: Runner) -> None:
+    await call(runner, "run.start")
+    pid = runner.supervisor.pid_of("telemetry")
+    await call(runner, "service.restart", name="telemetry")
+    assert runner.supervisor.pid_of("telemetry") not in (None, pid)
+    await call(runner, "service.stop", name="trainer")
+    await until(lambda: runner.status().run.detail == "the trainer is stopped")
+    await call(runner, "service.start", name="trainer")
+    await until(lambda: runner.status().run.state == "running")
+    with pytest.raises(Refused, match="without Redis"):
+        await call(runner, "service.stop", name="redis")
+    with pytest.raises(Refused, match="no service"):
+        await call(runner, "service.stop", name="oven")
+    await call(runner, "run.stop")
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "service.start", name="trainer")
+
+
+@pytest.mark.allow_warnings
+async def test_redis_that_was_restarted_loses_neither_run_nor_clients(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    await call(runner, "service.restart", name="redis")
+    steps = runner.status().run.env_steps
+    # The stand-ins don't come back by themselves; the runner starts them again.
+    await until(lambda: runner.status().run.state == "running")
+    assert steps > 0
+
+
+async def test_run_is_renamed_while_it_goes_on_and_after(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    edited = await call(runner, "runs.edit", run=started["run_id"], name="new", note="while")
+    assert (edited["name"], edited["note"]) == ("new", "while")
+    await call(runner, "run.stop")
+    await call(runner, "runs.edit", run=started["run_id"], note="after")
+    listed = (await call(runner, "runs.list"))["runs"][0]
+    assert (listed["name"], listed["note"], listed["resumable"]) == ("new", "after", True)
+    assert runner.status().run.name == "new"
+
+
+async def test_logs_and_events_are_told(runner: Runner) -> None:
+    await call(runner, "run.start")
+    await call(runner, "run.stop")
+    logs = await call(runner, "history.logs", service="trainer")
+    assert "start of trainer" in logs["lines"][0]["text"]
+    assert logs["first"] == 1
+    everything = await call(runner, "history.logs")
+    assert {"trainer", "telemetry", "redis"} <= {line["service"] for line in everything["lines"]}
+    with pytest.raises(Refused, match="no log"):
+        await call(runner, "history.logs", service="oven")
+    events = (await call(runner, "history.events"))["events"]
+    assert [event["number"] for event in events] == list(range(1, len(events) + 1))
+    assert "was started" in events[0]["what"]
+    assert "was stopped" in events[-1]["what"]
+    assert (await call(runner, "history.events", since=events[-1]["number"]))["events"] == []
+
+
+async def test_query_of_a_run_without_rows_is_empty(runner: Runner) -> None:
+    await call(runner, "run.start")
+    history = await call(runner, "history.query")
+    assert history["row"] == []
+    with pytest.raises(Refused, match="no run"):
+        await call(runner, "history.query", run="1999")
+
+
+async def test_shutdown_command_asks_the_runner_to_end(runner: Runner) -> None:
+    assert await call(runner, "server.shutdown", save=False) == {}
+    assert runner.closing.is_set()
+    assert not runner.save_at_end
+
+
+async def test_close_ends_run_and_server_and_leaves_no_control_file(
+    folders: Folders, fake_services: None
+) -> None:
+    runner = new_runner(folders)
+    await runner.open()
+    control = folders.server / "control.json"
+    assert ControlFile.load(control) == runner.control
+    assert control.stat().st_mode & 0o077 == 0
+    await call(runner, "run.start")
+    pids = [service.pid for service in runner.supervisor.statuses()]
+    await runner.close()
+    assert not control.exists()
+    assert all(process_identity(pid or 0) is None for pid in pids)
+    assert runner.library.record(runner.library.find("latest")).reached == "stopped"
+    again = new_runner(folders)
+    await again.open()
+    assert again.control.server_id == runner.control.server_id
+    assert again.control.port == runner.control.port
+    assert again.control.token != runner.control.token
+    await again.close()
+
+
+async def test_second_runner_says_who_holds_the_folder(runner: Runner) -> None:
+    with pytest.raises(SoulsGuiError, match=f"process {os.getpid()}"):
+        await new_runner(runner.folders).open()
+
+
+async def test_taken_control_port_is_named_before_anything_is_started(
+    folders: Folders, fake_services: None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        runner = new_runner(folders, {"control.port": port})
+        with pytest.raises(SoulsGuiError, match=f"Port {port}"):
+            await runner.open()
+    assert not (folders.server / "control.json").exists()

@@ -1,0 +1,38 @@
+"""Chunks for tests: well formed, of a small environment, with one field at a time spoilt at will."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from soulsgui.wire.messages.chunk import Segments, pack_chunk
+
+RUN, CONTRACT = "run-1", "contract-1"
+OBS_SHAPE, OBS_DTYPE = (2,), "float32"
+
+
+def segments(
+    lengths: tuple[int, ...] = (3, 2), model_id: int = 1, digest: int = 7, **spoilt: Any
+) -> Segments:
+    """Return segments of the given lengths, one per environment; `spoilt` replaces whole columns."""
+    count, steps = len(lengths), sum(lengths)
+    made = Segments(
+        env_index=np.arange(count, dtype=np.int32),
+        episode=np.zeros(count, np.int64),
+        first_step=np.zeros(count, np.int64),
+        length=np.array(lengths, np.int32),
+        model_id_first=np.full(count, model_id, np.int64),
+        model_id_last=np.full(count, model_id, np.int64),
+        digest=np.full(count, digest, np.uint64),
+        flags=np.zeros(count, np.uint8),
+        obs=np.arange((steps + count) * 2, dtype=np.float32).reshape(-1, 2),
+        action=np.arange(steps, dtype=np.int64) % 2,
+        reward=np.ones(steps, np.float32),
+        log_prob=np.full(steps, -0.7, np.float32),
+    )
+    return replace(made, **spoilt)
+
+
+def chunk(made: Segments | None = None, run: str = RUN, contract: str = CONTRACT) -> bytes:
+    """Return the bytes of a chunk."""
+    return pack_chunk(run, contract, made or segments())

@@ -1,0 +1,214 @@
+"""The codec: what goes in comes out, and nothing that comes in does harm."""
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+
+from soulsgui.wire.codec import MAX_MESSAGE_BYTES, CodecError, pack, pack_sample, unpack, unpack_sample
+
+DTYPES = st.one_of(
+    nps.boolean_dtypes(),
+    nps.integer_dtypes(endianness="<"),
+    nps.unsigned_integer_dtypes(endianness="<"),
+    nps.floating_dtypes(endianness="<", sizes=(16, 32, 64)),
+)
+ARRAYS = nps.arrays(DTYPES, nps.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+)
+MESSAGES = st.recursive(
+    SCALARS | ARRAYS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=12
+)
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, np.ndarray):
+        return (
+            isinstance(second, np.ndarray)
+            and first.dtype == second.dtype
+            and first.shape == second.shape
+            and first.tobytes() == second.tobytes()
+        )
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(_same(first[key], second[key]) for key in first)
+    return type(first) is type(second) and bool(first == second)
+
+
+@settings(max_examples=60)
+@given(MESSAGES)
+def test_messages_come_back_as_they_were(message: Any) -> None:
+    assert _same(message, unpack(pack(message)))
+
+
+@settings(max_examples=40)
+@given(ARRAYS)
+def test_arrays_in_any_layout_come_back(array: np.ndarray[Any, Any]) -> None:
+    turned = array.T
+    assert _same(np.array(turned, order="C"), unpack(pack(turned)))
+    swapped = array.astype(array.dtype.newbyteorder(">"))
+    assert _same(array, unpack(pack(swapped)))
+
+
+def test_numpy_scalars_become_plain_numbers() -> None:
+    assert unpack(pack([np.float32(0.5), np.int64(3), np.bool_(True)])) == [0.5, 3, True]
+
+
+def test_unpacked_arrays_can_not_be_written_to() -> None:
+    array = unpack(pack(np.zeros(3)))
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+@given(st.binary(max_size=200))
+def test_garbage_raises_nothing_but_codec_errors(data: bytes) -> None:
+    try:
+        unpack(data)
+    except CodecError:
+        pass
+
+
+@settings(max_examples=60)
+@given(MESSAGES, st.data())
+def test_damaged_messages_raise_nothing_but_codec_errors(message: Any, data: st.DataObject) -> None:
+    packed = bytearray(pack(message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(packed)))
+    try:
+        unpack(bytes(packed[:cut]))
+    except CodecError:
+        pass
+
+
+class _Canary:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+def test_pickles_are_never_executed(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    pickled = pickle.dumps(_Canary(canary))
+    object_array = np.array([_Canary(canary)], dtype=object)
+    forged = [
+        pickled,
+        msgpack.packb(msgpack.ExtType(1, msgpack.packb(("|O", (1,))) + pickled)),
+        msgpack.packb(msgpack.ExtType(1, msgpack.packb(("|O8", (1,))) + pickled[:8])),
+        msgpack.packb(msgpack.ExtType(1, b"\x93NUMPY\x01\x00" + object_array.dumps())),
+        msgpack.packb(msgpack.ExtType(2, pickled)),
+        msgpack.packb(msgpack.ExtType(1, pickled)),
+    ]
+    for data in forged:
+        with pytest.raises(CodecError):
+            unpack(data)
+    assert unpack(pack(pickled)) == pickled  # as bytes it travels, and stays bytes
+    assert not canary.exists()
+    pickle.loads(pickled)
+    assert canary.exists()  # the canary would have sung
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([object()]),
+        np.array(["text"]),
+        np.array([b"bytes"]),
+        np.zeros(1, [("a", "i4")]),
+        np.zeros(1, "datetime64[s]"),
+        np.zeros(1, complex),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+def test_arrays_of_anything_but_numbers_can_not_be_sent(array: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(TypeError):
+        pack(array)
+
+
+@pytest.mark.parametrize("message", [object(), {1, 2}, {"a": lambda: 0}, Path(), 2**64, -(2**63) - 1])
+def test_things_that_are_no_data_can_not_be_sent(message: Any) -> None:
+    with pytest.raises(TypeError):
+        pack(message)
+
+
+def _array(dtype: Any, shape: Any, data: bytes = b"") -> bytes:
+    return bytes(msgpack.packb(msgpack.ExtType(1, msgpack.packb((dtype, shape)) + data)))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _array("<f4", (10**12,), b"1234"),
+        _array("<f4", (10**6, 10**6), b"1234"),
+        _array("<f8", (2**63 - 1, 2**62)),
+        _array("<f4", (-1, -1), b"1234"),
+        _array("<f4", (1,) * 9, b"1234"),
+        _array("<f4", (1.0,), b"1234"),
+        _array("<f4", None, b"1234"),
+        _array("<f4", "4", b"1234"),
+        _array("<f16", (1,), bytes(16)),
+        _array("(1000000000,)f4", (1,), b"1234"),
+        _array("f4,f4", (1,), bytes(8)),
+        _array({"names": ["a"], "formats": ["O"]}, (1,), bytes(8)),
+        _array("no type", (1,), b"1234"),
+        _array("|b1", (1,), b"\x02"),
+        b"\xdd\xff\xff\xff\xff",  # a list of 2**32 - 1 items
+        b"\xdf\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\xc9\xff\xff\xff\xff\x01",
+        b"\x91" * 100_000,
+        b"",
+        pack(1) + pack(2),
+        pack([0] * 5000),
+        msgpack.packb({1: 2}),
+    ],
+    ids=lambda data: f"{data[:12].hex()}-{len(data)}",
+)
+def test_claims_that_are_not_kept_are_refused(forged: bytes) -> None:
+    with pytest.raises(CodecError):
+        unpack(forged)
+
+
+def test_nested_claims_of_great_length_are_refused_cheaply() -> None:
+    # Each level claims a list as long as the message: allocated one inside the other, that takes minutes.
+    size = 8 * 2**20
+    bomb = b"".join(b"\xdd" + (size // 2).to_bytes(4, "big") for _ in range(500))
+    began = time.perf_counter()
+    with pytest.raises(CodecError):
+        unpack(bomb.ljust(size, b"\xc0"))
+    assert time.perf_counter() - began < 0.5
+
+
+def test_messages_beyond_the_limit_are_refused() -> None:
+    with pytest.raises(CodecError, match="too large"):
+        unpack(bytes(MAX_MESSAGE_BYTES + 1))
+
+
+def test_samples_come_back() -> None:
+    obs, next_obs = np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32)
+    parts = unpack_sample(pack_sample(obs, 1, 0.5, next_obs, False, True, {"log_prob": -0.1}, 7, 3))
+    assert _same(list(parts), [obs, 1, 0.5, next_obs, False, True, {"log_prob": -0.1}, 7, 3])
+
+
+@pytest.mark.parametrize("data", [pack([1, 2]), pack("word"), b"\xc1"])
+def test_what_is_no_sample_is_refused(data: bytes) -> None:
+    with pytest.raises(CodecError):
+        unpack_sample(data)

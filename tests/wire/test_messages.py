@@ -1,0 +1,110 @@
+"""JSON messages: newer senders are understood, liars are not."""
+
+import json
+from typing import Any
+
+import pytest
+
+from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
+from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.session import Grant, Hello, RoundShare, Wish
+
+PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
+MESSAGES: list[Message] = [
+    Heartbeat(client="c", instance=PROCESS, counter=3, mean_return=1.5),
+    Hello(client="c", instance=PROCESS, run_id="r", contract="x", num_envs=4),
+    Grant(session="1-0", status="accepted", round=RoundShare(round_id=3, steps_per_env=4)),
+    Wish(command_id="x", state="pause"),
+    Episode(
+        run_id="r", attempt=1, number=0, env_index=0, total_return=1.5, length=3, terminated=True,
+        model_id=1, seconds=0.5,
+    ),
+    NodeState(name="trainer", instance=PROCESS, tick=1),
+    ServerConfig(run_id="r", attempt=1, contract="x", spaces={"a": [1]}, policy={}),
+]  # fmt: skip
+ROW: dict[str, Any] = {
+    "run_id": "r",
+    "attempt": 1,
+    "update": 2,
+    "env_steps": 3,
+    "episodes": 4,
+    "model_id": 5,
+    "time": 6.5,
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_messages_come_back_also_from_newer_senders(message: Message) -> None:
+    kind = type(message)
+    assert kind.read(message.to_json()) == message
+    newer = json.loads(message.to_json()) | {"something_new": [1]}
+    assert kind.read(json.dumps(newer)) == message
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\xff\xfe", b"[]", b"{}", b"[" * 100_000, b"nul", b"1e999"])
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_what_is_no_message_is_none(message: Message, data: bytes | None) -> None:
+    assert type(message).read(data) is None
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        '"counter": -1',
+        '"counter": 1e300',
+        f'"env_steps": {10**400}',
+        '"env_steps": -5',
+        '"env_steps_per_s": NaN',
+        '"mean_return": Infinity',
+        f'"num_envs": {2**40}',
+        '"num_envs": -3',
+        f'"model_id": {2**60}',
+        '"model_id": -2',
+        f'"error": "{"x" * MAX_BYTES}"',
+    ],
+    ids=lambda lie: lie[:24],
+)
+def test_beats_with_impossible_numbers_are_no_beats(lie: str) -> None:
+    beat = MESSAGES[0].to_json()[:-1] + f", {lie}}}"
+    assert Heartbeat.read(beat) is None
+
+
+@pytest.mark.parametrize("num_envs", [0, -1, 65_537, 10**30])
+def test_hellos_with_impossible_numbers_are_no_hellos(num_envs: int) -> None:
+    hello = MESSAGES[1].to_json().replace('"num_envs":4', f'"num_envs":{num_envs}')
+    assert Hello.read(hello) is None
+
+
+def test_hellos_beyond_the_limit_are_no_hellos() -> None:
+    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_BYTES}"')) is None
+
+
+def test_rows_are_told_apart() -> None:
+    columns: dict[str, Any] = dict.fromkeys(
+        (
+            "row", "attempt", "client", "episode", "env_steps", "time", "total_return", "length", "model_id",
+            "mean_return",
+        ),
+        [],
+    )  # fmt: skip
+    rows = [
+        UpdateRow(**ROW, values={"loss": 1.5}),
+        AttemptRow(**ROW),
+        CheckpointRow(**ROW, saved="best"),
+        EpisodeRows(run_id="r", **columns),
+    ]
+    assert [read_row(row.to_json()) for row in rows] == rows
+    assert read_row(b"{}") is None
+
+
+def test_contract_is_about_what_both_must_agree_on() -> None:
+    agreed: list[Any] = ["Env-v0", {"a": 1}, ["Wrapper"], {"observation": 3}, "on-policy"]
+    same = contract_hash(*agreed)
+    assert same == contract_hash("Env-v0", {"a": 1}, ["Wrapper"], {"observation": 3}, "on-policy")
+    others = [["Env-v1"], [{"a": 2}], [[]], [{"observation": 4}], ["off-policy"]]
+    for place, other in enumerate(others):
+        assert contract_hash(*[*agreed[:place], *other, *agreed[place + 1 :]]) != same
