@@ -1,4 +1,4 @@
-"""Draws the program's icon, `icons/app.svg`, in every size a desktop asks for: `python resources/make_icons.py`."""
+"""Draws the program's icon in every size a desktop asks for: `python resources/make_icons.py`."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,6 @@
 """What every service process does first: where its log goes, and how it is asked to stop."""
 
+import _thread
 import logging
 import os
 import re
@@ -71,7 +72,8 @@ def stop_on_signals() -> threading.Event:
     stop = threading.Event()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        # Event.set takes a lock that the interrupted main thread may hold at this moment.
+        _thread.start_new_thread(stop.set, ())
 
     for number in stop_signals():
         signal.signal(number, ask)

@@ -1,5 +1,6 @@
 """Commands that read the data folder themselves, with or without a runner."""
 
+import sys
 import time
 from pathlib import Path
 
@@ -83,16 +84,22 @@ def logs(arguments: Arguments) -> int:
     folders = folders_of(arguments)
     paths = log_paths(folders, Library(folders.runs), arguments.run)
     params = HistoryLogsParams(service=arguments.service, n=min(max(arguments.n, 1), 5000))
-    follower = LogFollower({arguments.service: paths.get(arguments.service, Path())})
     lines, _ = log_lines(paths, params)
     for line in lines:
         say(_shown(line))
-    while arguments.follow:
-        for line in follower.poll():
-            if not lines or line.number > lines[-1].number:
-                say(_shown(line))
-        time.sleep(_FOLLOW_EVERY_S)
+    if arguments.follow:
+        _follow(arguments.service, paths[arguments.service], lines[-1].number if lines else 0)
     return 0
+
+
+def _follow(service: str, path: Path, shown: int) -> None:
+    follower = LogFollower({service: path}, from_start=True)
+    while True:
+        for line in follower.poll():
+            if line.number > shown:
+                say(_shown(line))
+        sys.stdout.flush()
+        time.sleep(_FOLLOW_EVERY_S)
 
 
 def events(arguments: Arguments) -> int:
@@ -103,7 +110,7 @@ def events(arguments: Arguments) -> int:
         say_json([event.model_dump(mode="json") for event in found])
         return 0
     for event in found:
-        said = ". ".join(part for part in (event.what, event.cause, event.remedy) if part)
+        said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
         say(f"{event.number:>5}  {_moment(event.time)}  {event.level:<7}  {said}")
     return 0
 

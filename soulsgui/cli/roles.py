@@ -56,10 +56,12 @@ def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave
     from soulsgui.runner.opening import chosen_checkpoint
+
+    run, address = _run(arguments), _address(arguments)
+    # torch takes a second: not before it is clear that there is something to train.
     from soulsgui.training.main import run_trainer
 
-    run = _run(arguments)
-    leave(run_trainer(run, _address(arguments), arguments.checkpoint or chosen_checkpoint(run)))
+    leave(run_trainer(run, address, arguments.checkpoint or chosen_checkpoint(run)))
 
 
 def telemetry(arguments: Arguments) -> int:
@@ -77,8 +79,9 @@ def client(arguments: Arguments) -> int:
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    name = _client_name(arguments.name)
     address = _server(arguments) if arguments.server else _address(arguments)
-    return run_client(address, _client_name(arguments.name), arguments.num_envs, arguments.episodes)
+    return run_client(address, name, arguments.num_envs, arguments.episodes)
 
 
 def probe(_arguments: Arguments) -> int:

@@ -62,9 +62,19 @@ class Folders:
         return self.data / "server"
 
     @property
+    def server_address(self) -> Path:
+        """Address and password of the server that runs at present."""
+        return self.server / "redis.json"
+
+    @property
     def client(self) -> Path:
         """State of the runner of client mode."""
         return self.data / "client"
+
+
+def default_folders() -> Folders:
+    """Return the folders of a user who named none."""
+    return Folders(default_config_dir(), default_data_dir())
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ class PPOSettings(Section):
     )
     epochs: int = setting(10, "Passes over the data of a round.", unit="passes", ge=1, le=1000)
     minibatch_size: int = setting(
-        256,
+        128,
         "Transitions per gradient step.",
         unit="transitions",
         ge=1,
@@ -170,7 +170,7 @@ class PPOSettings(Section):
         le=10,
     )
     entropy_coef: float = setting(0.0, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
-    value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
+    value_coef: float = setting(1.0, "Weight of the value loss.", gt=0, le=100)
     value_clip: float | None = setting(
         None,
         "Limit on the change of the value estimate per update; empty switches it off "
@@ -179,7 +179,9 @@ class PPOSettings(Section):
     )
     max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
     normalize_advantage: bool = setting(
-        True, "Scale advantages to mean 0 and deviation 1 within each minibatch.", effect=Effect.NEXT_ROUND
+        True,
+        "Scale advantages to mean 0 and deviation 1 over the whole round, once per pass.",
+        effect=Effect.NEXT_ROUND,
     )
     recompute_advantages: bool = setting(
         True, "Compute advantages anew before each pass instead of once per round.", effect=Effect.NEXT_ROUND

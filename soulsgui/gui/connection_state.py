@@ -13,12 +13,14 @@ class ConnectionState(StrEnum):
 
     WELCOME = "welcome"
     STARTING = "starting"
+    START_FAILED = "start_failed"
     CONNECTING = "connecting"
     NO_RUN = "no_run"
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
     REDIS_DOWN = "redis_down"
     RUNNER_GONE = "runner_gone"
+    SHUT_DOWN = "shut_down"
     WRONG_TOKEN = "wrong_token"
     NOT_ALLOWED = "not_allowed"
     TOO_OLD = "too_old"
@@ -90,6 +92,11 @@ def _starting(connection: Connection, server: str, now: float) -> BannerWords:
     return BannerWords("state-busy", Tone.BUSY, tr("Starting: {phase} …").format(phase=phase))
 
 
+def _start_failed(connection: Connection, server: str, now: float) -> BannerWords:
+    title = tr("The runner could not be started")
+    return BannerWords("state-bad", Tone.BAD, title, connection.detail, tr("Try again"))
+
+
 def _connecting(connection: Connection, server: str, now: float) -> BannerWords:
     title = tr("Connecting to {server} …").format(server=server)
     return BannerWords("state-busy", Tone.BUSY, title, connection.detail)
@@ -115,6 +122,11 @@ def _runner_gone(connection: Connection, server: str, now: float) -> BannerWords
     return BannerWords("state-warning", Tone.WARNING, tr("The runner is gone"), detail, tr("Take over"))
 
 
+def _shut_down(connection: Connection, server: str, now: float) -> BannerWords:
+    detail = tr("It was ended on purpose. Its runs can be resumed once it is started again.")
+    return BannerWords("power", Tone.IDLE, tr("The server is shut down"), detail, tr("Start it"))
+
+
 def _wrong_token(connection: Connection, server: str, now: float) -> BannerWords:
     title = tr("{server} does not accept this window's token").format(server=server)
     detail = tr("The runner was started anew, or belongs to another user.")
@@ -123,7 +135,7 @@ def _wrong_token(connection: Connection, server: str, now: float) -> BannerWords
 
 def _not_allowed(connection: Connection, server: str, now: float) -> BannerWords:
     title = tr("Not allowed to steer {server}").format(server=server)
-    return BannerWords("state-refused", Tone.BAD, title, connection.detail, tr("Change the connection"))
+    return BannerWords("state-refused", Tone.BAD, title, connection.detail, tr("Try again"))
 
 
 def _too_old(connection: Connection, server: str, now: float) -> BannerWords:
@@ -138,10 +150,12 @@ def _too_new(connection: Connection, server: str, now: float) -> BannerWords:
 
 _BANNERS = {
     ConnectionState.STARTING: _starting,
+    ConnectionState.START_FAILED: _start_failed,
     ConnectionState.CONNECTING: _connecting,
     ConnectionState.RECONNECTING: _reconnecting,
     ConnectionState.REDIS_DOWN: _redis_down,
     ConnectionState.RUNNER_GONE: _runner_gone,
+    ConnectionState.SHUT_DOWN: _shut_down,
     ConnectionState.WRONG_TOKEN: _wrong_token,
     ConnectionState.NOT_ALLOWED: _not_allowed,
     ConnectionState.TOO_OLD: _too_old,

@@ -45,8 +45,13 @@ class Shell(Protocol):
             **where: What it is to show there, as its `show_where` takes it.
         """
 
-    def open_new_run(self) -> None:
-        """Open the dialog that begins a run."""
+    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
+        """Open the dialog that begins a run.
+
+        Args:
+            overrides: Settings by dotted key that win over the chosen ones.
+            preset: The preset that is chosen at first; empty for the current settings.
+        """
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog."""

@@ -11,7 +11,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
-from soulsgui.runner.opening import choose_checkpoint, write_spaces
+from soulsgui.runner.opening import ActiveRun, choose_checkpoint, write_spaces
 from soulsgui.runner.run import Reached
 from soulsgui.wire.messages.node import NodeState, Verdict
 
@@ -46,11 +46,21 @@ class Active:
         self.written_at = float("-inf")
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
+        self._began = time.time()
         self._choice_pending = True
 
     def seconds(self, now: float) -> float:
         """Return how long the run has gone on, over all attempts."""
         return self._seconds_before + now - self._began_at
+
+    def left(self) -> ActiveRun:
+        """Return what the next runner must know if this one should crash."""
+        return ActiveRun(
+            run_id=self.run.run_id,
+            clients=self.crew.clients,
+            began=self._began,
+            seconds_before=self._seconds_before,
+        )
 
     async def start(self, bus: Bus, probe: Probe) -> None:
         """Start the services of a new run; if that fails, nothing of it is left.
@@ -64,8 +74,8 @@ class Active:
             await bus.call(clear_run_keys(bus.keys, resume=False))
             # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
             await self.crew.start()
-            self.begun = True
             write_spaces(self.run, await probing)
+            self.begun = True
         except BaseException:
             probing.cancel()
             await asyncio.gather(probing, return_exceptions=True)
@@ -96,14 +106,20 @@ class Active:
             await self.crew.abandon()
             raise
 
-    async def adopt(self) -> list[str]:
+    async def adopt(self, left: ActiveRun) -> list[str]:
         """Take over the services that live on from an earlier runner; if there are any, start the others.
+
+        Args:
+            left: What that runner wrote down.
 
         Returns:
             Who was taken over.
         """
         adopted = await self.crew.adopt()
-        self.begun = bool(adopted)
+        if adopted:
+            self._seconds_before = left.seconds(time.time())
+            self._began_at = time.monotonic()
+            self.begun = True
         return adopted
 
     def note_checkpoint(self, trainer: NodeState | None) -> None:
@@ -119,8 +135,10 @@ class Active:
             save: Whether trainer and best model are saved first.
             verdict: What telemetry said last.
         """
+        await self.best.settle()
         # Asked for before the stop, so the trainer obeys in this order, and one wait serves both.
-        last_best = asyncio.create_task(self.best.finish(verdict if save else None))
+        last_best = asyncio.create_task(self.best.last(verdict if save else None))
+        await asyncio.sleep(0)
         try:
             await self.crew.end(save)
         finally:

@@ -26,6 +26,7 @@ from soulsgui.runner.jobs import Jobs
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import Pinger, RedisServer, ensure_server
 from soulsgui.runner.refusal import Result
@@ -148,6 +149,11 @@ class Runner:
                 "See it with `soulsgui status`, end it with `soulsgui shutdown`, or use another --data-dir.",
             )
         self._cleanup.callback(lock.release)
+        # One that a crashed runner left leads nowhere.
+        (self.folders.server / CONTROL_FILE).unlink(missing_ok=True)
+        log = OwnLog(server_logs(self.folders) / f"{RUNNER}.log")
+        self._cleanup.callback(log.close)
+        self._own_log = log
         self.events = EventLog(self.folders.server / EVENTS_FILE, self.publisher.event)
 
     def _connect(self, server: RedisServer) -> None:
@@ -232,6 +238,7 @@ class Runner:
             turn = await loop.run_in_executor(self._reading, self._reader.turn, look)
             if now >= self._server_due and turn.reachable:
                 self._server_due = now + _SERVER_EVERY_S
+                self._own_log.keep_small()
                 status = await loop.run_in_executor(self._reading, self._reader.server_status)
                 free = free_disk_bytes(self.folders.data)
                 self.knowledge.server = status.model_copy(update={"disk_free_bytes": free})

@@ -18,7 +18,7 @@ from soulsgui.wire.messages.node import Verdict
 
 logger = logging.getLogger(__name__)
 
-_LAST_LIMIT_S = 10.0
+_SETTLE_S = 1.0
 
 
 class BestKeeper:
@@ -45,13 +45,16 @@ class BestKeeper:
         if due is not None:
             self._asking = asyncio.create_task(self._ask(*due, ANSWER_LIMIT_S))
 
-    async def finish(self, verdict: Verdict | None) -> None:
-        """Ask for the last one, without the usual gap, and return when everything is answered."""
-        if self._asking is not None:
-            await asyncio.wait({self._asking}, timeout=_LAST_LIMIT_S)
+    async def settle(self) -> None:
+        """Return when what was asked for is answered, or after a moment."""
+        if self._asking is not None and not self._asking.done():
+            await asyncio.wait({self._asking}, timeout=_SETTLE_S)
+
+    async def last(self, verdict: Verdict | None) -> None:
+        """Ask for the last one, without the usual gap, and return when it is answered."""
         due = self._best.due(verdict, time.monotonic(), hurry=True)
         if due is not None:
-            await self._ask(*due, _LAST_LIMIT_S)
+            await self._ask(*due, ANSWER_LIMIT_S)
 
     async def _ask(self, model_id: int, score: float, limit_s: float) -> None:
         args = {"kind": "best", "model_id": model_id, "score": score}

@@ -19,7 +19,6 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import (
-    ActiveRun,
     choose_checkpoint,
     effective_settings,
     goals,
@@ -28,8 +27,9 @@ from soulsgui.runner.opening import (
     remember_active,
 )
 from soulsgui.runner.probe import probe_environment
-from soulsgui.runner.refusal import Refused
+from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run import (
+    END_WORDS,
     Reached,
     RunRecord,
     RunView,
@@ -236,11 +236,10 @@ class Conductor:
 
     def _set_active(self, active: Active | None) -> None:
         self._active = active
+        remember_active(self._folders, active.left() if active is not None else None)
         if active is None:
-            remember_active(self._folders, None)
             self.over.set()
         else:
-            remember_active(self._folders, ActiveRun(run_id=active.run.run_id, clients=active.crew.clients))
             self.over.clear()
 
     # --- after a crash of the runner ---------------------------------------------------------------
@@ -261,7 +260,7 @@ class Conductor:
             logger.error("the run %s can't be taken over: %s", run.run_id, error)
             return False
         active = self._begin(run, settings, self._library.record(run), left.clients)
-        adopted = await active.adopt()
+        adopted = await active.adopt(left)
         if not adopted:
             self._interrupted(active)
             return False
@@ -398,7 +397,7 @@ class Conductor:
         self._set_active(None)
         self._events.add(
             "error" if reached == "failed" else "info",
-            f"Run {active.run.run_id} {_END_WORDS[reached]}",
+            f"Run {active.run.run_id} {END_WORDS[reached]}",
             cause=error,
             remedy=f"Look at its logs: soulsgui logs {TRAINER}" if reached == "failed" else "",
             run_id=active.run.run_id,
@@ -407,17 +406,3 @@ class Conductor:
     async def close(self) -> None:
         """Wait for what is under way."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-_END_WORDS: dict[Reached, str] = {
-    "mean_return": "has reached its return",
-    "env_steps": "has made its steps",
-    "stopped": "was stopped",
-    "failed": "failed",
-    "": "was stopped",
-}
-
-
-def no_run() -> Refused:
-    """Return the refusal of what needs a run."""
-    return Refused(ErrorCode.NOT_NOW, "No run goes on.", "Start one: soulsgui run start")

@@ -29,6 +29,7 @@ from soulsgui.wire.control import RunResumeParams, RunStartParams
 logger = logging.getLogger(__name__)
 
 _LINE_EVERY_S = 0.5
+_CLEAR = "\r\x1b[K"
 _LINE_EVERY_WITHOUT_TERMINAL_S = 10.0
 
 
@@ -66,6 +67,8 @@ def serve(folders: Folders, options: ServeOptions) -> int:
     settings = combine(layers_of(folders, options.preset, [options.overrides]))
     _check(folders, options, settings)
     setup_logging(settings.logging.level)
+    if sys.stderr.isatty():
+        _keep_line_whole(logging.getLogger().handlers[0])
     return asyncio.run(_Headless(folders, options, settings).run())
 
 
@@ -130,7 +133,7 @@ class _Headless:
 
     async def _until_end(self, adopted: bool) -> None:
         runner, options = self._runner, self._options
-        if adopted:
+        if adopted and not options.idle:
             logger.warning("the run of an earlier runner goes on; no other one is started")
         elif not options.idle:
             await _first_of(self._start(), runner.closing.wait())
@@ -176,6 +179,17 @@ async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _keep_line_whole(handler: logging.Handler) -> None:
+    """Let only what matters interrupt the status line, and begin on a line of its own."""
+
+    def clear(_record: logging.LogRecord) -> bool:
+        sys.stderr.write(_CLEAR)
+        return True
+
+    handler.setLevel(logging.WARNING)
+    handler.addFilter(clear)
+
+
 class _StatusLine:
     """Shows the state: in place on a terminal, else as a log line now and then.
 
@@ -198,7 +212,7 @@ class _StatusLine:
                 now = time.monotonic()
                 if self._in_place:
                     width = shutil.get_terminal_size().columns - 1
-                    self._stream.write(f"\r\x1b[K{run_line(run)[:width]}")
+                    self._stream.write(f"{_CLEAR}{run_line(run)[:width]}")
                     self._stream.flush()
                 elif run["state"] != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S:
                     shown_state, shown_at = run["state"], now

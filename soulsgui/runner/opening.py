@@ -28,10 +28,18 @@ class ActiveRun(Message):
     Attributes:
         run_id: The run.
         clients: Names of the clients the server starts itself.
+        began: When this attempt began, seconds since the epoch.
+        seconds_before: How long the run had gone on before it.
     """
 
     run_id: str
     clients: list[str]
+    began: float = 0.0
+    seconds_before: float = 0.0
+
+    def seconds(self, wall_time: float) -> float:
+        """Return how long the run has gone on; a clock that was set back counts as nothing."""
+        return self.seconds_before + max(wall_time - self.began, 0.0)
 
 
 def remember_active(folders: Folders, active: ActiveRun | None) -> None:

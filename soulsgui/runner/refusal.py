@@ -40,6 +40,11 @@ class Refused(SoulsGuiError):
         self.code = code
 
 
+def no_run() -> Refused:
+    """Return the refusal of what needs a run."""
+    return Refused(ErrorCode.NOT_NOW, "No run goes on.", "Start one: soulsgui run start")
+
+
 _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
     (ConfigError, ErrorCode.BAD_CONFIG),
     (EnvironmentCheckError, ErrorCode.BAD_CONFIG),

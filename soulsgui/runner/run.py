@@ -16,6 +16,15 @@ LIVE_STATES: frozenset[str] = frozenset({"starting", "waiting", "running", "paus
 ENDED_STATES: frozenset[str] = frozenset({"finished", "stopped", "failed"})
 """States of a run that is over."""
 
+END_WORDS: dict[Reached, str] = {
+    "mean_return": "has reached its return",
+    "env_steps": "has made its steps",
+    "stopped": "was stopped",
+    "failed": "failed",
+    "": "was stopped",
+}
+"""How a run ended, as it follows its name."""
+
 _BEST_SAVE_GAP_S = 1.0
 
 

@@ -59,7 +59,8 @@ def own_command(role: str) -> list[str]:
     """Return the command line that starts this program in another role."""
     if getattr(sys, "frozen", False):
         return [sys.executable, role]
-    return [sys.executable, "-m", "soulsgui", role]
+    # -P: a file that happens to lie in the current folder is not taken for one of our packages.
+    return [sys.executable, "-P", "-m", "soulsgui", role]
 
 
 def child_env(single_threaded: bool = False) -> dict[str, str]:

@@ -1,13 +1,8 @@
 """The client process: plays for whatever run the server has, until it is told to stop."""
 
-import hashlib
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
@@ -15,25 +10,18 @@ from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.identity import derived_seed
+from soulsgui.sampling.link import ClientLink, Ready, check_protocol
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
-from soulsgui.wire.messages.session import RoundShare
-from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
 
 _WAITING_AFTER_S = 1.0
-
-
-def derived_seed(seed: int, client: str, attempt: int) -> int:
-    """Return a client's own seed: different for each client and attempt, the same in every repetition."""
-    digest = hashlib.sha256(f"{seed}/{client}/{attempt}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
 
 
 def run_client(address: Address, name: str, num_envs: int | None, episodes: int | None) -> int:
@@ -63,15 +51,6 @@ def run_client(address: Address, name: str, num_envs: int | None, episodes: int 
     finally:
         link.close()
     return 0
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A round that can be played: this client's part of it, and the weights to play with."""
-
-    share: RoundShare
-    header: WeightsHeader
-    tensors: dict[str, NDArray[Any]]
 
 
 class Client:
@@ -189,13 +168,14 @@ class RunPlayer:
                 continue
             if self._run_changed():
                 return None
-            ready = self._ready_round(last_round)
+            ready = self._link.ready_round(self._link.view, last_round)
             if ready is not None and self._link.wish.state == "run":
                 return ready
         return None
 
     def _something_new(self, last_round: int) -> bool:
-        return self._run_changed() or self._ready_round(last_round) is not None or self._unanswered_wish()
+        ready = self._link.ready_round(self._link.view, last_round) is not None
+        return ready or self._run_changed() or self._unanswered_wish()
 
     def _unanswered_wish(self) -> bool:
         answered = self._link.progress.answered
@@ -205,18 +185,6 @@ class RunPlayer:
     def _run_changed(self) -> bool:
         config = self._link.view.config
         return config is not None and config.run_id != self._config.run_id
-
-    def _ready_round(self, last_round: int) -> Ready | None:
-        """Return the part of a new round with its weights, once both are here."""
-        view = self._link.view
-        grant = self._link.answer_of_trainer(view)
-        if grant is None or grant.round is None or view.header is None or view.tensors is None:
-            return None
-        share = grant.round
-        # Not "later than the last": a server that lost its newest second begins again a little earlier.
-        if share.round_id == last_round or share.round_id != view.header.model_id:
-            return None
-        return Ready(share, view.header, view.tensors)
 
     def _obey(self) -> bool:
         """Do what the runner wants; return whether it is time to stop for good."""

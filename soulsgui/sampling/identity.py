@@ -1,5 +1,6 @@
 """Who this client process is, and whether its name is free."""
 
+import hashlib
 import logging
 import threading
 from importlib import metadata
@@ -28,6 +29,12 @@ def own_versions() -> dict[str, str]:
     for package in ("gymnasium", "numpy"):
         versions[package] = metadata.version(package)
     return versions
+
+
+def derived_seed(seed: int, client: str, attempt: int) -> int:
+    """Return a client's own seed: different for each client and attempt, the same in every repetition."""
+    digest = hashlib.sha256(f"{seed}/{client}/{attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
 
 
 def _is_dead_here(other: Instance, own: Instance) -> bool:

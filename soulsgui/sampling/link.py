@@ -4,6 +4,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from soulsgui.errors import ClientRegistrationError
 from soulsgui.sampling.downloader import Downloader, View
@@ -14,12 +18,22 @@ from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.instance import own_instance
-from soulsgui.wire.keys import PROTOCOL, Keys
+from soulsgui.wire.keys import PROTOCOL, Keys, check_client_name
 from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A round that can be played: this client's part of it, and the weights to play with."""
+
+    share: RoundShare
+    header: WeightsHeader
+    tensors: dict[str, NDArray[Any]]
 
 
 def check_protocol(config: ServerConfig) -> None:
@@ -44,10 +58,13 @@ class ClientLink:
         client: The client's id.
         num_envs: Environments stepped side by side.
         stop: Set when the process should stop.
+
+    Raises:
+        UsageError: A client can't be called so.
     """
 
     def __init__(self, address: Address, client: str, num_envs: int, stop: threading.Event) -> None:
-        self.progress = Progress(client, own_instance(), num_envs, own_versions())
+        self.progress = Progress(check_client_name(client), own_instance(), num_envs, own_versions())
         self._address = address
         self._stop = stop
         self._view = View()
@@ -146,6 +163,21 @@ class ClientLink:
         if grant.status == "refused":
             raise ClientRegistrationError(f"The server refused this client: {grant.reason}", "")
         return grant
+
+    def ready_round(self, view: View, last_round: int) -> Ready | None:
+        """Return the part of another round than the last one with its weights, once both are here.
+
+        Raises:
+            ClientRegistrationError, ServiceError: As `answer_of_trainer`.
+        """
+        grant = self.answer_of_trainer(view)
+        if grant is None or grant.round is None or view.header is None or view.tensors is None:
+            return None
+        share = grant.round
+        # Not "later than the last": a server that lost its newest second begins again a little earlier.
+        if share.round_id == last_round or share.round_id != view.header.model_id:
+            return None
+        return Ready(share, view.header, view.tensors)
 
     def set_phase(self, phase: Phase) -> None:
         """Tell what this client does; the server learns it at once."""

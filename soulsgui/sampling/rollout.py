@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.messages.chunk import Segments
 
@@ -31,8 +30,7 @@ class Rollout:
 
     Args:
         stepper: The environments.
-        observation: Space of one observation; values outside its bounds are moved onto them, since the
-            server refuses them.
+        observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         seed: Seed of the environments and of the actions.
         on_episode: Called with each finished episode.
@@ -49,8 +47,7 @@ class Rollout:
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
-        self._bounded = observation.low is not None or observation.high is not None
-        self._low, self._high = observation.limits
+        self._within = Bounds(observation)
         self._recorder = SegmentRecorder(
             stepper.num_envs, observation.shape, observation.dtype, segment_length
         )
@@ -109,13 +106,6 @@ class Rollout:
         self._count(result)
         self._obs = result.reset_obs
         return kept
-
-    def _within(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Move observations into their bounds; unbounded spaces pass as they are."""
-        if not self._bounded:
-            return obs
-        within: NDArray[Any] = np.clip(obs, self._low, self._high)
-        return within
 
     def _count(self, result: StepResult) -> None:
         self._returns += np.where(result.valid, result.reward, 0.0)

@@ -77,6 +77,21 @@ class SegmentRecorder:
         self._obs[t + 1] = result.reset_obs
         self.length += 1
 
+    def next_step(self, env: int) -> int:
+        """Return the number that the next step of an environment has within its episode."""
+        return int(self._next_step[env])
+
+    def jump(self, env: int, step: int) -> None:
+        """Steps of an environment were left out; call it right after `cut`.
+
+        Args:
+            env: The environment.
+            step: Number of its next step; one that was already there begins another episode.
+        """
+        if step <= self._next_step[env]:
+            self._episode[env] += 1
+        self._next_step[env] = step
+
     def cut(self, model_id: int, digest: int) -> Segments | None:
         """Return what was collected since the last cut, or None when there is nothing, and begin anew.
 
@@ -93,6 +108,8 @@ class SegmentRecorder:
     def _pieces(self, env: int) -> list[tuple[int, int, int]]:
         """Return (env, start, stop) of each contiguous run of kept steps of one environment."""
         kept = self._kept[: self.length, env]
+        if not kept.any():
+            return []
         if kept.all():
             breaks = np.flatnonzero(self._flags[: self.length - 1, env]) + 1
             edges = [0, *breaks.tolist(), self.length]

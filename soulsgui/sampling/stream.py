@@ -27,6 +27,7 @@ class _Item:
     fields: dict[Any, Any]
     size: int
     sent_as: EntryId | None = None
+    tries: int = 0
     stored: bool = False
 
 
@@ -80,7 +81,7 @@ class StreamSession:
         self.stored = self.stored_bytes = self._next_number = 0
         self.unsure = False
         for item in self._waiting:
-            item.sent_as = None
+            item.sent_as, item.tries = None, 0
             item.fields.pop(self._number_field, None)
 
     def connection_lost(self) -> None:
@@ -129,6 +130,7 @@ class StreamSession:
         self.unsure = True
         pipeline = connection.pipeline(transaction=False)
         for item in batch:
+            item.tries += 1
             pipeline.xadd(self.key, item.fields, id=str(item.sent_as))
         replies = pipeline.execute(raise_on_error=False)
         for reply in replies:
@@ -156,7 +158,7 @@ class StreamSession:
 
     def _sort_out(self, connection: redis.Redis, batch: list[_Item], replies: list[object]) -> int:
         stored: list[_Item] = []
-        refused: list[object] = []
+        refused: list[Exception] = []
         repeated: list[_Item] = []
         for item, reply in zip(batch, replies, strict=True):
             if not isinstance(reply, Exception):
@@ -164,15 +166,16 @@ class StreamSession:
             elif _REFUSED_ID in str(reply):
                 repeated.append(item)
             else:  # out of memory, disk full …: not stored, goes again under the next free id
-                item.sent_as = None
+                item.sent_as, item.tries = None, 0
                 refused.append(reply)
         self._take_off(stored)
+        if any(item.tries == 1 for item in repeated):
+            raise Fenced  # its id was never used by us: somebody else writes here
         if repeated:
-            # Stored before its reply was lost, or somebody else writes here: the last id tells.
             self.unsure = True
-            self.settle(connection)
+            self.settle(connection)  # stored before its reply was lost: the last id tells
         if refused:
-            raise redis.ResponseError(str(refused[0]))
+            raise refused[0]
         return len(stored)
 
     def _is_ours(self, last: EntryId) -> bool:

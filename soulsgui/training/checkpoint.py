@@ -6,7 +6,7 @@ A checkpoint holds only safetensors and JSON; nothing in it is executed when it 
 import hashlib
 import json
 import logging
-import os
+import secrets
 import shutil
 import time
 from collections.abc import Mapping
@@ -30,6 +30,7 @@ NOTE = "note.txt"
 _WEIGHTS = "weights.safetensors"
 _AGENT = "agent.safetensors"
 _STATE = "state.json"
+_ASIDE = ".new"
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -85,9 +86,8 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
     Raises:
         CheckpointError: It could not be written, the disk being full for instance; nothing is lost.
     """
-    aside = target.with_name(f".{target.name}.{os.getpid()}.new")
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_ASIDE}")
     try:
-        shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         files = {_WEIGHTS: _tensor_bytes(checkpoint.weights), _STATE: json.dumps(checkpoint.state).encode()}
         if checkpoint.agent:
@@ -139,11 +139,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
             files[name] = data
         del manifest["format"]
         info = CheckpointInfo(update=manifest.pop("updates"), **manifest)
+        state = json.loads(files[_STATE])
+        if info.resumable and not ({"agent", "high_water"} <= set(state) and _AGENT in files):
+            raise CheckpointError(f"{path} lacks a part of its state.", "Use another checkpoint.")
         return Checkpoint(
             info=info,
             weights=safetensors.numpy.load(files[_WEIGHTS]),
             agent=safetensors.numpy.load(files[_AGENT]) if _AGENT in files else {},
-            state=json.loads(files[_STATE]),
+            state=state,
         )
     except CheckpointError:
         raise
@@ -156,9 +159,26 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} can't be read: {error}", "Use another checkpoint.") from error
 
 
-def newest_resumable(run: RunFolder) -> Path | None:
-    """Return the newest whole checkpoint of a run that training can go on from, None when there is none."""
+def recover_checkpoints(run: RunFolder) -> None:
+    """Put right what a crash left of a save; nobody else may be writing checkpoints of this run.
+
+    Raises:
+        OSError: It can't be done.
+    """
     recover_dir(run.checkpoint)
+    recover_dir(run.best_model)
+    for folder in (run.root, run.manual_saves):
+        for torn in folder.glob(f".*{_ASIDE}"):
+            shutil.rmtree(torn)
+
+
+def newest_resumable(run: RunFolder) -> Path | None:
+    """Return the newest whole checkpoint of a run that training can go on from, None when there is none.
+
+    Raises:
+        OSError: What a crash left can't be put right.
+    """
+    recover_checkpoints(run)
     candidates = [run.checkpoint, run.best_model]
     if run.manual_saves.is_dir():
         candidates += [path for path in run.manual_saves.iterdir() if not path.name.startswith(".")]

@@ -1,12 +1,16 @@
 """What a segment must be before the learner sees it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.wire.messages.chunk import Reason, Segments
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
+
+# The square of a larger one may leave the range of float32, and with it the statistics of the normaliser.
+_LARGEST_MAGNITUDE = 1e15
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ def check_segments(
     first, last = segments.model_id_first, segments.model_id_last
     known = np.array([digests.get(int(model_id), 0) for model_id in last], np.uint64)
     start = spaces.action.start
+    huge = [
+        _any_of(_huge(segments.obs), rows_of, segments.count),
+        _any_of(_huge(segments.reward), steps_of, segments.count),
+    ]
     tests = [
         (Reason.LATE, (first < oldest) | (last > newest) | (first > last)),
         (Reason.LINEAGE, segments.digest != known),
@@ -62,6 +70,9 @@ def check_segments(
             ),
         ),
         (Reason.BOUNDS, (segments.env_index < 0) | (segments.env_index >= num_envs)),
+        (Reason.BOUNDS, (segments.episode < 0) | (segments.first_step < 0)),
+        (Reason.BOUNDS, segments.flags > (TERMINATED | TRUNCATED)),
+        (Reason.BOUNDS, huge[0] | huge[1]),
     ]
     accepted = np.ones(segments.count, np.bool_)
     refused: dict[str, int] = {}
@@ -80,6 +91,14 @@ def _finite(array: NDArray[np.generic]) -> NDArray[np.bool_]:
         return np.ones(len(array), np.bool_)
     finite: NDArray[np.bool_] = np.isfinite(array).reshape(len(array), -1).all(axis=1)
     return finite
+
+
+def _huge(array: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each row whether any of it is too large to be computed with."""
+    if array.dtype.kind != "f":
+        return np.zeros(len(array), np.bool_)
+    huge: NDArray[np.bool_] = (np.abs(array) > _LARGEST_MAGNITUDE).reshape(len(array), -1).any(axis=1)
+    return huge
 
 
 def _any_of(bad: NDArray[np.bool_], owner: NDArray[np.int64], count: int) -> NDArray[np.bool_]:

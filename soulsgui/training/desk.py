@@ -12,7 +12,7 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import replace_dir
-from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo
+from soulsgui.training.checkpoint import NOTE, Checkpoint, CheckpointInfo
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.keys import Keys
@@ -21,6 +21,7 @@ from soulsgui.wire.messages.node import NodeState
 logger = logging.getLogger(__name__)
 
 _EVERY_S = 0.1
+_SCORE_EVERY_S = 1.0
 
 
 class Saveable(Protocol):
@@ -45,6 +46,10 @@ class CommandDesk:
         keys: Key names.
         name: The node's name.
         on_saved: Called with each checkpoint that is on disk and its path, in the writing thread.
+
+    Attributes:
+        last_current: The newest regular checkpoint that is on disk.
+        last_error: Why the last checkpoint could not be saved; empty when it could.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class CommandDesk:
         on_saved: Callable[[CheckpointInfo, Path], None],
     ) -> None:
         self.last_current: CheckpointInfo | None = None
+        self.last_error = ""
         self._node = node
         self._run = run
         self._keys = keys
@@ -64,7 +70,10 @@ class CommandDesk:
         self._saver = Saver()
         self._saver.start()
         self._answers: list[NodeAnswer] = []
+        self._ordered: set[Path] = set()
+        self._score: float | None = None
         self._next_look = 0.0
+        self._next_score = 0.0
 
     @property
     def saving(self) -> bool:
@@ -83,24 +92,34 @@ class CommandDesk:
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + _EVERY_S
+            if now >= self._next_score:
+                self._next_score = now + _SCORE_EVERY_S
+                self._score = score_of(connection, self._keys, self._run.run_id)
             for command in self._reader.poll(connection):
                 self._obey(command)
 
     def save_current(self) -> None:
         """Order the regular checkpoint."""
-        self._save(self._run.checkpoint, self._node.snapshot("current"))
+        self._save(self._run.checkpoint, self._node.snapshot("current", self._score))
 
     def keep_current_aside(self, note: str) -> None:
         """Move the regular checkpoint among the manual ones, so that the next one does not replace it.
 
         Raises:
-            OSError: It can't be moved.
+            CheckpointError: It can't be moved.
         """
-        if self._run.checkpoint.exists():
-            target = self._manual_folder()
+        if not self._run.checkpoint.exists():
+            return
+        target = self._manual_folder()
+        try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            (self._run.checkpoint / "note.txt").write_text(note, encoding="utf-8")
+            (self._run.checkpoint / NOTE).write_text(note, encoding="utf-8")
             replace_dir(self._run.checkpoint, target)
+        except OSError as error:
+            raise CheckpointError(
+                f"The checkpoint {self._run.checkpoint} could not be kept aside: {error}",
+                "Free some disk space, or move it away by hand.",
+            ) from error
 
     def close(self, connection: redis.Redis, save: bool) -> None:
         """Write what was ordered, at last the regular checkpoint, and answer.
@@ -112,8 +131,10 @@ class CommandDesk:
         Raises:
             redis.RedisError: The server is away: the answers are not sent, the checkpoints are on disk.
         """
-        if save:
-            self.save_current()
+        self._saver.finish()
+        last = self._node.snapshot("current", self._score)
+        if save and (self.last_current is None or self.last_current.update != last.info.update):
+            self._save(self._run.checkpoint, last)
         self._saver.close()
         self._next_look = float("inf")
         self.look(connection)
@@ -121,11 +142,11 @@ class CommandDesk:
     def _obey(self, command: NodeCommand) -> None:
         logger.info("asked to %s %s", command.command, command.args.get("kind", ""))
         if command.command == "stop":
-            self._save(self._run.checkpoint, self._node.snapshot("current"), command.id)
+            self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
             self._node.shutdown()
             return
         kind = command.args.get("kind", "manual")
-        score = command.args.get("score")
+        score = command.args.get("score", self._score)
         try:
             if kind == "best":
                 checkpoint = self._node.weights_snapshot(int(command.args["model_id"]), score)
@@ -141,13 +162,15 @@ class CommandDesk:
     def _manual_folder(self) -> Path:
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         path, n = self._run.manual_saves / stamp, 1
-        while path.exists():
+        while path.exists() or path in self._ordered:
             n += 1
             path = self._run.manual_saves / f"{stamp}_{n}"
         return path
 
     def _save(self, target: Path, checkpoint: Checkpoint, command_id: str = "") -> None:
         def done(error: CheckpointError | None) -> None:
+            self._ordered.discard(target)
+            self.last_error = "" if error is None else error.message
             if error is None:
                 if checkpoint.info.kind == "current":
                     self.last_current = checkpoint.info
@@ -163,10 +186,15 @@ class CommandDesk:
                     )
                 )
 
+        self._ordered.add(target)
         self._saver.save(target, checkpoint, done)
 
 
-def score_of(connection: redis.Redis, keys: Keys) -> float | None:
-    """Return the mean training return that telemetry reports now, None when it reports none."""
+def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:
+    """Return the mean training return of a run as telemetry reports it now, None when it reports none.
+
+    Raises:
+        redis.RedisError: The server is away.
+    """
     state = NodeState.read(connection.get(keys.node("telemetry")))
-    return None if state is None else state.mean_return
+    return None if state is None or state.run_id != run_id else state.mean_return

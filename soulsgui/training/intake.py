@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
+from typing import cast
 
 import redis
 
@@ -11,6 +12,7 @@ from soulsgui.training.ingest import Entry, Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.roster import Roster
 from soulsgui.training.sessions import Session, Sessions
+from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkError, Reason, Segments, unpack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -20,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1
+# No run publishes so often; a beat that says more would push the ids of the run there.
+_BELIEVABLE_MODEL_ID = 2**40
 
 Use = Callable[[Session, Segments], tuple[int, dict[str, int]]]
 Ended = Callable[[str, str], None]
@@ -60,17 +64,27 @@ class Intake:
         self._roster = Roster(keys)
         self._next_look = 0.0
 
-    def readmit(self, connection: redis.Redis) -> None:
-        """Go on with the sessions that an earlier attempt's trainer admitted.
+    def begin(self, connection: redis.Redis) -> int:
+        """Go on with the sessions that an earlier trainer admitted; return the newest model id clients know.
 
         Raises:
             redis.RedisError: The server is away.
         """
         self._roster.read(connection)
-        for client in self._roster.clients:
-            grant = Grant.read(connection.get(self._keys.grant(client)))
-            beat = self._roster.beats.get(client)
-            if grant is not None and beat is not None and self.sessions.readmit(client, grant, beat):
+        self._readmit(connection)
+        ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
+        return max((model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID), default=0)
+
+    def _readmit(self, connection: redis.Redis) -> None:
+        """Go on with sessions that nobody here knows, but were admitted before."""
+        beats, known = self._roster.beats, self.sessions.by_client
+        strangers = [client for client, beat in beats.items() if beat.session and client not in known]
+        if not strangers:
+            return
+        grants = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in strangers]))
+        for client, data in zip(strangers, grants, strict=True):
+            grant = Grant.read(data)
+            if grant and self.sessions.readmit(client, grant, beats[client], time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
 
     def start_over(self) -> None:
@@ -78,12 +92,16 @@ class Intake:
         self.ingest.start_over()
         self._next_look = 0.0
 
+    def unsettle(self) -> None:
+        """After the server refused something: what was read and not acknowledged comes again."""
+        self.ingest.unsettle()
+
     def eligible(self) -> dict[str, Session]:
         """Return the sessions that can take part in a round now."""
         return {
             client: session
             for client, session in self.sessions.by_client.items()
-            if session.status == "accepted" and not self._roster.why_not(client, session.id)
+            if session.status == "accepted" and not self._roster.why_not(session)
         }
 
     def look_around(self, connection: redis.Redis, often: bool) -> None:
@@ -102,12 +120,14 @@ class Intake:
         self._next_look = now + (_ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S)
         self._roster.read(connection)
         self.ingest.set_clients(connection, self._roster.clients)
+        self._readmit(connection)
         for client, session in list(self.sessions.by_client.items()):
-            reason = self._roster.gone(client, session.id)
+            reason = self._roster.gone(session)
             if reason:
                 self._ended(client, reason)
-            if reason == "left" or client not in self._roster.clients:
+            if reason == "left":
                 self.sessions.end(client)
+        self.sessions.forget_all_but(self._roster.clients)
 
     def take(self, connection: redis.Redis, block_ms: int) -> None:
         """Read what came, take it over and acknowledge it.
@@ -120,24 +140,33 @@ class Intake:
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
         entries = self.ingest.read(connection, block_ms)
+        for client in self.ingest.take_unusable():
+            self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
+            self._ended(client, "its stream can't be read")
         if not entries:
             return
         for entry in entries:
             if HELLO_FIELD in entry.fields:
                 self._welcome(connection, entry)
-            else:
+            elif entry.fields:
                 self._take_chunk(connection, entry)
         self.ingest.acknowledge(connection, entries)
 
     def _welcome(self, connection: redis.Redis, entry: Entry) -> None:
-        """Begin a session; its grant is written before the hello is acknowledged."""
-        self._ended(entry.client, "began a new session")
-        session = self.sessions.hello(entry.client, entry.id, Hello.read(entry.fields[HELLO_FIELD]))
+        """Begin a session; its grant is written before the hello is acknowledged.
+
+        A hello that is read a second time, because its acknowledgement was lost, changes nothing.
+        """
+        session = self.sessions.by_client.get(entry.client)
+        if session is None or EntryId.parse(session.id) < entry.id:
+            self._ended(entry.client, "began a new session")
+            hello = Hello.read(entry.fields[HELLO_FIELD])
+            session = self.sessions.hello(entry.client, entry.id, hello, time.monotonic())
         self._publisher.tell(connection, entry.client, session.grant(self.sessions.bytes_ahead))
 
     def _take_chunk(self, connection: redis.Redis, entry: Entry) -> None:
         session = self.sessions.by_client.get(entry.client)
-        if session is None or session.status != "accepted":
+        if session is None or session.status != "accepted" or entry.id < EntryId.parse(session.id):
             self.sessions.count_unadmitted(entry.client, Reason.NOT_ADMITTED)
             return
         payload = entry.fields.get(CHUNK_FIELD, b"")

@@ -77,13 +77,16 @@ class PPOTrainingNode(TrainingNode):
         return steps <= member.quota - member.delivered
 
     def _client_dropped_out(self, client: str, reason: str) -> None:
-        session = self._intake.sessions.by_client.get(client)
-        if session is not None:
-            session.round = None
+        self._forget_share(client)
         if self._round is not None and client in self._round.members:
             self._round.leave(client, reason)
             if client in self._round.left_out:
                 logger.warning("%s is out of round %d: %s", client, self._round.round_id, reason)
+
+    def _forget_share(self, client: str) -> None:
+        session = self._intake.sessions.by_client.get(client)
+        if session is not None:
+            session.round = None
 
     # --- rounds ------------------------------------------------------------------------------------
 
@@ -94,8 +97,13 @@ class PPOTrainingNode(TrainingNode):
             self._publish()
         else:
             for client in self._round.pass_time(seconds):
-                self._client_dropped_out(client, self._round.left_out[client])
-                logger.warning("%s left out: %s", client, self._round.left_out[client])
+                self._forget_share(client)
+                logger.warning(
+                    "%s is left out of round %d: %s",
+                    client,
+                    self._round.round_id,
+                    self._round.left_out[client],
+                )
             if self._round.complete:
                 self._close_round()
 
@@ -121,6 +129,7 @@ class PPOTrainingNode(TrainingNode):
             )
         self.phase, self.detail = "collecting", ""
         self._round_began = time.perf_counter()
+        self._unpublished = True  # until it has succeeded: the grants go out with the weights
         self._publish()
 
     def _needed(self) -> int:
@@ -169,7 +178,7 @@ class PPOTrainingNode(TrainingNode):
             "round_steps": float(batch.steps),
             "env_steps_per_s": batch.steps / (collect_s + update_s),
         }
-        self._rows.append(UpdateRow(**self._here(), update=self.agent.updates, values=values))
+        self._rows.add(UpdateRow(**self._here(), update=self.agent.updates, values=values))
 
 
 def make_batch(deliveries: list[Delivery]) -> RolloutBatch:

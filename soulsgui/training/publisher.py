@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -17,6 +18,33 @@ _KEPT = 64
 _KEPT_BYTES = 256 * 2**20
 
 
+@dataclass(frozen=True)
+class Standing:
+    """Where a run is.
+
+    Attributes:
+        model_id: Id of its newest weights.
+        update: Updates of the agent up to them.
+        env_steps: Environment steps trained on.
+        episodes: Episodes among them.
+    """
+
+    model_id: int
+    update: int
+    env_steps: int
+    episodes: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """Weights that were published, and where the run was then."""
+
+    standing: Standing
+    header: WeightsHeader
+    tensors: dict[str, NDArray[Any]]
+    size: int
+
+
 class Publisher:
     """Publishes, and remembers what was published.
 
@@ -29,25 +57,24 @@ class Publisher:
         self._keys = keys
         self._config = config
         self._blob = b""
-        self._kept: OrderedDict[int, tuple[WeightsHeader, dict[str, NDArray[Any]], int]] = OrderedDict()
+        self._kept: OrderedDict[int, Published] = OrderedDict()
 
     @property
     def digests(self) -> dict[int, int]:
         """Digest of each model id that is still remembered."""
-        return {model_id: digest_number(header.digest) for model_id, (header, _, _) in self._kept.items()}
+        return {model_id: digest_number(kept.header.digest) for model_id, kept in self._kept.items()}
 
-    def weights_of(self, model_id: int) -> tuple[WeightsHeader, dict[str, NDArray[Any]]] | None:
+    def kept(self, model_id: int) -> Published | None:
         """Return weights that were published a while ago, or None when they are gone."""
-        kept = self._kept.get(model_id)
-        return None if kept is None else (kept[0], kept[1])
+        return self._kept.get(model_id)
 
-    def prepare(self, model_id: int, update: int, tensors: dict[str, NDArray[Any]]) -> WeightsHeader:
+    def prepare(self, standing: Standing, tensors: dict[str, NDArray[Any]]) -> WeightsHeader:
         """Make weights the newest ones; `publish` sends them."""
         run_id, attempt = self._config.run_id, self._config.attempt
-        header, self._blob = pack_weights(run_id, attempt, model_id, update, tensors)
-        self._kept[model_id] = header, tensors, len(self._blob)
+        header, self._blob = pack_weights(run_id, attempt, standing.model_id, standing.update, tensors)
+        self._kept[standing.model_id] = Published(standing, header, tensors, len(self._blob))
         while len(self._kept) > 1 and (
-            len(self._kept) > _KEPT or sum(size for _, _, size in self._kept.values()) > _KEPT_BYTES
+            len(self._kept) > _KEPT or sum(kept.size for kept in self._kept.values()) > _KEPT_BYTES
         ):
             self._kept.popitem(last=False)
         return header

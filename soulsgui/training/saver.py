@@ -43,6 +43,10 @@ class Saver(threading.Thread):
         """Whether an order is waiting or being written."""
         return self._orders.unfinished_tasks > 0
 
+    def finish(self) -> None:
+        """Wait until everything that was ordered is written."""
+        self._orders.join()
+
     def close(self) -> None:
         """Write what was ordered, and end."""
         self._orders.put(None)
@@ -57,5 +61,12 @@ class Saver(threading.Thread):
             except CheckpointError as failure:
                 error = failure
                 logger.error("%s", failure)
-            order.done(error)
+            except Exception as failure:
+                # The thread must live: without it no checkpoint would be written any more.
+                error = CheckpointError(f"The checkpoint {order.target} could not be saved: {failure!r}")
+                logger.exception("%s", error.message)
+            try:
+                order.done(error)
+            except Exception:
+                logger.exception("what follows the checkpoint %s went wrong", order.target)
             self._orders.task_done()

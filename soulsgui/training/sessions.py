@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from soulsgui.training.numbers import ChunkNumbers
@@ -14,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 _ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
+_SHOWN = 80
 
 
 @dataclass
@@ -98,6 +100,21 @@ class Session:
         return True
 
 
+@dataclass(frozen=True)
+class Refusals:
+    """What was refused in this attempt.
+
+    Attributes:
+        total: Segments by reason.
+        by_client: The same for each client that is listed.
+        missing: Chunks missing by their numbers.
+    """
+
+    total: dict[str, int] = field(default_factory=dict)
+    by_client: dict[str, dict[str, int]] = field(default_factory=dict)
+    missing: int = 0
+
+
 class Sessions:
     """All sessions of an attempt.
 
@@ -112,21 +129,27 @@ class Sessions:
         self._contract = contract
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
-        self.rejected_before: dict[str, Counter[str]] = {}
-        self.missing_before = 0
+        self._rejected_before: dict[str, Counter[str]] = {}
+        self._rejected_of_forgotten: Counter[str] = Counter()
+        self._missing_before = 0
 
     @property
     def bytes_ahead(self) -> int:
         """Bytes each client may have on the way."""
         return self._bytes_ahead // max(len(self.by_client), 1)
 
-    def hello(self, client: str, entry: EntryId, hello: Hello | None) -> Session:
-        """Begin a session: the older one of this client, if any, ends with it."""
-        old = self.by_client.get(client)
-        if old is not None:
-            self._remember(old)
+    def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
+        """Begin a session: the older one of this client, if any, ends with it.
+
+        Args:
+            client: The client.
+            entry: Entry id of the hello: names the session.
+            hello: The hello, None when it can't be read.
+            now: Monotonic time, seconds.
+        """
+        self.end(client)
         problem = self._problem(client, hello)
-        session = Session(client, str(entry), hello.num_envs if hello else 1)
+        session = Session(client, str(entry), hello.num_envs if hello else 1, now)
         if problem:
             session.status, session.reason = "refused", problem
             logger.warning("%s refused: %s", client, problem)
@@ -135,51 +158,66 @@ class Sessions:
         self.by_client[client] = session
         return session
 
-    def readmit(self, client: str, grant: Grant, beat: Heartbeat) -> Session | None:
-        """Go on with a session that an earlier attempt's trainer admitted; None when it is over."""
+    def readmit(self, client: str, grant: Grant, beat: Heartbeat, now: float) -> Session | None:
+        """Go on with a session that was admitted before, by an earlier trainer; None when it is over.
+
+        Args:
+            client: The client.
+            grant: What it was granted.
+            beat: What it says of itself.
+            now: Monotonic time, seconds.
+        """
         same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
         if grant.status != "accepted" or not same or beat.num_envs < 1:
             return None
-        session = Session(client, grant.session, beat.num_envs)
+        session = Session(client, grant.session, beat.num_envs, now)
         session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
         session.entries, session.size = grant.credit_entries, grant.credit_bytes
         self.by_client[client] = session
         return session
 
     def end(self, client: str) -> None:
-        """Forget a client that left."""
+        """End a client's session, if it has one; what was refused of it is remembered."""
         session = self.by_client.pop(client, None)
-        if session is not None:
-            self._remember(session)
+        if session is None:
+            return
+        if session.rejected:
+            self._rejected_before.setdefault(client, Counter()).update(session.rejected)
+        self._missing_before += session.numbers.missing
 
-    def rejected_by_client(self) -> dict[str, dict[str, int]]:
-        """Return refused segments by client and reason."""
-        total = {client: Counter(counts) for client, counts in self.rejected_before.items()}
+    def forget_all_but(self, clients: Iterable[str]) -> None:
+        """End the sessions of clients that are not listed any more; of them only the sum is kept."""
+        listed = set(clients)
+        for client in set(self.by_client) - listed:
+            self.end(client)
+        for client in set(self._rejected_before) - listed:
+            self._rejected_of_forgotten.update(self._rejected_before.pop(client))
+
+    def refusals(self) -> Refusals:
+        """Return what was refused and what is missing, as of now."""
+        by_client = {client: Counter(counts) for client, counts in self._rejected_before.items()}
         for client, session in self.by_client.items():
-            total.setdefault(client, Counter()).update(session.rejected)
-        return {client: dict(counts) for client, counts in total.items() if counts}
-
-    def missing(self) -> int:
-        """Return the number of chunks missing by their numbers."""
-        return self.missing_before + sum(session.numbers.missing for session in self.by_client.values())
+            if session.rejected:
+                by_client.setdefault(client, Counter()).update(session.rejected)
+        total = Counter(self._rejected_of_forgotten)
+        for counts in by_client.values():
+            total.update(counts)
+        missing = self._missing_before + sum(session.numbers.missing for session in self.by_client.values())
+        return Refusals(dict(total), {client: dict(counts) for client, counts in by_client.items()}, missing)
 
     def count_unadmitted(self, client: str, reason: str) -> None:
         """Count an entry of a client without a session."""
-        self.rejected_before.setdefault(client, Counter())[reason] += 1
-
-    def _remember(self, session: Session) -> None:
-        self.rejected_before.setdefault(session.client, Counter()).update(session.rejected)
-        self.missing_before += session.numbers.missing
+        self._rejected_before.setdefault(client, Counter())[reason] += 1
 
     def _problem(self, client: str, hello: Hello | None) -> str:
         if hello is None:
             return "its hello can't be read"
         if hello.client != client:
-            return f"it calls itself {hello.client}"
+            return f"it calls itself {hello.client[:_SHOWN]!r}"
         if hello.protocol != PROTOCOL:
             return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
         if hello.run_id != self._run_id:
-            return f"it plays for run {hello.run_id}, this is {self._run_id}"
+            return f"it plays for run {hello.run_id[:_SHOWN]!r}, this is {self._run_id}"
         if hello.contract != self._contract:
             return "its environment, wrappers or spaces differ from this run's"
         return ""

@@ -186,10 +186,10 @@ class Link:
 
         A refusal is logged once, however often it comes.
         """
-        code = str(error).partition(" ")[0]
-        if code != self._refusal:
+        kind = f"{type(error).__name__} {str(error).partition(' ')[0]}"
+        if kind != self._refusal:
             logger.warning("%s: the server refuses: %s", self._name, error)
-        self._refusal = code
+        self._refusal = kind
 
     def close(self) -> None:
         """Close the connection."""

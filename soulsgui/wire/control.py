@@ -357,6 +357,12 @@ class CheckpointEditParams(Params):
     note: str
 
 
+class ConfigGetParams(Params):
+    """`config.get`. Result: `ConfigValues`; with `run`, also that run's values."""
+
+    run: str = ""
+
+
 class ConfigCheckParams(Params):
     """`config.check`. Result: {"problems": [{source, line, key, value, reason, nearest}]}.
 
@@ -458,7 +464,7 @@ COMMANDS: dict[str, type[Params]] = {
     "checkpoint.list": CheckpointListParams,
     "checkpoint.save": CheckpointSaveParams,
     "checkpoint.edit": CheckpointEditParams,
-    "config.get": Empty,
+    "config.get": ConfigGetParams,
     "config.check": ConfigCheckParams,
     "config.save": ConfigSaveParams,
     "config.presets": Empty,
@@ -583,6 +589,7 @@ class ConfigValues(Message):
         defaults: Every setting's shipped value, by dotted key.
         saved: What the user's config.yaml overrides, by dotted key.
         running: The active run's effective values, by dotted key; empty without a run.
+        run: The values of the run that was asked for, by dotted key; empty when none was.
         text: The user's config.yaml.
         hash: Hash of that text, for `config.save`.
         path: Where it is.
@@ -593,6 +600,7 @@ class ConfigValues(Message):
     defaults: dict[str, Any]
     saved: dict[str, Any]
     running: dict[str, Any]
+    run: dict[str, Any] = Field(default_factory=dict)
     text: str
     hash: str
     path: str

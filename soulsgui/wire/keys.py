@@ -1,12 +1,32 @@
 """The names of everything on the server. No key is spelled anywhere else."""
 
+import re
 from dataclasses import dataclass
+
+from soulsgui.errors import UsageError
 
 PROTOCOL = 1
 """Version of the wire contract spoken here."""
 
+CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""What a client may be called: it becomes a part of keys and of access rules."""
+
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"
+
+
+def check_client_name(name: str) -> str:
+    """Return a client's name when it may be called so.
+
+    Raises:
+        UsageError: It may not.
+    """
+    if CLIENT_NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{name!r} is no name of a client: it has letters, digits, '.', '_' and '-', at most 64.",
+            "For instance: gamer-01",
+        )
+    return name
 
 
 @dataclass(frozen=True)

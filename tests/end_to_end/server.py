@@ -28,9 +28,7 @@ def command_line(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "soulsgui", *words, *places]
 
 
-def soulsgui(
-    *words: str, folder: Path, timeout_s: float = 60.0
-) -> "subprocess.CompletedProcess[str]":
+def soulsgui(*words: str, folder: Path, timeout_s: float = 60.0) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
     return subprocess.run(
         command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
@@ -65,7 +63,9 @@ class RunningServer:
                 command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
             )
         control = folder / "data" / "server" / CONTROL_FILE
-        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file", START_LIMIT_S)
+        wait_for(
+            lambda: control.exists() or self.process.poll() is not None, "the control file", START_LIMIT_S
+        )
         assert self.process.poll() is None, self.log.read_text()
         self.api = ApiClient(ControlFile.load(control))
 
@@ -114,7 +114,9 @@ class RunningServer:
 
     def close(self) -> None:
         """End it as a user would, and make sure that nothing is left."""
-        below = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        below = (
+            psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        )
         for child in self._children:
             child.kill()
             child.wait()
@@ -125,7 +127,7 @@ class RunningServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        gone, left = psutil.wait_procs(below, timeout=1.0)
+        _, left = psutil.wait_procs(below, timeout=1.0)
         for process in left:
             process.kill()
         assert not left, f"left behind: {left}; {self.log.read_text()[-2000:]}"

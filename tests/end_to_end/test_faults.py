@@ -60,7 +60,9 @@ def test_a_killed_server_is_back_within_five_seconds_and_nothing_is_lost(trainin
     before = training.status().run
     old = training.pid("redis")
     _kill(old)
-    wait_for(lambda: training.pid("redis") not in (None, old) and training.status().server.reachable, "redis", 5)
+    wait_for(
+        lambda: training.pid("redis") not in (None, old) and training.status().server.reachable, "redis", 5
+    )
     training.wait_updates(1, timeout_s=8)
     after = training.status()
     assert after.run.attempt == before.attempt, "the trainer went through it"

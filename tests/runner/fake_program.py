@@ -1,6 +1,7 @@
 """Stands for the services of a run: quick to start, obedient, with the real messages on the real server.
 
-Files in the run's folder steer it: `crash` (the trainer exits at once), `verdict.json` (what telemetry says).
+Files in the run's folder steer it: `crash` (the trainer exits at once), `deaf` (it does not stop when asked
+to), `verdict.json` (what telemetry says).
 """
 
 import _thread
@@ -50,7 +51,7 @@ class Program:
         goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
         reader = CommandReader(self.keys, "trainer")
         saved = None
-        while not self.stop.wait(PERIOD_S):
+        while not self.stop.wait(PERIOD_S) or (self.run.root / "deaf").exists():
             self.tick += 1
             steps = self.tick * STEPS_PER_TICK
             for command in reader.poll(self.redis):
@@ -187,11 +188,14 @@ def save(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["trainer", "telemetry", "client"])
+    parser.add_argument("role", choices=["trainer", "telemetry", "client", "probe"])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--server-file", type=Path)
     parser.add_argument("--name", default="")
     options = parser.parse_args()
+    if options.role == "probe":
+        sys.stdout.write('{"spaces": {"observation": {}, "action": {}}, "problems": []}')
+        return
     getattr(Program(options), options.role)()
 
 

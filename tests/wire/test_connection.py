@@ -15,6 +15,7 @@ from soulsgui.system import free_port
 from soulsgui.wire.beacon import Beacon
 from soulsgui.wire.connection import Address, Backoff, Link, Stopped, check_reachable, connect
 from tests.faults.server import FaultyServer, faulty_server
+from tests.faults.waiting import until
 
 
 @pytest.fixture
@@ -130,23 +131,13 @@ def test_a_beacon_outlives_refusals_and_absence(server: FaultyServer) -> None:
     for _ in range(2):
         assert written.acquire(timeout=10)
     server.start()
-    _wait_for_key(connection, "test:beat")
+    until(lambda: connection.exists("test:beat"), "the key is written")
     beacon.close()
     stored = connection.get("test:beat")
     assert isinstance(stored, bytes)
     assert stored.startswith(f"{count} ".encode())  # the last word
     assert 0 < int(str(connection.ttl("test:beat"))) <= 100
     connection.close()
-
-
-def _wait_for_key(connection: redis.Redis, key: str) -> None:
-    """Return when a key is there; it is written every few milliseconds."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        if connection.exists(key):
-            return
-        time.sleep(0.01)
-    raise AssertionError(f"{key} was not written")
 
 
 @pytest.mark.allow_warnings

@@ -84,13 +84,8 @@ def test_hellos_beyond_the_limit_are_no_hellos() -> None:
 
 
 def test_rows_are_told_apart() -> None:
-    columns: dict[str, Any] = dict.fromkeys(
-        (
-            "row", "attempt", "client", "episode", "env_steps", "time", "total_return", "length", "model_id",
-            "mean_return",
-        ),
-        [],
-    )  # fmt: skip
+    names = ["row", "attempt", "client", "episode", "env_steps", "time", "total_return", "length"]
+    columns: dict[str, Any] = {name: [] for name in [*names, "model_id", "mean_return"]}
     rows = [
         UpdateRow(**ROW, values={"loss": 1.5}),
         AttemptRow(**ROW),

@@ -6,10 +6,12 @@ from PySide6.QtCore import QObject
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.records import Column, RecordsModel, low
-from soulsgui.gui.models.runs import goes_on, stopping_words, title
+from soulsgui.gui.models.runs import stopping_words
 from soulsgui.gui.question import Question
+from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.states import Look
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 
@@ -72,9 +74,9 @@ def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus
         run: Its run.
         active: The run that goes on, if one does.
     """
-    same = goes_on(active.state) and active.id == run.id
+    same = run_is_active(active.state) and active.id == run.id
     steps = max((active.env_steps if same else run.env_steps) - checkpoint.env_steps, 0)
-    sentences = [stopping_words(active)] if goes_on(active.state) else []
+    sentences = [stopping_words(active)] if run_is_active(active.state) else []
     sentences.append(
         tr("Training goes on from update {update} as a new attempt.").format(
             update=text.count(checkpoint.updates)
@@ -86,7 +88,7 @@ def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus
                 steps=text.count(steps)
             )
         )
-    heading = tr("Load this checkpoint of {run}?").format(run=title(run))
+    heading = tr("Load this checkpoint of {run}?").format(run=run_title(run))
     return Question(heading, " ".join(sentences), tr("Load"))
 
 

@@ -84,7 +84,7 @@ def columns() -> tuple[Column, ...]:
             tr("State"),
             lambda seen, now: state_words(seen.status),
             lambda seen: client_look(seen.status.state).rank,
-            width=16,
+            width=20,
         ),
         Column("name", tr("Client"), lambda seen, now: seen.status.name, _name, width=16),
         Column(
@@ -99,7 +99,7 @@ def columns() -> tuple[Column, ...]:
             tr("Environment"),
             lambda seen, now: _environment(seen.status),
             lambda seen: seen.status.env_id,
-            width=18,
+            width=22,
         ),
         _number("episodes", tr("Episodes"), lambda s: text.count(s.episodes), lambda s: s.episodes),
         _number("last", tr("Last return"), lambda s: text.value(s.last_return), lambda s: s.last_return),

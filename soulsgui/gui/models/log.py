@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -39,9 +39,14 @@ class LogFilter:
     words: str = ""
     service: str = ""
 
-    def passes(self, line: LogLine) -> bool:
-        """Whether a line is wanted."""
-        if rank(line.level) < rank(self.least) or (self.service and line.service != self.service):
+    def passes(self, line: LogLine, level: str = "") -> bool:
+        """Whether a line is wanted.
+
+        Args:
+            line: The line.
+            level: Level of the line it goes on with, such as a traceback's; for a line without its own.
+        """
+        if rank(line.level or level) < rank(self.least) or (self.service and line.service != self.service):
             return False
         return not self.words or self.words.casefold() in line.text.casefold()
 
@@ -64,6 +69,19 @@ def written(line: LogLine, with_service: bool = True) -> str:
     return "  ".join(parts)
 
 
+class Levels:
+    """The level of each line: a line without one (of a traceback) goes on with the line before it."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    def of(self, line: LogLine) -> str:
+        """Return the level of the next line; empty when there was none before it."""
+        if line.level:
+            self._last[line.service] = line.level
+        return self._last.get(line.service, "")
+
+
 class LogBuffer:
     """The newest lines, and those of them that wait to be shown.
 
@@ -72,9 +90,10 @@ class LogBuffer:
     """
 
     def __init__(self, limit: int = KEPT_LINES) -> None:
-        self._lines: deque[LogLine] = deque(maxlen=limit)
+        self._lines: deque[tuple[LogLine, str]] = deque(maxlen=limit)
         self._fresh: deque[LogLine] = deque(maxlen=limit)
         self._last: dict[str, int] = {}
+        self._levels = Levels()
         self.filter = LogFilter()
 
     def add(self, lines: Iterable[LogLine]) -> None:
@@ -82,9 +101,32 @@ class LogBuffer:
         for line in lines:
             if line.number > self._last.get(line.service, -1):
                 self._last[line.service] = line.number
-                self._lines.append(line)
-                if self.filter.passes(line):
+                level = self._levels.of(line)
+                self._lines.append((line, level))
+                if self.filter.passes(line, level):
                     self._fresh.append(line)
+
+    def prepend(self, lines: Sequence[LogLine]) -> bool:
+        """Put older lines before those that are here.
+
+        Args:
+            lines: The lines, oldest first.
+
+        Returns:
+            Whether the newest ones had to make room.
+        """
+        levels = Levels()
+        older = [(line, levels.of(line)) for line in lines]
+        before = len(self._lines)
+        self._lines.extendleft(reversed(older))
+        return len(self._lines) < before + len(older)
+
+    def place_of(self, service: str, number: int) -> int | None:
+        """Return the place among the wanted lines of one line, None when it is not among them."""
+        for place, line in enumerate(self.wanted()):
+            if line.service == service and line.number == number:
+                return place
+        return None
 
     def take_fresh(self) -> list[LogLine]:
         """Return the wanted lines that came since the last call."""
@@ -95,7 +137,12 @@ class LogBuffer:
     def wanted(self) -> list[LogLine]:
         """Return all wanted lines, of which none is fresh any more."""
         self._fresh.clear()
-        return [line for line in self._lines if self.filter.passes(line)]
+        return [line for line, level in self._lines if self.filter.passes(line, level)]
+
+    @property
+    def lines(self) -> list[LogLine]:
+        """All lines, wanted or not, oldest first."""
+        return [line for line, _ in self._lines]
 
     def narrow(self, least: str | None = None, words: str | None = None, service: str | None = None) -> None:
         """Change some parts of the filter."""
@@ -109,6 +156,7 @@ class LogBuffer:
         self._lines.clear()
         self._fresh.clear()
         self._last.clear()
+        self._levels = Levels()
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -6,23 +6,13 @@ from collections.abc import Callable, Iterable
 from PySide6.QtCore import QObject
 
 from soulsgui.gui import text
+from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.records import Column, RecordsModel, low
 from soulsgui.gui.question import Question
+from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.states import run_look
 from soulsgui.wire.control import RunStatus, RunSummary
-
-_GOING_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
-
-
-def goes_on(state: str) -> bool:
-    """Whether a run in this state is the active one."""
-    return state in _GOING_ON
-
-
-def title(run: RunSummary | RunStatus) -> str:
-    """Return what a run is called on screen: its name, or its id."""
-    return run.name or run.id
 
 
 def with_status(run: RunSummary, status: RunStatus) -> RunSummary:
@@ -68,7 +58,7 @@ def columns() -> tuple[Column[RunSummary], ...]:
             look=lambda run: run_look(run.state),
             width=12,
         ),
-        Column("name", tr("Name"), title, tip=lambda run: run.id, width=20),
+        Column("name", tr("Name"), run_title, tip=lambda run: run.id, width=20),
         Column("env", tr("Environment"), lambda run: run.env_id or text.NOTHING, width=16),
         Column("algorithm", tr("Algorithm"), lambda run: run.algorithm.upper() or text.NOTHING, width=9),
         _number("steps", tr("Steps"), lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
@@ -111,7 +101,7 @@ class RunsModel(RecordsModel[RunSummary]):
     """Every run: the active one on top, then the past ones in the order the user chose."""
 
     def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(columns(), lambda run: run.id, lambda run: goes_on(run.state), parent)
+        super().__init__(columns(), lambda run: run.id, lambda run: run_is_active(run.state), parent)
 
     def take(self, runs: Iterable[RunSummary], status: RunStatus) -> None:
         """Take the library anew, with what the newest status says of one of them."""
@@ -133,7 +123,7 @@ def why_not_resumed(run: RunSummary | None) -> str:
     """Return why a run can't be gone on with, empty when it can."""
     if run is None:
         return tr("Choose a run first.")
-    if goes_on(run.state):
+    if run_is_active(run.state):
         return tr("This run goes on already.")
     if not run.resumable:
         return tr("It has no checkpoint to go on from.")
@@ -142,7 +132,7 @@ def why_not_resumed(run: RunSummary | None) -> str:
 
 def stopping_words(active: RunStatus) -> str:
     """Return what stopping the active run costs."""
-    name = title(active)
+    name = run_title(active)
     if active.checkpoint_age_s is None:
         return tr("{name} is stopped first; it saves before it ends.").format(name=name)
     return tr("{name} is stopped first; it saves before it ends (last checkpoint {ago}).").format(
@@ -152,7 +142,7 @@ def stopping_words(active: RunStatus) -> str:
 
 def resume_question(run: RunSummary, active: RunStatus) -> Question | None:
     """Return what to ask before a run is gone on with; None when nothing is lost."""
-    if not goes_on(active.state) or active.id == run.id:
+    if not run_is_active(active.state) or active.id == run.id:
         return None
-    heading = tr("Stop {active} and resume {run}?").format(active=title(active), run=title(run))
+    heading = tr("Stop {active} and resume {run}?").format(active=run_title(active), run=run_title(run))
     return Question(heading, stopping_words(active), tr("Stop and resume"))

@@ -12,10 +12,10 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
-from soulsgui.gui.colours import blend
+from soulsgui.gui.colours import Tone, blend
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.axes import NumberAxis, View
-from soulsgui.gui.plotting.drawing import DrawnCurve, pen
+from soulsgui.gui.plotting.drawing import DrawnCurve, pen, with_goal
 from soulsgui.gui.plotting.legend import Legend, LegendEntry
 from soulsgui.gui.plotting.marks import Mark, mark_at
 from soulsgui.gui.plotting.readout import axis_title, reading_text
@@ -25,7 +25,10 @@ from soulsgui.gui.throttle import Throttle
 
 REPAINT_MS = 70
 _MARK_REACH_PX = 5
+_TICK_DENSITY = 1.7
 _EMPTY = (0.0, 1.0)
+# The words of the goal stand above its line, or below where there is no room; at its right end.
+_LABEL_ANCHORS = [(1, 1), (1, 0)]
 
 
 class Plot(QFrame):
@@ -50,6 +53,7 @@ class Plot(QFrame):
         self.setAccessibleName(self.tr("Plot"))
         self._curves: list[DrawnCurve] = []
         self._marks: list[Mark] = []
+        self._goal: float | None = None
         self._axis = Axis.EPISODE
         self._follow = True
         self._last_part: float | None = None
@@ -76,8 +80,12 @@ class Plot(QFrame):
         scene.sigMouseClicked.connect(self._mouse_clicked)
         self._mark_lines = pg.PlotCurveItem(connect="pairs")
         self._crosshair = pg.InfiniteLine(angle=90)
-        self._crosshair.hide()
-        for item in (self._mark_lines, self._crosshair):
+        self._goal_line = pg.InfiniteLine(
+            angle=0, label="", labelOpts={"position": 1, "anchors": _LABEL_ANCHORS}
+        )
+        for line in (self._crosshair, self._goal_line):
+            line.hide()
+        for item in (self._mark_lines, self._crosshair, self._goal_line):
             self._canvas.addItem(item, ignoreBounds=True)
         self._empty = QLabel(self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -115,6 +123,20 @@ class Plot(QFrame):
     def show_marks(self, marks: Sequence[Mark]) -> None:
         """Show these moments as upright lines."""
         self._marks = list(marks)
+        self._throttle.request()
+
+    def show_goal(self, value: float | None, words: str = "") -> None:
+        """Show the value that is to be reached as a level line.
+
+        Args:
+            value: The value; None takes the line away.
+            words: What stands at the line.
+        """
+        self._goal = value
+        self._goal_line.setVisible(value is not None)
+        if value is not None:
+            self._goal_line.setPos(value)
+            self._goal_line.label.setFormat(words.replace("{", "{{").replace("}", "}}"))
         self._throttle.request()
 
     def show_along(self, axis: Axis) -> None:
@@ -245,6 +267,7 @@ class Plot(QFrame):
             least, most = curve.draw(left, right, width, colours_of(self))
             low, high = min(low, least), max(high, most)
         if self._fit_y and low <= high:
+            low, high = with_goal(low, high, self._goal)
             room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
             self._view.setYRange(low - room, high + room, padding=0)
         self._draw_marks()
@@ -349,12 +372,16 @@ class Plot(QFrame):
             axis.setStyle(
                 tickFont=self.font(), tickLength=0, maxTickLevel=1 if self._axis is Axis.TIME else 0
             )
+            axis.setTickDensity(_TICK_DENSITY)
             axis.label.setFont(self.font())
             # Below the curves, which are children of the view at 0.
             axis.setZValue(-1)
         self._canvas.getAxis("bottom").setHeight(2.3 * self.fontMetrics().height() + 4)
         self._mark_lines.setPen(pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
         self._crosshair.setPen(pen(colours.text, 1, Qt.PenStyle.DashLine))
+        self._goal_line.setPen(pen(colours.tones[Tone.GOOD], 1, Qt.PenStyle.DashDotLine))
+        self._goal_line.label.setColor(colours.tones[Tone.GOOD])
+        self._goal_line.label.setFont(self.font())
         self._show_rulers()
         self._throttle.request()
 

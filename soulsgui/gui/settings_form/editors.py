@@ -119,8 +119,11 @@ class LineEditor(Editor):
 
     def show_value(self, value: Any) -> None:
         """Show a value without telling of it."""
-        self._line.setText(self.spec.written(value))
-        self._line.setCursorPosition(0)
+        written = self.spec.written(value)
+        # The cursor stays where it is when nothing changes under it.
+        if written != self._line.text():
+            self._line.setText(written)
+            self._line.setCursorPosition(0)
 
     def read(self) -> tuple[Any, str]:
         """Return the value and what is wrong with it."""

@@ -54,6 +54,22 @@ class Edits:
         elif value != self.value(key):
             self._typed[key] = value
 
+    def take(self, own: Mapping[str, Any]) -> None:
+        """Take the user's own values as they shall be, all at once: those of a text edited by hand.
+
+        Args:
+            own: Values by dotted key; what is saved and not among them is to be taken out.
+        """
+        self._typed, self._wrong = {}, {}
+        self._reset = {key for key in self._saved if key not in own}
+        for key, written in own.items():
+            if key in specs():
+                value, problem = specs()[key].check(written)
+                if problem or key not in self._saved or value != self._saved[key]:
+                    self._typed[key] = value
+                if problem:
+                    self._wrong[key] = problem
+
     def reset(self, key: str) -> None:
         """Give the setting back its shipped value."""
         self._wrong.pop(key, None)
@@ -78,6 +94,11 @@ class Edits:
     def dirty(self) -> bool:
         """Whether there is something to save."""
         return bool(self._typed or self._reset)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Every value of the user's own, saved or not; without those that are wrong."""
+        return {key: self.value(key) for key in specs() if self.modified(key) and key not in self._wrong}
 
     @property
     def changes(self) -> dict[str, Any]:

@@ -123,6 +123,17 @@ class SettingsForm(QWidget):
         self._show_all()
         self.edited.emit()
 
+    def show_draft(self, own: Mapping[str, Any]) -> None:
+        """Show the user's own values as they shall be, changed elsewhere and not saved yet.
+
+        Args:
+            own: Values by dotted key; what is saved and not among them is to be taken out.
+        """
+        self._edits.take(own)
+        self._server_problems = {}
+        self._show_all()
+        self.edited.emit()
+
     @property
     def edits(self) -> Edits:
         """What was changed."""

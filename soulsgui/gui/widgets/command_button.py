@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.calls import Call, MakeCall
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.icons import dress
+from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.wire.control import ApiError
 
 _DONE_MS = 2500
@@ -39,7 +39,7 @@ class Words:
     done: str
 
 
-class CommandButton(QPushButton):
+class CommandButton(FittingButton):
     """Sends a command when clicked; shows that it runs, that it is done, or that it failed.
 
     Cause and remedy of a failure stand in the tooltip and go to whoever shows messages. Without an answer the
@@ -60,13 +60,13 @@ class CommandButton(QPushButton):
     finished = Signal(dict)
 
     def __init__(self, words: Words, icon: str, start: MakeCall, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent=parent)
         self._words = words
         self._icon = icon
         self._start = start
         self._call: Call | None = None
         self._allowed = True
-        self._tip = ""
+        self._why = ""
         self._stage = Stage.IDLE
         self._calm = QTimer(self, singleShot=True, interval=_DONE_MS)
         self._calm.timeout.connect(lambda: self._show(Stage.IDLE))
@@ -106,14 +106,14 @@ class CommandButton(QPushButton):
             allowed: Whether the command makes sense now.
             why: The reason when it does not, or what else there is to know.
         """
-        self._allowed, self._tip = allowed, why
+        self._allowed, self._why = allowed, why
         if self._stage is not Stage.RUNNING:
             self.setEnabled(allowed)
         if self._stage in (Stage.IDLE, Stage.RUNNING):
-            self.setToolTip(why)
+            self.explain(why)
 
     def _progressed(self, text: str) -> None:
-        self.setToolTip(text)
+        self.explain(text)
 
     def _done(self, result: dict[str, object]) -> None:
         self._show(Stage.DONE)
@@ -138,8 +138,6 @@ class CommandButton(QPushButton):
             Stage.SILENT: (self.tr("Retry"), "state-warning", Tone.WARNING),
         }
         text, icon, tone = looks[stage]
-        self.setText(text)
-        dress(self, icon, tone)
+        self.say(text, icon, tone)
         self.setEnabled(self._allowed and stage is not Stage.RUNNING)
-        self.setToolTip(f"{error.message}\n{error.remedy}".strip() if error else self._tip)
-        self.setAccessibleDescription(self.toolTip())
+        self.explain(f"{error.message}\n{error.remedy}".strip() if error else self._why)

@@ -1,6 +1,6 @@
 """Log lines as they come: bounded, quick, with level, filter, follow and copy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import (
@@ -22,8 +22,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
-from soulsgui.gui.models.log import KEPT_LINES, LEVELS, LogBuffer, tone, written
+from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, tone, written
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.wire.control import LogLine
@@ -36,9 +37,13 @@ class LogPane(QWidget):
 
     Signals:
         follow_changed: The end is kept in view from now on, or no longer.
+        narrowed: The user wants other lines: the least level, and the text they must contain.
+        top_reached: The user scrolled to the first line.
     """
 
     follow_changed = Signal(bool)
+    narrowed = Signal(str, str)
+    top_reached = Signal()
 
     def __init__(self, parent: QWidget | None = None, with_controls: bool = True) -> None:
         super().__init__(parent)
@@ -77,9 +82,10 @@ class LogPane(QWidget):
         self._controls.setVisible(with_controls)
         column.addWidget(self._controls)
         column.addWidget(self._text, 1)
-        find = QShortcut(QKeySequence.StandardKey.Find, self)
-        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        find.activated.connect(self._words.setFocus)
+        if with_controls:
+            find = QShortcut(QKeySequence.StandardKey.Find, self)
+            find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+            find.activated.connect(self.focus_filter)
 
     def _controls_row(self) -> QWidget:
         holder = QWidget(self)
@@ -119,6 +125,36 @@ class LogPane(QWidget):
         self._buffer.add(lines)
         self._write_all()
 
+    def prepend(self, lines: Sequence[LogLine]) -> bool:
+        """Put older lines above the others; what is in view stays where it is.
+
+        Args:
+            lines: The lines, oldest first.
+
+        Returns:
+            Whether the newest ones had to make room: live lines no longer join.
+        """
+        bar = self._text.verticalScrollBar()
+        before, place = len(self._buffer.wanted()), bar.value()
+        dropped = self._buffer.prepend(lines)
+        self._follow.setChecked(False)
+        self._write_all()
+        grown = len(self._buffer.wanted()) - before
+        bar.setValue(place + (grown if not dropped else len(lines)))
+        return dropped
+
+    def show_line(self, line: LogLine) -> None:
+        """Bring a line into view and put the cursor on it."""
+        place = self._buffer.place_of(line.service, line.number)
+        if place is None:
+            return
+        self._follow.setChecked(False)
+        block = self._text.document().findBlockByNumber(place)
+        cursor = QTextCursor(block)
+        cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+        self._text.setTextCursor(cursor)
+        self._text.centerCursor()
+
     def show_service(self, service: str) -> None:
         """Show only one service's lines; empty for all."""
         self._with_service = not service
@@ -134,9 +170,30 @@ class LogPane(QWidget):
         """What is shown."""
         return self._text.toPlainText()
 
+    @property
+    def lines(self) -> list[LogLine]:
+        """All lines that are held, shown or not, oldest first."""
+        return self._buffer.lines
+
+    @property
+    def least(self) -> str:
+        """The least level that is shown."""
+        return self._buffer.filter.least
+
+    @property
+    def words(self) -> str:
+        """The text that lines must contain."""
+        return self._buffer.filter.words
+
+    def focus_filter(self) -> None:
+        """Let the user type what lines must contain."""
+        self._words.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._words.selectAll()
+
     def _narrow(self) -> None:
         self._buffer.narrow(least=self._level.currentData(), words=self._words.text().strip())
         self._write_all()
+        self.narrowed.emit(self.least, self.words)
 
     def _write_all(self) -> None:
         self._text.clear()
@@ -153,9 +210,11 @@ class LogPane(QWidget):
         cursor.beginEditBlock()
         colours = colours_of(self)
         begun = not self._text.document().isEmpty()
-        for level, texts in _by_level(lines, self._with_service):
+        for colour, texts in _by_tone(lines, self._with_service):
             form = QTextCharFormat()
-            form.setForeground(qcolor(colours.tones[tone(level)]))
+            form.setForeground(qcolor(colours.tones[colour]))
+            if colour is Tone.BAD:
+                form.setBackground(qcolor(colours.washes[colour]))
             cursor.insertText(("\n" if begun else "") + "\n".join(texts), form)
             begun = True
         cursor.endEditBlock()
@@ -186,6 +245,8 @@ class LogPane(QWidget):
         # Whoever scrolls up wants to read; whoever scrolls to the end wants to go on.
         bar = self._text.verticalScrollBar()
         self._follow.setChecked(bar.sliderPosition() >= bar.maximum())
+        if bar.sliderPosition() <= bar.minimum() < bar.maximum():
+            self.top_reached.emit()
 
     def copy(self) -> None:
         """Put the selected lines, or all that are shown, on the clipboard."""
@@ -209,11 +270,13 @@ class LogPane(QWidget):
         self._text.setFont(font)
 
 
-def _by_level(lines: list[LogLine], with_service: bool) -> list[tuple[str, list[str]]]:
+def _by_tone(lines: list[LogLine], with_service: bool) -> list[tuple[Tone, list[str]]]:
     """Return neighbouring lines of one colour together: one insertion for many lines."""
-    groups: list[tuple[str, list[str]]] = []
+    groups: list[tuple[Tone, list[str]]] = []
+    levels = Levels()
     for line in lines:
-        if not groups or tone(groups[-1][0]) is not tone(line.level):
-            groups.append((line.level, []))
+        colour = tone(levels.of(line))
+        if not groups or groups[-1][0] is not colour:
+            groups.append((colour, []))
         groups[-1][1].append(written(line, with_service))
     return groups

@@ -3,18 +3,24 @@
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.icons import dress
 from soulsgui.gui.models.service_words import CardWords, card_words
+from soulsgui.gui.question import Question
+from soulsgui.gui.widgets.asking_button import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.fitting_button import FittingButton, fit
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
 from soulsgui.wire.control import ServiceStatus
 
 SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
+
+_MARGIN_PX = 12
+_BUTTON_GAP_PX = 6
 
 
 class ServiceCard(QFrame):
@@ -51,6 +57,8 @@ class ServiceCard(QFrame):
         self._came = clock()
         self._connected = True
         self._why_not = ""
+        self._forbidden: dict[str, str] = {}
+        self._stop_question: Callable[[], Question | None] = lambda: None
         self._build()
 
     def _build(self) -> None:
@@ -69,7 +77,7 @@ class ServiceCard(QFrame):
         head.addWidget(self._title)
         head.addWidget(self._state, 1)
         column = QVBoxLayout(self)
-        column.setContentsMargins(12, 9, 12, 9)
+        column.setContentsMargins(_MARGIN_PX, 9, _MARGIN_PX, 9)
         column.setSpacing(3)
         column.addLayout(head)
         column.addWidget(self._facts)
@@ -85,13 +93,14 @@ class ServiceCard(QFrame):
         stop = Words(self.tr("Stop"), self.tr("Stopping …"), self.tr("Stopped"))
         again = Words(self.tr("Restart"), self.tr("Restarting …"), self.tr("Restarted"))
         self.start = CommandButton(start, "play", lambda: self._call("service.start"), self)
-        self.stop = CommandButton(stop, "stop", lambda: self._call("service.stop"), self)
+        self.stop = AskingButton(
+            stop, "stop", lambda: self._call("service.stop"), lambda: self._stop_question(), self
+        )
         self.restart = CommandButton(again, "restart", lambda: self._call("service.restart"), self)
-        self.log = QPushButton(self.tr("Log"), self)
-        dress(self.log, "log")
+        self.log = FittingButton(self.tr("Log"), "log", self)
         self.log.clicked.connect(lambda: self.log_asked.emit(self._name))
         row = QHBoxLayout()
-        row.setSpacing(6)
+        row.setSpacing(_BUTTON_GAP_PX)
         for button in (self.start, self.stop, self.restart):
             button.problem.connect(self.problem)
             row.addWidget(button)
@@ -101,6 +110,20 @@ class ServiceCard(QFrame):
 
     def _call(self, command: str) -> Call:
         return self._send(command, {"name": self._name})
+
+    def ask_before_stop(self, question: Callable[[], Question | None]) -> None:
+        """Ask before it is stopped; the question is None when nothing is lost."""
+        self._stop_question = question
+
+    def forbid(self, reasons: dict[str, str]) -> None:
+        """Switch buttons off.
+
+        Args:
+            reasons: `start`, `stop` or `restart`, and why it can't be done now; the others are on.
+        """
+        if reasons != self._forbidden:
+            self._forbidden = reasons
+            self._arrange_buttons()
 
     # --- what is shown ---
 
@@ -141,8 +164,31 @@ class ServiceCard(QFrame):
         self.start.setVisible(state in ("stopped", "failed"))
         self.stop.setVisible(up or state == "backoff")
         self.restart.setVisible(up or state == "backoff")
-        for button in (self.start, self.stop, self.restart):
-            button.allow(self._connected and state != "stopping", self._why_not)
+        for name, button in (("start", self.start), ("stop", self.stop), ("restart", self.restart)):
+            why = self._why_not or self._forbidden.get(name, "")
+            button.allow(self._connected and state != "stopping" and not why, why)
+
+    # --- room ---
+
+    def minimumSizeHint(self) -> QSize:
+        """Let it become as narrow as its buttons without their words."""
+        return QSize(self.fontMetrics().averageCharWidth() * 18, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the words of the buttons out where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit_buttons()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when a button says something else."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit_buttons()
+        return super().event(event)
+
+    def _fit_buttons(self) -> None:
+        buttons = (self.start, self.stop, self.restart, self.log)
+        shown = [button for button in buttons if not button.isHidden()]
+        fit(shown, self.width() - 2 * _MARGIN_PX, _BUTTON_GAP_PX)
 
     @property
     def words(self) -> str:

@@ -1,6 +1,6 @@
 """A table as all pages show one: whole rows, one line each, columns that remember their width."""
 
-from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, Qt, Signal
+from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
@@ -75,6 +75,7 @@ class Table(QTableView):
     def _take_font(self) -> None:
         height = self.fontMetrics().height()
         self.verticalHeader().setDefaultSectionSize(round(height * 1.75))
+        self.setIconSize(QSize(height, height))
         self._size_columns()
 
     def _size_columns(self) -> None:

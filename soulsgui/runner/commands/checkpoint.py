@@ -3,9 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from soulsgui.runner.conductor import no_run
 from soulsgui.runner.crew import ANSWER_LIMIT_S
-from soulsgui.runner.refusal import Refused
+from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.services import TRAINER
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (

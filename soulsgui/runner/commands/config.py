@@ -5,17 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner import settings_file
 from soulsgui.runner.library import public_values
-from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, Empty
+from soulsgui.wire.control import ConfigCheckParams, ConfigGetParams, ConfigSaveParams, ConfigValues, Empty
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
 
 
-async def get(runner: "Runner", _params: Empty) -> ConfigValues:
-    """Return defaults, what the user changed, and what the run uses."""
+async def get(runner: "Runner", params: ConfigGetParams) -> ConfigValues:
+    """Return defaults, what the user changed, what the active run uses, and what another one used."""
     settings = runner.conductor.settings
     running = public_values(settings) if settings is not None else {}
-    return await asyncio.to_thread(settings_file.values, runner.folders, running)
+    asked = {}
+    if params.run:
+        run = runner.library.find(params.run)
+        asked = public_values(await asyncio.to_thread(runner.library.settings, run))
+    values = await asyncio.to_thread(settings_file.values, runner.folders, running)
+    return values.model_copy(update={"run": asked})
 
 
 async def check(runner: "Runner", params: ConfigCheckParams) -> dict[str, Any]:

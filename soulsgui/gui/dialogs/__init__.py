@@ -1,0 +1,1 @@
+"""Dialogs of the window: opened, never waited for."""

@@ -1,0 +1,67 @@
+"""The configuration as a dialog: the same editor as on its page, from anywhere."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.gui.config_editor.editor import ConfigEditor
+from soulsgui.gui.feed import Feed
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+_GEOMETRY = "configDialog/geometry"
+_WIDTH, _HEIGHT = 1000, 680
+
+
+class ConfigDialog(QDialog):
+    """The editor of the server's config.yaml; unsaved changes are asked about when it is closed.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it is opened from.
+    """
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("configDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(self.tr("Configuration"))
+        self._settings = shell.settings()
+        self.editor = ConfigEditor(feed, shell, self)
+        close = QPushButton(self.tr("Close"), self)
+        close.setAutoDefault(False)
+        close.clicked.connect(self.reject)
+        for button in (self.editor.save, self.editor.discard):
+            # Enter in a field must not save or discard.
+            button.setAutoDefault(False)
+        foot = QHBoxLayout()
+        foot.addStretch(1)
+        foot.addWidget(close)
+        column = QVBoxLayout(self)
+        column.addWidget(self.editor, 1)
+        column.addLayout(foot)
+        self._restore()
+
+    def _restore(self) -> None:
+        self.resize(_WIDTH, _HEIGHT)
+        state = self._settings.value(_GEOMETRY)
+        if isinstance(state, QByteArray):
+            self.restoreGeometry(state)
+
+    def reject(self) -> None:
+        """Close, after a question where something is unsaved."""
+        self.editor.may_leave(self._leave)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """The same when the window's own button is used."""
+        event.ignore()
+        self.reject()
+
+    def _leave(self, go: bool) -> None:
+        if go:
+            self._settings.setValue(_GEOMETRY, self.saveGeometry())
+            super().reject()

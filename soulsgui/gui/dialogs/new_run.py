@@ -1,0 +1,237 @@
+"""The dialog that begins a run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import QLocale, Qt, Signal
+from PySide6.QtGui import QDoubleValidator
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui import text
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_title
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.wire.control import ApiError, ConfigValues, Preset
+
+_MOST_CLIENTS = 64
+_NOTE_LINES = 3
+_CHARACTERS = 56
+
+
+class NewRunDialog(QDialog):
+    """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
+
+    Signals:
+        started: The run has begun; with the command's result.
+
+    Args:
+        feed: The runner.
+        overrides: Settings by dotted key that win over the chosen ones.
+        preset: The preset that is chosen at first; empty for the current settings.
+        parent: The window.
+    """
+
+    started = Signal(dict)
+
+    def __init__(
+        self,
+        feed: Feed,
+        overrides: Mapping[str, Any] | None = None,
+        preset: str = "",
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("newRunDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(tr("New run"))
+        self._feed = feed
+        self._overrides = dict(overrides or {})
+        self._wanted_preset = preset
+        self._presets: dict[str, Preset] = {}
+        self._config: ConfigValues | None = None
+        self._make_fields()
+        self._make_buttons()
+        self._build()
+        feed.run_changed.connect(self._update)
+        feed.connection_changed.connect(self._update)
+        self._update()
+        self._ask()
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _make_fields(self) -> None:
+        self.preset = QComboBox(self)
+        self.preset.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.preset.addItem(tr("Current settings"), "")
+        self.preset.currentIndexChanged.connect(self._preset_chosen)
+        self.name = QLineEdit(self)
+        self.name.setMaxLength(100)
+        self.name.setPlaceholderText(tr("such as: bigger network"))
+        self.note = QPlainTextEdit(self)
+        self.note.setProperty("role", "field")
+        self.note.setTabChangesFocus(True)
+        self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
+        self.clients = QSpinBox(self)
+        self.clients.setRange(0, _MOST_CLIENTS)
+        self.clients.setToolTip(tr("How many clients play on the server's own machine"))
+        self.goal = QLineEdit(self)
+        validator = QDoubleValidator(self.goal)
+        validator.setLocale(QLocale.c())
+        self.goal.setValidator(validator)
+        self.goal.setPlaceholderText(tr("none: until it is stopped"))
+        self.goal.setToolTip(tr("The run ends when the mean return of its last episodes reaches this"))
+        self.hint = self._line("muted", "weight")
+        self.active = self._line("warning", "tone")
+        self.wrong = self._line("bad", "tone")
+
+    def _line(self, value: str, name: str) -> QLabel:
+        label = QLabel(self)
+        label.setProperty(name, value)
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.hide()
+        return label
+
+    def _make_buttons(self) -> None:
+        self._start_words = Words(tr("&Start"), tr("Starting …"), tr("Started"))
+        self._stop_words = Words(tr("&Stop it and start"), tr("Stopping, then starting …"), tr("Started"))
+        self.start = CommandButton(self._start_words, "play", self._send, self)
+        self.start.setObjectName("startRun")
+        self.start.setProperty("role", "primary")
+        self.start.setDefault(True)
+        self.start.finished.connect(self._started)
+        self.start.problem.connect(self._failed)
+        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+
+    def _build(self) -> None:
+        form = QFormLayout()
+        form.setVerticalSpacing(10)
+        form.addRow(tr("&Preset"), self.preset)
+        form.addRow("", self.hint)
+        form.addRow(tr("&Name"), self.name)
+        form.addRow(tr("N&ote"), self.note)
+        form.addRow(tr("&Local clients"), self.clients)
+        form.addRow(tr("&Goal (mean return)"), self.goal)
+        foot = QHBoxLayout()
+        foot.addStretch(1)
+        foot.addWidget(self.start)
+        foot.addWidget(self.cancel)
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addLayout(form)
+        column.addWidget(self.active)
+        column.addWidget(self.wrong)
+        column.addLayout(foot)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        self.name.setFocus()
+
+    # --- what is chosen ----------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        presets = self._feed.call("config.presets")
+        presets.done.connect(self._presets_came)
+        presets.failed.connect(self._failed)
+        config = self._feed.call("config.get")
+        config.done.connect(self._config_came)
+        config.failed.connect(self._failed)
+        self._asked = (presets, config)
+
+    def _presets_came(self, result: dict[str, Any]) -> None:
+        for plain in result.get("presets", []):
+            preset = Preset.model_validate(plain)
+            self._presets[preset.name] = preset
+            self.preset.addItem(preset_title(preset), preset.name)
+        if self._wanted_preset in self._presets:
+            self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
+        self._preset_chosen()
+
+    def _config_came(self, result: dict[str, Any]) -> None:
+        self._config = ConfigValues.model_validate(result)
+        self._preset_chosen()
+
+    def _choice(self) -> Choice | None:
+        if self._config is None:
+            return None
+        preset = self.preset.currentData() or self._config.preset
+        return Choice(self._config, self._presets.get(preset), self._overrides)
+
+    def _preset_chosen(self) -> None:
+        choice = self._choice()
+        if choice is None:
+            return
+        self.clients.setValue(int(choice.value(CLIENTS) or 0))
+        goal = choice.value(GOAL)
+        self.goal.setText("" if goal is None else f"{float(goal):g}")
+        self._explain(choice)
+        self._update()
+
+    def _explain(self, choice: Choice) -> None:
+        parts = [tr("Trains {environment}.").format(environment=choice.value(ENVIRONMENT))]
+        if self._overrides:
+            parts.append(tr("With the settings of the chosen run."))
+        winning = choice.still_winning()
+        if winning and self.preset.currentData():
+            named = ", ".join(f"{key} = {value}" for key, value in winning.items())
+            parts.append(tr("Your own settings win over the preset: {settings}.").format(settings=named))
+        self.hint.setText(" ".join(parts))
+        self.hint.show()
+
+    # --- beginning ---------------------------------------------------------------------------------
+
+    def _send(self) -> Call:
+        self.wrong.hide()
+        choice = self._choice()
+        goal = float(self.goal.text()) if self.goal.hasAcceptableInput() else None
+        active = run_is_active(self._feed.status.run.state)
+        return self._feed.call(
+            "run.start",
+            {
+                "preset": self.preset.currentData(),
+                "overrides": choice.changes(self.clients.value(), goal) if choice is not None else {},
+                "name": self.name.text().strip(),
+                "note": self.note.toPlainText().strip(),
+                "if_active": "stop" if active else "refuse",
+            },
+        )
+
+    def _started(self, result: dict[str, Any]) -> None:
+        self.started.emit(result)
+        self.accept()
+
+    def _failed(self, error: ApiError) -> None:
+        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
+        self.wrong.show()
+
+    def _update(self) -> None:
+        run = self._feed.status.run
+        active = run_is_active(run.state)
+        words = self._stop_words if active else self._start_words
+        self.start.set_words(words, "play", self._send)
+        if active:
+            cost = tr("{run} goes on. It is saved and ended first.").format(run=run_title(run))
+            if run.checkpoint_age_s is not None:
+                age = text.about(run.checkpoint_age_s)
+                cost += " " + tr("Its last checkpoint is {age} old.").format(age=age)
+            self.active.setText(cost)
+        self.active.setVisible(active)
+        refusal = why_not(self._feed.connection)
+        waiting = "" if self._config is not None else tr("Asking for the settings …")
+        self.start.allow(not (refusal or waiting), refusal or waiting)

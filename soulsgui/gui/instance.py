@@ -1,0 +1,109 @@
+"""One window per user and data folder: a second start raises the first; a crash is told once."""
+
+import getpass
+import hashlib
+import logging
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
+
+from soulsgui.config.paths import Folders
+from soulsgui.system import FileLock
+
+logger = logging.getLogger(__name__)
+
+RAISE = b"raise\n"
+_ANSWER = b"raised\n"
+_PATIENCE_MS = 3000
+_CRASH_LINES = 40
+
+
+class Instance(QObject):
+    """The right to be the window of a data folder.
+
+    Signals:
+        raise_wanted: The program was started a second time.
+
+    Args:
+        folders: The user's folders.
+    """
+
+    raise_wanted = Signal()
+
+    def __init__(self, folders: Folders) -> None:
+        super().__init__()
+        self.folder = folders.data / "window"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(self.folder / "window.lock")
+        self._open_mark = self.folder / "open"
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._connected)
+        self.crashed = False
+
+    def claim(self) -> bool:
+        """Become the window of the folder; False when there is one already."""
+        if not self._lock.acquire():
+            return False
+        # Whoever held the lock is dead: its socket may be left.
+        QLocalServer.removeServer(self._name())
+        if not self._server.listen(self._name()):
+            logger.warning("a second start can't raise this window: %s", self._server.errorString())
+        self.crashed = self._open_mark.exists()
+        self._open_mark.touch()
+        return True
+
+    def raise_first(self) -> bool:
+        """Ask the window of the folder to come to the front; False when it does not answer."""
+        socket = QLocalSocket()
+        socket.connectToServer(self._name())
+        if not socket.waitForConnected(_PATIENCE_MS):
+            return False
+        socket.write(RAISE)
+        socket.flush()
+        answered = socket.waitForReadyRead(_PATIENCE_MS) and bytes(socket.readAll().data()) == _ANSWER
+        socket.disconnectFromServer()
+        return answered
+
+    def holder(self) -> int | None:
+        """Return the process of the window of the folder."""
+        return self._lock.holder()
+
+    def report(self) -> str:
+        """Return what there is to say about the last crash: the end of the window's log and fault record."""
+        parts = []
+        for name in ("window.log", "fault.log"):
+            path = self.folder / name
+            if path.exists():
+                lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-_CRASH_LINES:]
+                parts.append("\n".join([f"--- {name}", *lines]))
+        return "\n".join(parts)
+
+    def release(self) -> None:
+        """Give the right up after an orderly end."""
+        self._server.close()
+        self._open_mark.unlink(missing_ok=True)
+        self._lock.release()
+
+    def _name(self) -> str:
+        return socket_name(self.folder)
+
+    def _connected(self) -> None:
+        while (socket := self._server.nextPendingConnection()) is not None:
+            socket.readyRead.connect(lambda socket=socket: self._read(socket))
+            socket.disconnected.connect(socket.deleteLater)
+            if socket.bytesAvailable():
+                self._read(socket)
+
+    def _read(self, socket: QLocalSocket) -> None:
+        if bytes(socket.readAll().data()) == RAISE:
+            socket.write(_ANSWER)
+            socket.flush()
+            self.raise_wanted.emit()
+
+
+def socket_name(folder: Path) -> str:
+    """Return the name under which the window of a folder listens; short, for paths of sockets are."""
+    text = f"{getpass.getuser()} {folder.resolve()}"
+    return f"soulsgui-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

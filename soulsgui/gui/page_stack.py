@@ -1,0 +1,84 @@
+"""The pages behind each other, each made when it is first shown."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.pages.table import PageEntry
+from soulsgui.gui.shell import Shell
+from soulsgui.gui.widgets.empty_state import EmptyState
+
+logger = logging.getLogger(__name__)
+
+
+class PageStack(QStackedWidget):
+    """Shows one page at a time.
+
+    Args:
+        entries: All pages by name.
+        feed: The runner.
+        shell: The window.
+        parent: Where it stands.
+    """
+
+    def __init__(
+        self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._entries = entries
+        self._feed = feed
+        self._shell = shell
+        self._pages: dict[str, QWidget] = {}
+        self._shown = ""
+
+    @property
+    def shown(self) -> str:
+        """Name of the page that is shown; empty before the first."""
+        return self._shown
+
+    @property
+    def page(self) -> QWidget | None:
+        """The page that is shown."""
+        return self._pages.get(self._shown)
+
+    def made(self, name: str) -> QWidget | None:
+        """Return a page if it was made already."""
+        return self._pages.get(name)
+
+    def show_page(self, name: str, **where: Any) -> QWidget:
+        """Bring a page to the front, made now if it was never shown.
+
+        Raises:
+            KeyError: There is no such page.
+        """
+        if name not in self._pages:
+            self._pages[name] = self._make(self._entries[name])
+            self.addWidget(self._pages[name])
+        page = self._pages[name]
+        self._shown = name
+        self.setCurrentWidget(page)
+        if where and (show_where := getattr(page, "show_where", None)) is not None:
+            show_where(**where)
+        return page
+
+    def leave(self, then: Callable[[bool], None]) -> None:
+        """Ask the shown page whether it may be left, and go on with its answer."""
+        ask = getattr(self.page, "may_leave", None)
+        if ask is None:
+            then(True)
+        else:
+            ask(then)
+
+    def _make(self, entry: PageEntry) -> QWidget:
+        try:
+            page: QWidget = entry.load()(self._feed, self._shell, self)
+        except Exception as error:
+            # One damaged page must not take the window along.
+            logger.exception("the page %s could not be made", entry.name)
+            title = tr("The page {title} can't be shown").format(title=entry.title)
+            return EmptyState("state-bad", title, f"{type(error).__name__}: {error}", parent=self)
+        return page

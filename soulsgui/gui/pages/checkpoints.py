@@ -1,0 +1,253 @@
+"""The checkpoints of the chosen run: list, quicksave, load, note."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QStackedLayout,
+    QVBoxLayout,
+    QWidget,
+)
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.note import Noted, NoteDialog
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.checkpoints import CheckpointsModel, described, load_question, why_not_loaded
+from soulsgui.gui.question import Question
+from soulsgui.gui.run_actions import Permission, may_save
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.widgets.asking_button import AskingButton
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.table import Table
+from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from soulsgui.wire.messages.metrics import CheckpointRow, Row
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+
+class CheckpointsTab(QWidget):
+    """Lists, saves and loads the checkpoints of one run.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._shell = shell
+        self._run: RunSummary | None = None
+        self._wanted = ""
+        self.model = CheckpointsModel(self)
+        self.table = Table("checkpointsTable", self.tr("Checkpoints"), self)
+        self._build()
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(lambda error: notify_problem(shell, error))
+        feed.rows_arrived.connect(self._rows_arrived)
+        self._allow()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.table.setModel(self.model)
+        self.table.setSelectionMode(Table.SelectionMode.SingleSelection)
+        self.table.sort_by(self.model.column_number("time"), downwards=True)
+        self.table.selectionModel().currentRowChanged.connect(self._chosen_changed)
+        self.table.row_opened.connect(lambda _: self.load.click())
+        self.model.layoutChanged.connect(self._allow)
+        self.model.dataChanged.connect(self._allow)
+        self._empty = EmptyState("save", self.tr("No checkpoint yet"), "", parent=self)
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self._empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 0)
+        column.addLayout(self._saving_row())
+        column.addLayout(self._stack, 1)
+        column.addLayout(self._chosen_row())
+
+    def _saving_row(self) -> QHBoxLayout:
+        self.note = QLineEdit(self)
+        self.note.setPlaceholderText(self.tr("Note for the quicksave"))
+        self.note.setAccessibleName(self.tr("Note for the quicksave"))
+        words = Words(self.tr("Quicksave"), self.tr("Saving …"), self.tr("Saved"))
+        self.save = CommandButton(words, "save", self._save, self)
+        self.save.finished.connect(self._saved)
+        self.save.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.note.returnPressed.connect(self.save.click)
+        row = QHBoxLayout()
+        row.addWidget(self.note, 1)
+        row.addWidget(self.save)
+        return row
+
+    def _chosen_row(self) -> QHBoxLayout:
+        self._words = ElidedLabel("", self)
+        self._words.setProperty("weight", "muted")
+        words = Words(self.tr("Load…"), self.tr("Loading …"), self.tr("Loaded"))
+        self.load = AskingButton(words, "load", self._load, self._load_question, self)
+        self.load.finished.connect(self._loaded)
+        self.load.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.edit = QPushButton(self.tr("Edit note…"), self)
+        dress(self.edit, "edit")
+        self.edit.clicked.connect(self._edit)
+        self.copy = QPushButton(self.tr("Copy path"), self)
+        dress(self.copy, "copy")
+        self.copy.clicked.connect(self._copy)
+        row = QHBoxLayout()
+        row.addWidget(self._words, 1)
+        for button in (self.edit, self.copy, self.load):
+            row.addWidget(button)
+        return row
+
+    # --- what is shown ---
+
+    def show_run(self, run: RunSummary | None) -> None:
+        """Show the checkpoints of a run; of the same one again only what it is allowed to do."""
+        other = (run.id if run else "") != (self._run.id if self._run else "")
+        self._run = run
+        if other:
+            self._fetch.forget()
+            self.model.replace(())
+            self._empty.say(self.tr("Looking for checkpoints …"), "")
+            self._stack.setCurrentIndex(1)
+            self.refresh()
+        self._allow()
+
+    def refresh(self) -> None:
+        """Ask for the list again."""
+        if self._run is not None:
+            self._fetch.request()
+
+    def show_connection(self) -> None:
+        """Allow what the connection allows; what is no longer the present is greyed."""
+        self.table.setEnabled(self._feed.connection.live)
+        self._allow()
+
+    @property
+    def chosen(self) -> CheckpointInfo | None:
+        """The checkpoint in the current row."""
+        return self.model.at(self.table.currentIndex().row())
+
+    def choose(self, checkpoint: str) -> None:
+        """Make a checkpoint the current one, now or as soon as it is listed."""
+        self._wanted = checkpoint
+        row = self.model.row_of(checkpoint)
+        if row is not None:
+            self._wanted = ""
+            self.table.selectRow(row)
+
+    def _ask(self) -> Call | None:
+        if self._run is None or not self._feed.connection.commands_possible:
+            return None
+        return self._feed.call("checkpoint.list", {"run": self._run.id})
+
+    def _take(self, result: dict[str, Any]) -> None:
+        found = [CheckpointInfo.model_validate(one) for one in result["checkpoints"]]
+        self.model.replace(found)
+        self._empty.say(self.tr("No checkpoint yet"), self._empty_hint())
+        self._stack.setCurrentIndex(0 if found else 1)
+        if self._wanted:
+            self.choose(self._wanted)
+        if self.chosen is None and found:
+            self.table.selectRow(0)
+        self._allow()
+
+    def _empty_hint(self) -> str:
+        if self._goes_on():
+            return self.tr("The first one is saved after a few rounds. A quicksave saves one now.")
+        return self.tr("This run ended before one was saved.")
+
+    def _rows_arrived(self, rows: Iterable[Row]) -> None:
+        run = self._run.id if self._run is not None else ""
+        if any(isinstance(row, CheckpointRow) and row.run_id == run for row in rows):
+            self.refresh()
+
+    def _chosen_changed(self, *_: object) -> None:
+        self._allow()
+
+    # --- what can be done ---
+
+    @property
+    def _active(self) -> RunStatus:
+        return self._feed.status.run
+
+    def _goes_on(self) -> bool:
+        active = self._active
+        return self._run is not None and active.id == self._run.id and run_is_active(active.state)
+
+    def _allow(self, *_: object) -> None:
+        away = why_not(self._feed.connection)
+        may = Permission(False, away or self.tr("Only a run that goes on can be saved."))
+        if self._goes_on():
+            may = may_save(self._feed.connection, self._active)
+        self.save.allow(may.allowed, may.why)
+        self.note.setEnabled(may.allowed)
+        chosen = self.chosen
+        reason = why_not_loaded(chosen)
+        tip = self.tr("Go on with the training from this checkpoint")
+        self.load.allow(not (away or reason), away or reason or tip)
+        self.edit.setEnabled(chosen is not None and chosen.valid and not away)
+        self.copy.setEnabled(chosen is not None)
+        if chosen is None:
+            self._words.setText("")
+        else:
+            self._words.setText(f"{described(chosen)}. {reason}".strip())
+
+    def _save(self) -> Call:
+        return self._feed.call("checkpoint.save", {"note": self.note.text().strip()})
+
+    def _saved(self, result: dict[str, Any]) -> None:
+        saved = CheckpointInfo.model_validate(result["checkpoint"])
+        self.note.clear()
+        self._wanted = saved.id
+        self.refresh()
+        self._shell.notify("success", self.tr("Checkpoint saved"), described(saved))
+
+    def _load_question(self) -> Question | None:
+        if self._run is None or self.chosen is None:
+            return None
+        return load_question(self.chosen, self._run, self._active)
+
+    def _load(self) -> Call:
+        chosen = self.chosen
+        return self._feed.call(
+            "run.resume",
+            {
+                "run": self._run.id if self._run else "",
+                "checkpoint": chosen.id if chosen else "",
+                "if_active": "stop",
+            },
+        )
+
+    def _loaded(self, _: dict[str, Any]) -> None:
+        self._shell.notify("success", self.tr("The checkpoint was loaded; the training goes on from it."))
+
+    def _edit(self) -> None:
+        run, chosen = self._run, self.chosen
+        if run is None or chosen is None:
+            return
+
+        def save(noted: Noted) -> Call:
+            return self._feed.call("checkpoint.edit", {"run": run.id, "path": chosen.id, "note": noted.note})
+
+        dialog = NoteDialog(self.tr("Note of the checkpoint"), Noted(None, chosen.note), save, self)
+        dialog.accepted.connect(self.refresh)
+        dialog.open()
+
+    def _copy(self) -> None:
+        if self.chosen is not None:
+            QGuiApplication.clipboard().setText(self.chosen.path)
+            self._shell.notify("info", self.tr("Path copied"), self.chosen.path)

@@ -1,0 +1,196 @@
+"""The chosen run: what it is, what can be done with it, and its tabs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui import text
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.note import Noted, NoteDialog
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.runs import reached_words, resume_question, why_not_resumed
+from soulsgui.gui.pages.checkpoints import CheckpointsTab
+from soulsgui.gui.pages.run_events import EventsTab
+from soulsgui.gui.pages.run_settings import RunSettingsTab
+from soulsgui.gui.question import Question
+from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.states import run_look
+from soulsgui.gui.widgets.asking_button import AskingButton
+from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, StateLabel
+from soulsgui.wire.control import Hello, RunSummary
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+
+def folder_of(run: str, hello: Hello | None) -> str:
+    """Return the path of a run's folder on its server; empty before the server has said where its data is."""
+    if hello is None or not run:
+        return ""
+    return str(Folders(Path(hello.config_dir), Path(hello.data_dir)).runs / run)
+
+
+class RunDetails(QWidget):
+    """One run with its tabs.
+
+    Signals:
+        edited: Name or note were changed; with the run's new `RunSummary`.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it stands in.
+    """
+
+    edited = Signal(object)
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._shell = shell
+        self._run: RunSummary | None = None
+        self.checkpoints = CheckpointsTab(feed, shell, self)
+        self.settings = RunSettingsTab(feed, shell, self)
+        self.events = EventsTab(feed, shell, self)
+        self._build()
+        self._show()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self._state = StateLabel(self)
+        self._title = Heading("", 1, self)
+        self._facts = ElidedLabel("", self)
+        self._facts.setProperty("weight", "muted")
+        self._note = ElidedLabel("", self)
+        head = QHBoxLayout()
+        head.setSpacing(8)
+        head.addWidget(self._title)
+        head.addWidget(self._state)
+        head.addStretch(1)
+        for button in self._buttons():
+            head.addWidget(button)
+        self.tabs = QTabWidget(self)
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(self.checkpoints, self.tr("Check&points"))
+        self.tabs.addTab(self.settings, self.tr("Confi&guration"))
+        self.tabs.addTab(self.events, self.tr("&Events"))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(head)
+        column.addWidget(self._facts)
+        column.addWidget(self._note)
+        column.addWidget(self.tabs, 1)
+
+    def _buttons(self) -> list[QPushButton]:
+        words = Words(self.tr("Resume"), self.tr("Resuming …"), self.tr("Resumed"))
+        self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
+        self.resume.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.again = self._button(self.tr("Use for a new run"), "play", self._use_again)
+        self.edit = self._button(self.tr("Edit…"), "edit", self._edit)
+        self.copy = self._button(self.tr("Copy path"), "copy", self._copy)
+        self.open = self._button(self.tr("Open folder"), "folder", self._open)
+        return [self.resume, self.again, self.edit, self.copy, self.open]
+
+    def _button(self, words: str, icon: str, work: Any) -> QPushButton:
+        button = QPushButton(words, self)
+        dress(button, icon)
+        button.clicked.connect(work)
+        return button
+
+    # --- what is shown ---
+
+    def show_run(self, run: RunSummary | None) -> None:
+        """Show a run, or its new state."""
+        self._run = run
+        self.checkpoints.show_run(run)
+        self.events.show_run(run)
+        self.settings.show_run(run if self._goes_on() else None)
+        self._show()
+
+    def refresh(self) -> None:
+        """Ask for everything in the tabs again."""
+        for tab in (self.checkpoints, self.events, self.settings):
+            tab.refresh()
+
+    def show_connection(self) -> None:
+        """Allow what the connection allows; what is no longer the present is greyed."""
+        for part in (self._state, self._title, self._facts, self._note):
+            part.setEnabled(self._feed.connection.live)
+        self.checkpoints.show_connection()
+        self.events.show_connection()
+        self._allow()
+
+    def _show(self) -> None:
+        run = self._run
+        if run is not None:
+            look = run_look(run.state)
+            self._state.show_look(look)
+            self._state.setToolTip(reached_words(run))
+            self._title.setText(run_title(run))
+            facts = [run.id, run.env_id, run.algorithm.upper(), self.tr("seed {n}").format(n=run.seed)]
+            facts.append(self.tr("{n} steps").format(n=text.count(run.env_steps)))
+            if run.error:
+                facts.append(run.error)
+            self._facts.setText(" · ".join(fact for fact in facts if fact))
+            self._note.setText(" ".join(run.note.split()))
+            self._note.setVisible(bool(run.note))
+        self.tabs.setTabVisible(self.tabs.indexOf(self.settings), self._goes_on())
+        self._allow()
+
+    def _goes_on(self) -> bool:
+        active = self._feed.status.run
+        return self._run is not None and active.id == self._run.id and run_is_active(active.state)
+
+    def _allow(self) -> None:
+        away = why_not(self._feed.connection)
+        reason = away or why_not_resumed(self._run)
+        self.resume.allow(not reason, reason or self.tr("Go on from its newest checkpoint as a new attempt"))
+        self.edit.setEnabled(self._run is not None and not away)
+        path = folder_of(self._run.id if self._run else "", self._feed.hello)
+        self.copy.setEnabled(bool(path))
+        self.copy.setToolTip(path)
+        self.open.setVisible(bool(path) and Path(path).is_dir())
+
+    # --- what can be done ---
+
+    def _resume_question(self) -> Question | None:
+        return resume_question(self._run, self._feed.status.run) if self._run is not None else None
+
+    def _resume(self) -> Call:
+        name = self._run.id if self._run is not None else ""
+        return self._feed.call("run.resume", {"run": name, "if_active": "stop"})
+
+    def _use_again(self) -> None:
+        self._shell.open_new_run()
+
+    def _edit(self) -> None:
+        run = self._run
+        if run is None:
+            return
+
+        def save(noted: Noted) -> Call:
+            call = self._feed.call("runs.edit", {"run": run.id, "name": noted.name, "note": noted.note})
+            call.done.connect(lambda result: self.edited.emit(RunSummary.model_validate(result)))
+            return call
+
+        dialog = NoteDialog(self.tr("Name and note of the run"), Noted(run.name, run.note), save, self)
+        dialog.open()
+
+    def _copy(self) -> None:
+        path = folder_of(self._run.id if self._run else "", self._feed.hello)
+        QGuiApplication.clipboard().setText(path)
+        self._shell.notify("info", self.tr("Path copied"), path)
+
+    def _open(self) -> None:
+        path = folder_of(self._run.id if self._run else "", self._feed.hello)
+        QDesktopServices.openUrl(QUrl.fromLocalFile(path))

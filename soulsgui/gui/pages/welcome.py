@@ -1,0 +1,197 @@
+"""The first page anybody sees: three ways to begin."""
+
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
+from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.labels import Heading, IconLabel
+from soulsgui.wire.control import ApiError
+
+TRY_IT_PRESET = "cartpole_ppo"
+_ICON_PX = 44
+_TILE_CHARACTERS = 30
+
+
+class Tile(QFrame):
+    """One way to begin: an icon, a title, what it does, and a button.
+
+    Args:
+        icon: Its icon.
+        title: Its title.
+        words: What happens.
+        button: What begins it.
+        parent: The page.
+    """
+
+    def __init__(self, icon: str, title: str, words: str, button: QPushButton, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        mark = IconLabel(_ICON_PX, self)
+        mark.show_icon(icon, Tone.ACCENT)
+        heading = Heading(title, 1, self)
+        heading.setWordWrap(True)
+        text = QLabel(words, self)
+        text.setWordWrap(True)
+        text.setProperty("weight", "muted")
+        text.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        self.why = QLabel(self)
+        self.why.setWordWrap(True)
+        self.why.setProperty("tone", "warning")
+        self.why.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(20, 18, 20, 18)
+        column.setSpacing(10)
+        column.addWidget(mark)
+        column.addWidget(heading)
+        column.addWidget(text, 1)
+        column.addWidget(self.why)
+        column.addWidget(button)
+        self.button = button
+
+    def say_why(self, why: str) -> None:
+        """Say why the button is off; nothing when it is on."""
+        self.why.setText(why)
+        self.why.setVisible(bool(why))
+
+
+class WelcomePage(QWidget):
+    """Try it, train here, or help a server.
+
+    Signals:
+        client_mode_wanted: This computer is to play for a server.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: Where the page stands.
+    """
+
+    client_mode_wanted = Signal()
+    name = "welcome"
+    icon = "star"
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("welcomePage")
+        self.title = tr("Welcome")
+        self._feed = feed
+        self._shell = shell
+        self._make_buttons()
+        self._build()
+        self._try_it_values: dict[str, Any] = {}
+        feed.connection_changed.connect(self._update)
+        feed.run_changed.connect(self._update)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        self._update()
+        if feed.connection.live:
+            self._snapshot_taken()
+
+    def show_where(self, **where: Any) -> None:
+        """There is only one place here."""
+
+    def _make_buttons(self) -> None:
+        words = Words(tr("T&ry it now"), tr("Starting …"), tr("Started"))
+        self.try_it = CommandButton(words, "play", self._start, self)
+        self.try_it.setProperty("role", "primary")
+        self.try_it.problem.connect(self._failed)
+        self.train = QPushButton(tr("New r&un…"), self)
+        dress(self.train, "add")
+        self.train.clicked.connect(lambda: self._shell.open_new_run())
+        self.help = QPushButton(tr("&Help a server"), self)
+        dress(self.help, "service-client")
+        self.help.clicked.connect(self.client_mode_wanted)
+
+    def _build(self) -> None:
+        self.tiles = (
+            Tile(
+                "tile-try",
+                tr("Try it (CartPole)"),
+                tr(
+                    "Trains an agent to balance a pole, with two players on this computer. "
+                    "A curve moves within seconds; it is solved in about a minute."
+                ),
+                self.try_it,
+                self,
+            ),
+            Tile(
+                "service-trainer",
+                tr("Train here"),
+                tr(
+                    "Choose a preset or your own settings. This computer becomes the server: it trains, "
+                    "and other computers may play for it."
+                ),
+                self.train,
+                self,
+            ),
+            Tile(
+                "page-clients",
+                tr("Help a server"),
+                tr(
+                    "This computer plays, and a server learns from what it sees. One switch, nothing to set up."
+                ),
+                self.help,
+                self,
+            ),
+        )
+        inside = QWidget(self)
+        grid = QGridLayout(inside)
+        grid.setContentsMargins(32, 28, 32, 28)
+        grid.setSpacing(18)
+        grid.addWidget(Heading(tr("Welcome to SoulsGUI"), 2, inside), 0, 0, 1, 3)
+        lead = QLabel(tr("One computer trains, many play, and you steer all of it from here."), inside)
+        lead.setProperty("weight", "muted")
+        lead.setWordWrap(True)
+        grid.addWidget(lead, 1, 0, 1, 3)
+        for column, tile in enumerate(self.tiles):
+            tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
+            grid.addWidget(tile, 2, column)
+            grid.setColumnStretch(column, 1)
+        grid.setRowStretch(3, 1)
+        scroll = QScrollArea(self)
+        scroll.setWidgetResizable(True)
+        scroll.setWidget(inside)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(scroll)
+
+    def _snapshot_taken(self) -> None:
+        self._presets = self._feed.call("config.presets")
+        self._presets.done.connect(self._presets_came)
+        self._update()
+
+    def _presets_came(self, result: dict[str, Any]) -> None:
+        values = {preset["name"]: preset["values"] for preset in result["presets"]}
+        self._try_it_values = values.get(TRY_IT_PRESET, {})
+
+    def _start(self) -> Call:
+        # As overrides the preset's values win over settings of the user's own: it is CartPole that is tried.
+        wish = {"preset": TRY_IT_PRESET, "overrides": self._try_it_values, "name": tr("Try it")}
+        call = self._feed.call("run.start", wish)
+        # What it does next is seen there: its services start, then the curve moves.
+        self._shell.show_page("overview")
+        return call
+
+    def _failed(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    def _update(self) -> None:
+        refusal = why_not(self._feed.connection)
+        run = self._feed.status.run
+        busy = ""
+        if not refusal and run_is_active(run.state):
+            busy = tr("{run} goes on; stop it first.").format(run=run_title(run))
+        self.try_it.allow(not (refusal or busy), refusal or busy)
+        self.tiles[0].say_why(busy)
+        self.train.setEnabled(not refusal)
+        self.train.setToolTip(refusal)

@@ -1,0 +1,131 @@
+"""The runner as a process of this machine: where it says it is, whether it lives, and how it is started."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import NotAllowedError, ServerUnreachableError
+from soulsgui.process import parse_line
+from soulsgui.system import ProcessIdentity, new_session_kwargs, process_identity, same_process
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.control import ControlFile
+
+_CAUSE_LINES = 8
+_LARGEST_LOG_BYTES = 4 * 2**20
+_TAIL_BYTES = 16 * 2**10
+
+
+def control_path(folders: Folders) -> Path:
+    """Return where a runner of these folders tells how to reach it."""
+    return folders.server / CONTROL_FILE
+
+
+def read_control(folders: Folders) -> ControlFile | None:
+    """Return how to reach the runner of these folders, None when none says so.
+
+    Raises:
+        NotAllowedError: The file is another user's.
+    """
+    path = control_path(folders)
+    try:
+        return ControlFile.load(path)
+    except ServerUnreachableError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise NotAllowedError(
+                f"{path} belongs to another user.", "Use a data folder of your own: --data-dir DIR"
+            ) from error
+        return None
+
+
+def command_line(folders: Folders) -> list[str]:
+    """Return the command line of an idle runner."""
+    # -P: what lies in the folder where the user happens to be is no part of the program.
+    program = [sys.executable, "-P", "-m", "soulsgui"]
+    if getattr(sys, "frozen", False):
+        program = [sys.executable]
+    places = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
+    return [*program, "serve", "--idle", *places]
+
+
+class WatchedProcess:
+    """A process that somebody started, recognised also after its pid was given to another one.
+
+    Args:
+        pid: Its pid, now.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._identity: ProcessIdentity | None = process_identity(pid)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._identity is not None and same_process(self._identity)
+
+    @property
+    def is_soulsgui(self) -> bool:
+        """Whether it was this program when it was seen first."""
+        words = self._identity["cmdline"] if self._identity is not None else []
+        return any("soulsgui" in word.lower() for word in words)
+
+
+@dataclass
+class StartedRunner:
+    """A runner that this window started.
+
+    Attributes:
+        process: The process.
+        log: Where its output goes.
+        start: Where its output begins there, bytes.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    start: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.process.poll() is not None
+
+    def lines(self) -> list[str]:
+        """Return the last lines it wrote."""
+        with self.log.open("rb") as log:
+            size = log.seek(0, 2)
+            log.seek(max(self.start, size - _TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+        return [line for line in text.splitlines() if line.strip()]
+
+    def phase(self) -> str:
+        """Return the last thing it said, without time and level; empty when it has said nothing."""
+        said = [parse_line(line).text.partition(": ")[2] for line in self.lines()]
+        return next((words for words in reversed(said) if words), "")
+
+    def cause(self) -> str:
+        """Return why it ended, in its own last words."""
+        return "\n".join(self.lines()[-_CAUSE_LINES:])
+
+
+def start_runner(folders: Folders) -> StartedRunner:
+    """Start a runner that outlives this window.
+
+    Raises:
+        OSError: It can't be started, or its log can't be written.
+    """
+    # The name under which the runner shows it: `soulsgui logs runner`.
+    path = folders.server / "logs" / "runner.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > _LARGEST_LOG_BYTES:
+        path.replace(path.with_name(f"{path.name}.old"))
+    with path.open("ab") as log:
+        start = log.tell()
+        process = subprocess.Popen(
+            command_line(folders),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            **new_session_kwargs(),
+        )
+        return StartedRunner(process, path, start)

@@ -1,0 +1,217 @@
+"""The toolbar: the commands of the run, and what belongs to the whole window."""
+
+from typing import Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolBar, QToolButton, QWidget
+
+from soulsgui.gui.bell import Bell
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.icons import dress
+from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.labels import Badge
+from soulsgui.wire.control import RunSummary, Status
+
+
+def other_side(mode: Mode, status: Status) -> str:
+    """Return what goes on at the side of the program that is not shown; empty for nothing."""
+    if mode is Mode.CLIENT:
+        return tr("a run goes on") if run_is_active(status.run.state) else ""
+    playing = sum(one.kind == "client" and one.state == "running" for one in status.services)
+    return plural(playing, "{n} client plays here", "{n} clients play here") if playing else ""
+
+
+class Toolbar(QToolBar):
+    """Commands of the run on the left; configuration, events, mode and menu on the right.
+
+    Signals:
+        new_run_wanted: The dialog of a new run is wanted.
+        configure_wanted: The editor of the configuration is wanted.
+        mode_wanted: The other side of the program is wanted; with the `Mode`.
+        problem: A command was refused; with the `ApiError`.
+        saved: A checkpoint was saved; with the command's result.
+
+    Args:
+        feed: The runner.
+        preferences: Remembers what was seen.
+        menu: The menu of the window.
+        parent: The window.
+    """
+
+    new_run_wanted = Signal()
+    configure_wanted = Signal()
+    mode_wanted = Signal(object)
+    problem = Signal(object)
+    saved = Signal(dict)
+
+    def __init__(
+        self, feed: Feed, preferences: Preferences, menu: QMenu, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("toolbar")
+        self.setWindowTitle(self.tr("Toolbar"))
+        self.setMovable(False)
+        self.setFloatable(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self._feed = feed
+        self._newest: RunSummary | None = None
+        self._mode = Mode.SERVER
+        self._of_server: list[QAction] = []
+        self._add_run_buttons()
+        self._add_right_side(preferences, menu)
+        self._runs = Fetch(self, self._ask_for_runs)
+        self._runs.came.connect(self._runs_came)
+        self._last_state = ""
+        feed.connection_changed.connect(self._update)
+        feed.run_changed.connect(self._run_changed)
+        feed.services_changed.connect(self._update)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        self._update()
+
+    # --- parts -------------------------------------------------------------------------------------
+
+    def _add_run_buttons(self) -> None:
+        self.new_run = self._push(tr("&New run…"), "add", "newRun")
+        self.new_run.clicked.connect(self.new_run_wanted)
+        self.resume = self._command(
+            Words(tr("&Resume"), tr("Resuming …"), tr("Resumed")), "resume", "resume", "run.resume"
+        )
+        self.stop = self._command(
+            Words(tr("S&top run"), tr("Stopping …"), tr("Stopped")), "stop", "stopRun", "run.stop"
+        )
+        self.quicksave = self._command(
+            Words(tr("&Quicksave"), tr("Saving …"), tr("Saved")), "save", "quicksave", "checkpoint.save"
+        )
+        self.quicksave.finished.connect(self.saved)
+
+    def _add_right_side(self, preferences: Preferences, menu: QMenu) -> None:
+        spring = QWidget(self)
+        spring.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.addWidget(spring)
+        self.configure = self._push(tr("&Configure"), "configure", "configure")
+        self.configure.clicked.connect(self.configure_wanted)
+        self.bell = Bell(self._feed, preferences, self)
+        self._of_server.append(self.addWidget(self.bell))
+        self.addWidget(self._mode_switch())
+        self.menu = QToolButton(self)
+        self.menu.setObjectName("menu")
+        self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu.setMenu(menu)
+        self.menu.setToolTip(tr("Menu"))
+        self.menu.setAccessibleName(tr("Menu"))
+        dress(self.menu, "more")
+        self.addWidget(self.menu)
+
+    def _mode_switch(self) -> QWidget:
+        box = QWidget(self)
+        row = QHBoxLayout(box)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.badge = Badge("", Tone.GOOD, box)
+        self.mode = QToolButton(box)
+        self.mode.setObjectName("mode")
+        self.mode.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.mode.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        choices = QMenu(self.mode)
+        group = QActionGroup(choices)
+        self._choices: dict[Mode, QAction] = {}
+        for mode, hint in (
+            (Mode.SERVER, tr("Train here: runs, clients, curves")),
+            (Mode.CLIENT, tr("Play for a server with this computer")),
+        ):
+            action = choices.addAction(f"{_mode_title(mode)}  —  {hint}")
+            action.setCheckable(True)
+            action.triggered.connect(lambda _=False, mode=mode: self.mode_wanted.emit(mode))
+            group.addAction(action)
+            self._choices[mode] = action
+        self.mode.setMenu(choices)
+        row.addWidget(self.badge)
+        row.addWidget(self.mode)
+        return box
+
+    def _push(self, words: str, icon: str, name: str) -> QPushButton:
+        return self._placed(QPushButton(words, self), name, icon)
+
+    def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:
+        button = CommandButton(words, icon, lambda: self._feed.call(command), self)
+        button.problem.connect(self.problem)
+        self._placed(button, name)
+        return button
+
+    def _placed(self, button: QPushButton, name: str, icon: str = "") -> QPushButton:
+        button.setObjectName(name)
+        button.setProperty("role", "flat")
+        if icon:
+            dress(button, icon)
+        self._of_server.append(self.addWidget(button))
+        return button
+
+    # --- state -------------------------------------------------------------------------------------
+
+    def show_mode(self, mode: Mode) -> None:
+        """Show the commands of one side."""
+        self._mode = mode
+        for action in self._of_server:
+            action.setVisible(mode is Mode.SERVER)
+        self._choices[mode].setChecked(True)
+        self.mode.setText(_mode_title(mode))
+        dress(self.mode, "server" if mode is Mode.SERVER else "service-client")
+        self.mode.setAccessibleName(tr("Mode: {mode}").format(mode=_mode_title(mode)))
+        self.mode.setToolTip(tr("Switch between training here and playing for a server; this stops nothing"))
+        self._update()
+
+    @property
+    def newest_run(self) -> RunSummary | None:
+        """The newest run of the library, None when there is none."""
+        return self._newest
+
+    def _snapshot_taken(self) -> None:
+        self._runs.request()
+        self._update()
+
+    def _run_changed(self) -> None:
+        state = self._feed.status.run.state
+        if state != self._last_state:
+            self._last_state = state
+            self._runs.request()
+        self._update()
+
+    def _ask_for_runs(self) -> Any:
+        return self._feed.call("runs.list") if self._feed.connection.live else None
+
+    def _runs_came(self, result: dict[str, Any]) -> None:
+        runs = result.get("runs", [])
+        self._newest = RunSummary.model_validate(runs[0]) if runs else None
+        self._update()
+
+    def _update(self) -> None:
+        connection, run = self._feed.connection, self._feed.status.run
+        _permit(self.new_run, may_start(connection))
+        _permit(self.resume, may_resume(connection, run, self._newest))
+        _permit(self.stop, may_stop(connection, run))
+        _permit(self.quicksave, may_save(connection, run))
+        refusal = why_not(connection)
+        _permit(
+            self.configure, Permission(not refusal, refusal or tr("Settings of the next run and the server"))
+        )
+        elsewhere = other_side(self._mode, self._feed.status) if connection.live else ""
+        self.badge.setText(elsewhere)
+        self.badge.setVisible(bool(elsewhere))
+
+
+def _mode_title(mode: Mode) -> str:
+    return {Mode.SERVER: tr("Server mode"), Mode.CLIENT: tr("Client mode")}[mode]
+
+
+def _permit(button: QPushButton, permission: Permission) -> None:
+    if isinstance(button, CommandButton):
+        button.allow(permission.allowed, permission.why)
+    else:
+        button.setEnabled(permission.allowed)
+        button.setToolTip(permission.why)

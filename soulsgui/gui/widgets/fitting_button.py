@@ -1,0 +1,72 @@
+"""A button that gives up its words where there is no room for them."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.icons import dress
+
+_ICON_GAP_PX = 4
+
+
+class FittingButton(QPushButton):
+    """A button with an icon, whose words move to its tooltip when it has to be narrow.
+
+    Args:
+        words: What it says; empty until it is told.
+        icon: Name of its icon.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, words: str = "", icon: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._says = ""
+        self._tip = ""
+        self._icon_only = False
+        if icon:
+            self.say(words, icon)
+
+    def say(self, words: str, icon: str, tone: Tone = Tone.TEXT) -> None:
+        """Say something else."""
+        self._says = words
+        dress(self, icon, tone)
+        self._write()
+
+    def explain(self, tip: str) -> None:
+        """Tell more in the tooltip and to screen readers."""
+        self._tip = tip
+        self._write()
+
+    def show_icon_only(self, icon_only: bool) -> None:
+        """Leave the words to the tooltip, or show them."""
+        if icon_only is not self._icon_only:
+            self._icon_only = icon_only
+            self._write()
+
+    @property
+    def full_width(self) -> int:
+        """How wide it is with its words, in pixels."""
+        words = self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, self._says).width()
+        return self.sizeHint().width() + (words + _ICON_GAP_PX if self._icon_only else 0)
+
+    def _write(self) -> None:
+        name = self._says.replace("&", "")
+        self.setText("" if self._icon_only else self._says)
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(self._tip)
+        self.setToolTip(self._tip or (name if self._icon_only else ""))
+
+
+def fit(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
+    """Show the words of buttons in a row if there is room for all, else none of them.
+
+    Args:
+        buttons: The buttons.
+        room_px: Pixels for all of them.
+        gap_px: Pixels between two.
+    """
+    needed = sum(button.full_width for button in buttons) + gap_px * (len(buttons) - 1)
+    for button in buttons:
+        button.show_icon_only(needed > room_px)

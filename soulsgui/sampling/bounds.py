@@ -1,0 +1,27 @@
+"""Keeping observations within their space: the server refuses what lies outside."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import BoxSpec
+
+
+class Bounds:
+    """Moves values outside the bounds of a space onto them; unbounded spaces pass as they are.
+
+    Args:
+        space: The space of one observation.
+    """
+
+    def __init__(self, space: BoxSpec) -> None:
+        self._bounded = space.low is not None or space.high is not None
+        self._low, self._high = space.limits
+
+    def __call__(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Return observations `[N, *shape]` within their bounds."""
+        if not self._bounded:
+            return obs
+        within: NDArray[Any] = np.clip(obs, self._low, self._high)
+        return within

@@ -1,0 +1,99 @@
+"""What a loop written by hand hands over, checked before it is used."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import UsageError
+from soulsgui.wire.codec import CodecError, unpack_sample
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it."""
+
+    obs: NDArray[Any]
+    action: int
+    reward: float
+    next_obs: NDArray[Any]
+    terminated: bool
+    truncated: bool
+    log_prob: float | None
+    model_id: int
+    step_id: int
+
+
+@dataclass(frozen=True)
+class EpisodeInfo:
+    """What is told of a finished episode."""
+
+    total_return: float
+    length: int
+    terminated: bool
+    seconds: float
+    env_index: int
+
+
+def read_sample(data: bytes, spaces: SpacesSpec) -> Sample:
+    """Read one step.
+
+    Args:
+        data: From `wire.codec.pack_sample`.
+        spaces: Spaces of the run.
+
+    Raises:
+        UsageError: It is no sample of this environment.
+    """
+    try:
+        obs, action, reward, next_obs, terminated, truncated, info, model_id, step_id = unpack_sample(data)
+        sample = Sample(
+            obs=np.asarray(obs),
+            action=int(np.asarray(action).item()),
+            reward=float(reward),
+            next_obs=np.asarray(next_obs),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            log_prob=None if info.get("log_prob") is None else float(np.asarray(info["log_prob"]).item()),
+            model_id=int(model_id),
+            step_id=int(step_id),
+        )
+    except (CodecError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"This is no sample: {error}.", "Make it with wire.codec.pack_sample.") from error
+    shape = spaces.observation.shape
+    if sample.obs.shape != shape or sample.next_obs.shape != shape:
+        raise UsageError(f"A sample has observations {sample.obs.shape}, the environment's are {shape}.")
+    if not spaces.action.contains(np.array([sample.action]))[0] or sample.step_id < 0:
+        raise UsageError(f"A sample has action {sample.action} at step {sample.step_id}: that can't be.")
+    return sample
+
+
+def read_episode_info(data: bytes) -> EpisodeInfo:
+    """Read what is told of a finished episode.
+
+    Args:
+        data: JSON with `total_return` and `length`, perhaps `terminated`, `seconds` and `env_index`.
+
+    Raises:
+        UsageError: It is not that.
+    """
+    try:
+        fields = json.loads(data)
+        info = EpisodeInfo(
+            total_return=float(fields["total_return"]),
+            length=int(fields["length"]),
+            terminated=bool(fields.get("terminated", True)),
+            seconds=float(fields.get("seconds", 0.0)),
+            env_index=int(fields.get("env_index", 0)),
+        )
+        if not math.isfinite(info.total_return) or info.length < 1:
+            raise ValueError(f"total_return {info.total_return}, length {info.length}")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise UsageError(
+            f"This tells of no episode: {error!r}.", 'Give JSON such as {"total_return": 21.0, "length": 21}.'
+        ) from error
+    return info

@@ -1,0 +1,85 @@
+"""What a training node finds out before its first turn."""
+
+import json
+
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings, client_settings
+from soulsgui.environments.make import make_env
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.rl.agents.base import Agent
+from soulsgui.system import atomic_write
+from soulsgui.wire.codec import CodecError
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.weights import HEADER_BYTES, read_header
+
+
+def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
+    """Read what the probe found, or make the environment here.
+
+    Raises:
+        EnvironmentCheckError: The environment can't be made, or its spaces are not supported.
+    """
+    if run.spaces.exists():
+        return SpacesSpec.from_json(json.loads(run.spaces.read_text(encoding="utf-8")))
+    env = settings.env
+    made = make_env(env.id, env.kwargs, env.wrappers)
+    try:
+        return SpacesSpec.from_env(made.observation_space, made.action_space)
+    finally:
+        made.close()
+
+
+def count_attempt(run: RunFolder) -> int:
+    """Return this attempt's number, and write it into the run's folder.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    try:
+        begun = int(json.loads(run.attempts.read_text(encoding="utf-8"))["begun"])
+    except (OSError, ValueError, KeyError, TypeError):
+        begun = 0
+    atomic_write(run.attempts, json.dumps({"begun": begun + 1}).encode())
+    return begun + 1
+
+
+def server_config(
+    settings: Settings, run: RunFolder, attempt: int, spaces: SpacesSpec, agent: Agent, family: str
+) -> ServerConfig:
+    """Return the run as clients see it.
+
+    Args:
+        settings: The run's configuration.
+        run: Its folder.
+        attempt: Number of the attempt.
+        spaces: Spaces of the environment.
+        agent: The learner.
+        family: `on-policy` or `off-policy`.
+    """
+    env, told = settings.env, client_settings(settings)
+    return ServerConfig(
+        run_id=run.run_id,
+        attempt=attempt,
+        contract=contract_hash(env.id, env.kwargs, told["env.wrappers"], spaces.to_json(), family),
+        spaces=spaces.to_json(),
+        policy=agent.policy_spec(),
+        settings=told,
+        seed=settings.seed,
+    )
+
+
+def published_model_id(connection: redis.Redis, keys: Keys, run_id: str) -> int:
+    """Return the id of the weights that stand on the server, 0 when there are none of this run.
+
+    Raises:
+        redis.RedisError: The server is away.
+    """
+    head = connection.getrange(keys.weights, 0, HEADER_BYTES - 1)
+    try:
+        header = read_header(head) if isinstance(head, bytes) and head else None
+    except CodecError:
+        return 0
+    return header.model_id if header is not None and header.run_id == run_id else 0

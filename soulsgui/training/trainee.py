@@ -1,0 +1,142 @@
+"""What a training node is made of, and how that is saved and loaded."""
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from soulsgui.config.like import ConfigLike, as_settings
+from soulsgui.config.load import load_run_settings
+from soulsgui.config.paths import RunFolder, default_folders
+from soulsgui.config.schema import Settings
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.agents.base import Agent
+from soulsgui.system import atomic_write
+from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo, read_checkpoint, write_checkpoint
+from soulsgui.training.opening import find_spaces
+from soulsgui.training.publisher import Standing
+
+logger = logging.getLogger(__name__)
+
+
+class Trainee(ABC):
+    """Settings, spaces, agent and counters of a run.
+
+    Args:
+        config: Settings, a dictionary or a namespace; what is not named keeps its default.
+        run: The run's folder; None makes a new one in the default data folder.
+
+    Raises:
+        ConfigError: The configuration has mistakes.
+        EnvironmentCheckError: The spaces are not known and the environment can't be made here.
+    """
+
+    def __init__(self, config: ConfigLike, run: RunFolder | None) -> None:
+        self.settings: Settings = as_settings(config)
+        name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        self.run_folder = run or RunFolder(default_folders().runs / name)
+        self.run_folder.root.mkdir(parents=True, exist_ok=True)
+        self.spaces = find_spaces(self.settings, self.run_folder)
+        self.attempt = 0
+        self.model_id = 0
+        self.env_steps = 0
+        self.episodes = 0
+        self._high_water: dict[str, str] = {}
+        self._came_from: Path | None = None
+        self._make_agent()
+
+    @property
+    @abstractmethod
+    def agent(self) -> Agent:
+        """The learner."""
+
+    @abstractmethod
+    def _make_agent(self) -> None:
+        """Make a new agent for the settings and spaces."""
+
+    def checkpoint(self, path: Path, options: dict[str, Any] | None = None) -> None:
+        """Save a checkpoint now and wait until it is on disk.
+
+        Args:
+            path: Its folder.
+            options: `kind` (`current`, `best`, `manual`), `score`, `note`.
+
+        Raises:
+            CheckpointError: It could not be saved.
+        """
+        write_checkpoint(Path(path), self.snapshot(**{"kind": "manual", **(options or {})}))
+
+    def load_checkpoint(self, path: Path) -> None:
+        """Continue from a checkpoint; call it before `run`.
+
+        Raises:
+            CheckpointError: It is damaged, holds weights alone, or was saved for another environment or
+                network.
+        """
+        loaded = read_checkpoint(Path(path))
+        info = loaded.info
+        if not info.resumable:
+            raise CheckpointError(f"{path} holds weights alone.", "Resume from another checkpoint.")
+        if info.spaces != self.spaces.to_json() or info.algorithm != self.settings.algorithm:
+            raise CheckpointError(
+                f"{path} was saved for {info.algorithm} on {info.env_id}, which differs from this run.",
+                "Resume it with the configuration it was saved with.",
+            )
+        if info.policy != self.agent.policy_spec():
+            raise CheckpointError(
+                f"{path} was saved for another network: {info.policy}.",
+                "Resume it with the configuration it was saved with.",
+            )
+        self.agent.load_state(loaded.agent, loaded.state["agent"])
+        self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
+        self._high_water = dict(loaded.state["high_water"])
+        self._came_from = Path(path)
+        logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.update)
+
+    def load_config(self, path: Path) -> None:
+        """Take the settings of a configuration file over, with a new agent; call it before `run`.
+
+        Raises:
+            ConfigError: The file is missing or has mistakes.
+            EnvironmentCheckError: The spaces are not known and the environment can't be made here.
+        """
+        self.settings = load_run_settings(Path(path))
+        self.spaces = find_spaces(self.settings, self.run_folder)
+        self._make_agent()
+
+    def save_config(self, path: Path) -> None:
+        """Write the effective settings as JSON."""
+        atomic_write(Path(path), json.dumps(self.settings.model_dump(mode="json"), indent=1).encode())
+
+    def snapshot(self, kind: str = "current", score: float | None = None, note: str = "") -> Checkpoint:
+        """Return a checkpoint of this instant; nothing in it changes any more."""
+        tensors, meta = self.agent.state()
+        return Checkpoint(
+            self._info(kind, score, self._standing(), True),
+            self.agent.export_weights(),
+            tensors,
+            {"agent": meta, "high_water": dict(self._high_water)},
+            note,
+        )
+
+    def _standing(self) -> Standing:
+        return Standing(self.model_id, self.agent.updates, self.env_steps, self.episodes)
+
+    def _info(self, kind: str, score: float | None, standing: Standing, resumable: bool) -> CheckpointInfo:
+        return CheckpointInfo(
+            run_id=self.run_folder.run_id,
+            attempt=self.attempt,
+            model_id=standing.model_id,
+            update=standing.update,
+            env_steps=standing.env_steps,
+            episodes=standing.episodes,
+            algorithm=self.settings.algorithm,
+            env_id=self.settings.env.id,
+            spaces=self.spaces.to_json(),
+            policy=self.agent.policy_spec(),
+            kind=kind,
+            score=score,
+            resumable=resumable,
+        )

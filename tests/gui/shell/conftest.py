@@ -1,0 +1,35 @@
+"""A real runner for the tests of the window."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.theme import Theme
+from tests.end_to_end.server import RunningServer
+from tests.gui.shell.driving import qt_asyncio
+
+
+def folders_below(folder: Path) -> Folders:
+    """The folders that `RunningServer` uses below a folder."""
+    return Folders(folder / "config", folder / "data")
+
+
+@pytest.fixture
+def qt_loop(qapp: QApplication, theme: Theme) -> Iterator[asyncio.AbstractEventLoop]:
+    """asyncio runs while qtbot waits."""
+    with qt_asyncio(qapp) as loop:
+        yield loop
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A runner without a run."""
+    running = RunningServer(tmp_path_factory.mktemp("server"))
+    try:
+        yield running
+    finally:
+        running.close()

@@ -1,0 +1,123 @@
+"""Checkpoints are listed and verified by their manifests."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.runner.checkpoints import Checkpoints
+from tests.runner.fake_program import save
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+def test_run_without_checkpoints_has_none(run: RunFolder) -> None:
+    assert Checkpoints().list(run) == []
+
+
+def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
+    save(run.checkpoint, run, "current", 100)
+    save(run.manual_saves / "first", run, "manual", 200)
+    save(run.best_model, run, "best", 300, model_id=7, score=1.5)
+    (run.manual_saves / ".second.new").mkdir()
+    found = Checkpoints().list(run)
+    assert [(info.id, info.kind, info.env_steps) for info in found] == [
+        ("best_model", "best", 300),
+        ("manual_save/first", "manual", 200),
+        ("checkpoint", "current", 100),
+    ]
+    assert all(info.valid for info in found)
+    assert (found[0].model_id, found[0].score, found[0].resumable) == (7, 1.5, False)
+    assert Path(found[2].path) == run.checkpoint
+    assert found[2].size_bytes > 64
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda path: (path / "weights.safetensors").write_bytes(b"x" * 64), "damaged"),
+        (lambda path: (path / "weights.safetensors").write_bytes(b"x"), "1 bytes instead of 64"),
+        (lambda path: (path / "weights.safetensors").unlink(), "missing"),
+        (lambda path: (path / "manifest.json").unlink(), "manifest"),
+        (lambda path: (path / "manifest.json").write_text("{}"), "manifest"),
+        (lambda path: change(path, format=99), "format 99"),
+        (lambda path: change(path, files={"../run.json": {"sha256": "", "size": 0}}), "outside"),
+    ],
+)
+def test_harm_is_found_and_named(run: RunFolder, harm: object, said: str) -> None:
+    save(run.checkpoint, run, "current", 100)
+    checkpoints = Checkpoints()
+    assert checkpoints.list(run)[0].valid
+    harm(run.checkpoint)  # type: ignore[operator]
+    (info,) = checkpoints.list(run)
+    assert not info.valid
+    assert not info.resumable
+    assert said in info.error
+    with pytest.raises(CheckpointError, match="can't go on"):
+        checkpoints.get_resumable(run, "checkpoint")
+
+
+def change(path: Path, **fields: object) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps(manifest | fields))
+
+
+def test_note_is_kept_beside_the_manifest_and_leaves_it_valid(run: RunFolder) -> None:
+    save(run.manual_saves / "first", run, "manual", 200)
+    checkpoints = Checkpoints()
+    assert checkpoints.edit_note(run, "manual_save/first", "näher dran").note == "näher dran"
+    assert Checkpoints().list(run)[0].note == "näher dran"
+    assert Checkpoints().list(run)[0].valid
+
+
+def test_only_checkpoints_of_the_list_can_be_named(run: RunFolder) -> None:
+    save(run.checkpoint, run, "current", 100)
+    checkpoints = Checkpoints()
+    assert checkpoints.get(run, "checkpoint/").id == "checkpoint"
+    for name in ("", "..", "best_model", "manual_save", "checkpoint/../checkpoint", "/etc"):
+        with pytest.raises(CheckpointError, match="no checkpoint"):
+            checkpoints.get(run, name)
+
+
+def test_checkpoint_between_two_renames_is_found_beside_its_place(run: RunFolder) -> None:
+    save(run.checkpoint, run, "current", 100)
+    run.checkpoint.rename(run.root / ".checkpoint.old")
+    (info,) = Checkpoints().list(run)
+    assert (info.id, info.env_steps, info.valid) == ("checkpoint", 100, True)
+
+
+def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(run.checkpoint, run, "current", 100)
+    checkpoints = Checkpoints()
+    check, calls = checkpoints._check, []
+
+    def replaced_meanwhile(place: Path, manifest: object) -> str:
+        if not calls:
+            save(run.checkpoint, run, "current", 200)
+        calls.append(place)
+        return check(place, manifest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checkpoints, "_check", replaced_meanwhile)
+    (info,) = checkpoints.list(run)
+    assert (info.env_steps, info.valid) == (200, True)
+    assert len(calls) == 2
+
+
+def test_unchanged_files_are_hashed_once(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(run.checkpoint, run, "current", 100)
+    checkpoints = Checkpoints()
+    checkpoints.list(run)
+
+    def hashed_again() -> None:
+        raise AssertionError("hashed again")
+
+    monkeypatch.setattr(hashlib, "sha256", hashed_again)
+    assert checkpoints.list(run)[0].valid

@@ -1,0 +1,253 @@
+"""`soulsgui serve` in a process of its own, with quick stand-ins for the services of a run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from soulsgui.errors import SoulsGuiError
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile
+
+FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
+LIMIT_S = 20.0
+
+
+class Serving:
+    """Starts `serve` in one folder, as often as wanted; everything is ended at last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runners: list[subprocess.Popen[str]] = []
+
+    @property
+    def control(self) -> Path:
+        return self.folder / "data" / "server" / CONTROL_FILE
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Run `serve` with these words."""
+        places = ["--config-dir", str(self.folder / "config"), "--data-dir", str(self.folder / "data")]
+        words = ("serve", "--local-clients", "1", *words)
+        runner = subprocess.Popen(
+            [sys.executable, str(FAKE_SERVE), *words, *places],
+            stdout=subprocess.PIPE,
+            stderr=(self.folder / "stderr").open("a"),
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+        )
+        self.runners.append(runner)
+        return runner
+
+    def api(self, runner: subprocess.Popen[str]) -> ApiClient:
+        """Return the way to a runner, once it is open."""
+
+        def found() -> ControlFile | None:
+            assert runner.poll() is None, (self.folder / "stderr").read_text()
+            try:
+                control = ControlFile.load(self.control)
+            except SoulsGuiError:
+                return None
+            return control if control.pid == runner.pid else None
+
+        control = wait_for(found)
+        assert control is not None
+        return ApiClient(control)
+
+    def running(self, runner: subprocess.Popen[str]) -> tuple[ApiClient, dict[str, int]]:
+        """Return the way to a runner and the pids of its services, once its run is running."""
+        api = self.api(runner)
+        wait_for(lambda: api.status()["run"]["state"] == "running")
+        wait_for(lambda: all(one["state"] == "running" for one in api.status()["services"]))
+        return api, {one["name"]: one["pid"] for one in api.status()["services"]}
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that has to do with this folder."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            if any(str(self.folder) in word for word in process.info["cmdline"] or []):
+                found.append(process)
+        return found
+
+    def close(self) -> None:
+        for process in self.processes():
+            process.kill()
+        for runner in self.runners:
+            runner.wait()
+            assert runner.stdout is not None
+            runner.stdout.close()
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    """Look until something true is seen, and return it."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (seen := look()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+    return seen
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    made = Serving(tmp_path)
+    yield made
+    made.close()
+
+
+def ended(runner: subprocess.Popen[str]) -> tuple[int, str]:
+    """Return exit code and standard output of a runner that ends."""
+    output, _ = runner.communicate(timeout=LIMIT_S)
+    return runner.returncode, output
+
+
+def test_goal_ends_everything_with_one_json_document(serving: Serving) -> None:
+    code, output = ended(
+        serving.start("--until-done", "--json", "--name", "quick", "--set", "stop.env_steps=200")
+    )
+    assert code == 0
+    summary = json.loads(output)
+    assert (summary["reached"], summary["env_id"], summary["rejected"]) == ("env_steps", "CartPole-v1", {})
+    assert summary["env_steps"] >= 200
+    assert summary["restarts"] == {"trainer": 0, "telemetry": 0, "client-1": 0}
+    assert Path(summary["run_dir"]).name == summary["run_id"]
+    assert summary["checkpoint"] == str(Path(summary["run_dir"]) / "checkpoint")
+    assert serving.processes() == []
+    assert not serving.control.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_end_it_saves_and_leaves_nothing(serving: Serving, number: signal.Signals) -> None:
+    runner = serving.start()
+    serving.running(runner)
+    runner.send_signal(number)
+    code, output = ended(runner)
+    assert code == 0
+    assert "was stopped" in output
+    assert serving.processes() == []
+    (run,) = (serving.folder / "data" / "runs").iterdir()
+    assert (run / "checkpoint" / "manifest.json").exists()
+
+
+def test_stop_by_hand_does_not_count_as_done(serving: Serving) -> None:
+    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=1000000000")
+    api, _ = serving.running(runner)
+    api.command("run.stop")
+    code, output = ended(runner)
+    assert code == 1
+    assert json.loads(output)["reached"] == "stopped"
+
+
+def test_asked_twice_it_does_not_wait_for_a_service_that_is_deaf(serving: Serving) -> None:
+    runner = serving.start()
+    api, _ = serving.running(runner)
+    (Path(api.status()["run"]["dir"]) / "deaf").touch()
+    runner.send_signal(signal.SIGINT)
+    wait_for(lambda: api.status()["run"]["state"] == "saving")
+    asked_at = time.monotonic()
+    runner.send_signal(signal.SIGINT)
+    code, _ = ended(runner)
+    assert code == 0
+    assert time.monotonic() - asked_at < 8
+    assert serving.processes() == []
+
+
+def test_run_that_can_not_begin_ends_serve_with_the_reason(serving: Serving) -> None:
+    (serving.folder / "data").mkdir()
+    (serving.folder / "data" / "runs").touch()
+    code, output = ended(serving.start("--until-done", "--json", "--set", "stop.env_steps=200"))
+    assert code == 1
+    assert output == ""
+    assert serving.processes() == []
+
+
+def test_idle_server_waits_for_commands_until_it_is_shut_down(serving: Serving) -> None:
+    runner = serving.start("--idle")
+    api = serving.api(runner)
+    assert api.status()["run"]["state"] == "none"
+    started = api.command("run.start", {"name": "by hand"})
+    assert started["run_id"].endswith("_by-hand")
+    api.command("server.shutdown")
+    code, _ = ended(runner)
+    assert code == 0
+    assert serving.processes() == []
+
+
+def test_second_serve_in_one_folder_says_who_holds_it(serving: Serving) -> None:
+    first = serving.start("--idle")
+    serving.api(first)
+    code, output = ended(serving.start("--idle"))
+    assert (code, output) == (1, "")
+    assert f"process {first.pid}" in (serving.folder / "stderr").read_text()
+
+
+def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving: Serving) -> None:
+    first = serving.start("--json")
+    before, pids = serving.running(first)
+    run = before.status()["run"]
+    first.kill()
+    first.wait()
+    steps = run["env_steps"]
+
+    second = serving.start("--until-done", "--json", "--set", "stop.env_steps=1")
+    after, taken_over = serving.running(second)
+
+    assert taken_over == pids
+    assert after.status()["run"]["id"] == run["id"]
+    wait_for(lambda: after.status()["run"]["env_steps"] > steps)
+    assert after.status()["run"]["seconds"] > run["seconds"]
+    events = after.command("history.events")["events"]
+    assert [event["number"] for event in events] == list(range(1, len(events) + 1))
+    assert "taken over" in events[-1]["what"]
+    after.command("run.stop")
+    code, output = ended(second)
+    assert json.loads(output)["reached"] == "stopped"
+    assert code == 1
+    assert serving.processes() == []
+    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+
+
+def test_service_that_died_with_its_runner_is_started_by_the_next(serving: Serving) -> None:
+    first = serving.start()
+    _, pids = serving.running(first)
+    first.kill()
+    first.wait()
+    psutil.Process(pids["trainer"]).kill()
+
+    _, after = serving.running(serving.start("--idle"))
+
+    assert after["trainer"] != pids["trainer"]
+    assert {name: pid for name, pid in after.items() if name != "trainer"} == {
+        name: pid for name, pid in pids.items() if name != "trainer"
+    }
+
+
+def test_run_of_which_nothing_lives_is_told_as_interrupted_and_can_be_resumed(serving: Serving) -> None:
+    first = serving.start()
+    api, pids = serving.running(first)
+    run_id = api.status()["run"]["id"]
+    first.kill()
+    first.wait()
+    for pid in pids.values():
+        psutil.Process(pid).kill()
+
+    api = serving.api(serving.start("--idle"))
+
+    assert api.status()["run"]["state"] == "stopped"
+    event = api.command("history.events")["events"][-1]
+    assert "interrupted" in event["what"]
+    assert run_id in event["remedy"]
+    assert api.command("run.resume")["run_id"] == run_id
+    assert api.status()["run"]["id"] == run_id
+
+
+def test_own_log_can_be_read_like_those_of_the_services(serving: Serving) -> None:
+    api = serving.api(serving.start("--idle"))
+    lines = wait_for(lambda: api.command("history.logs", {"service": "runner"})["lines"])
+    assert "start of runner" in lines[0]["text"]

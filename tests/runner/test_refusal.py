@@ -1,0 +1,95 @@
+"""Every error as the answer of the API, and jobs."""
+
+import pytest
+import redis
+from pydantic import ValidationError
+
+from soulsgui.config.errors import ConfigError, Problem
+from soulsgui.errors import (
+    CheckpointError,
+    EnvironmentCheckError,
+    NotAllowedError,
+    ServerUnreachableError,
+    UsageError,
+)
+from soulsgui.runner.jobs import Jobs
+from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.wire.control import ErrorCode, Job, LocalClientsParams
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Refused(ErrorCode.NOT_FOUND, "m", "r"), "not_found"),
+        (ConfigError([Problem("--set", None, "sed", None, "is not a setting.")]), "bad_config"),
+        (EnvironmentCheckError("m", "r"), "bad_config"),
+        (UsageError("m", "r"), "bad_request"),
+        (NotAllowedError("m", "r"), "not_allowed"),
+        (ServerUnreachableError("m", "r"), "no_answer"),
+        (CheckpointError("m", "r"), "failed"),
+        (redis.ConnectionError("gone"), "no_answer"),
+        (redis.ResponseError("OOM"), "no_answer"),
+    ],
+)
+def test_errors_have_codes(error: Exception, code: str) -> None:
+    found = as_api_error(error, "run.start")
+    assert found.code == code
+    assert found.message
+
+
+def test_wrong_parameters_are_named_with_their_reasons() -> None:
+    with pytest.raises(ValidationError) as wrong:
+        LocalClientsParams.model_validate({"count": 5000, "color": 1})
+    found = as_api_error(wrong.value, "service.local_clients")
+    assert found.code == "bad_request"
+    assert "count: Input should be less than or equal to 1024" in found.message
+    assert "color: Extra inputs" in found.message
+
+
+@pytest.mark.allow_warnings
+def test_error_nobody_foresaw_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    found = as_api_error(ZeroDivisionError("by zero"), "run.start")
+    assert found.code == "failed"
+    assert "ZeroDivisionError" in found.message
+    assert "Traceback" in caplog.text or caplog.records[0].exc_info
+
+
+async def test_job_is_seen_while_it_runs_and_with_its_end() -> None:
+    seen: list[Job] = []
+    jobs = Jobs(seen.append)
+
+    async def work() -> dict[str, int]:
+        assert seen[-1].state == "running"
+        return {"count": 1}
+
+    assert await jobs.run("run.stop", work(), "saving") == {"count": 1}
+    assert [(job.state, job.progress, job.result) for job in seen] == [
+        ("running", "saving", {}),
+        ("done", "saving", {"count": 1}),
+    ]
+    assert jobs.get(seen[0].id) == seen[-1]
+
+
+async def test_failed_job_keeps_the_reason() -> None:
+    seen: list[Job] = []
+    jobs = Jobs(seen.append)
+
+    async def fail() -> dict[str, int]:
+        raise Refused(ErrorCode.NOT_NOW, "not now")
+
+    with pytest.raises(Refused):
+        await jobs.run("run.stop", fail())
+    assert seen[-1].state == "failed"
+    assert seen[-1].error is not None
+    assert seen[-1].error.message == "not now"
+
+
+async def test_old_jobs_are_forgotten() -> None:
+    jobs = Jobs(lambda job: None)
+
+    async def nothing() -> dict[str, int]:
+        return {}
+
+    for _ in range(300):
+        await jobs.run("run.stop", nothing())
+    assert len(jobs._jobs) <= 100

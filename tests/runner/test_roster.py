@@ -1,0 +1,165 @@
+"""The roster: who is listed, what they are told, how they are."""
+
+import json
+from typing import Any
+
+import redis
+
+from soulsgui.runner.roster import Roster
+from soulsgui.runner.watch import SeenClient, ServerReader, Turn
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import Answer, Heartbeat
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import Grant, Wish
+
+
+def beat(name: str, counter: int = 1, **fields: Any) -> Heartbeat:
+    return Heartbeat.model_validate(
+        {"client": name, "instance": Instance(host="pc"), "counter": counter, "phase": "sampling", **fields}
+    )
+
+
+def turn(clients: dict[str, SeenClient], listed: dict[str, str] | None = None) -> Turn:
+    return Turn(True, roster=dict.fromkeys(clients, "{}") if listed is None else listed, clients=clients)
+
+
+def seen(
+    beat: Heartbeat | None, age_s: float | None = 0.0, grant: Grant | None = None, wish: Wish | None = None
+) -> SeenClient:
+    return SeenClient(beat, age_s, grant, wish)
+
+
+def test_client_that_falls_silent_is_late_then_lost() -> None:
+    roster = Roster(Keys())
+    roster.take(turn({"a": seen(beat("a"))}), 0.0)
+    assert roster.state("a", 1.0) == "online"
+    roster.take(turn({"a": seen(beat("a"), None)}), 6.0)
+    assert roster.state("a", 6.0) == "late"
+    assert roster.state("a", 31.0) == "lost"
+    roster.take(turn({"a": seen(beat("a", counter=2), None)}), 40.0)
+    assert roster.state("a", 40.5) == "online"
+
+
+def test_age_at_first_sight_is_the_servers() -> None:
+    roster = Roster(Keys())
+    roster.take(turn({"a": seen(beat("a"), age_s=100.0)}), 0.0)
+    assert roster.state("a", 0.0) == "lost"
+
+
+def test_own_client_without_a_beat_is_joining_others_are_lost() -> None:
+    roster = Roster(Keys())
+    roster.set_local(["client-1"])
+    roster.take(turn({"client-1": seen(None, None), "gamer": seen(None, None)}), 0.0)
+    assert roster.state("client-1", 0.0) == "joining"
+    assert roster.state("gamer", 0.0) == "lost"
+
+
+def test_status_tells_what_the_client_the_trainer_and_the_runner_say() -> None:
+    roster = Roster(Keys())
+    grant = Grant(session="1-0", status="refused", reason="other contract", rejected={"late": 1})
+    client = beat("a", session="1-0", run_id="r", model_id=5, env_steps=70, versions={"soulsgui": "1.2"})
+    roster.take(turn({"a": seen(client, 0.0, grant, Wish(command_id="x", state="pause"))}), 0.0)
+    trainer = NodeState(
+        name="trainer",
+        instance=Instance(),
+        tick=1,
+        run_id="r",
+        model_id=8,
+        rejected_by_client={"a": {"shape": 2}},
+    )
+    (status,) = roster.statuses(1.0, trainer)
+    assert (status.state, status.error, status.host) == ("refused", "other contract", "pc")
+    assert (status.lag, status.env_steps, status.version, status.wish) == (3, 70, "1.2", "pause")
+    assert status.rejected == {"late": 1, "shape": 2}
+    assert status.age_s == 1.0
+
+
+def test_rate_of_a_client_that_does_not_play_is_zero() -> None:
+    roster = Roster(Keys())
+    roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0))}), 0.0)
+    assert roster.statuses(0.0, None)[0].env_steps_per_s == 50.0
+    assert roster.statuses(10.0, None)[0].env_steps_per_s == 0.0
+
+
+def test_clients_are_sorted_as_people_count() -> None:
+    roster = Roster(Keys())
+    names = ["client-10", "client-2", "alpha", "client-1"]
+    roster.take(turn({name: seen(beat(name)) for name in names}), 0.0)
+    assert [status.id for status in roster.statuses(0.0, None)] == [
+        "alpha",
+        "client-1",
+        "client-2",
+        "client-10",
+    ]
+
+
+def test_local_clients_that_are_gone_are_named() -> None:
+    roster = Roster(Keys())
+    roster.set_local(["client-1", "client-2"])
+    listed = {"client-1": '{"local":true}', "client-2": '{"local":true}', "gamer": "{}"}
+    roster.take(turn({name: seen(beat(name)) for name in listed}, listed), 0.0)
+    assert roster.set_local(["client-1"]) == ["client-2"]
+
+
+def test_unlisted_client_is_put_on_the_roster(
+    redis_client: redis.Redis, redis_address: Address, keys: Keys
+) -> None:
+    reader = ServerReader(redis_address)
+    roster = Roster(keys)
+    redis_client.set(keys.beat("gamer"), beat("gamer").to_json(), ex=600_000)
+    for write in roster.take(reader.turn(True), 0.0):
+        write(redis_client)
+    assert redis_client.hkeys(keys.clients) == [b"gamer"]
+    assert roster.take(reader.turn(True), 1.0) == []
+    reader.close()
+
+
+def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
+    redis_client: redis.Redis, redis_address: Address, keys: Keys
+) -> None:
+    reader, roster = ServerReader(redis_address), Roster(keys)
+    listening = redis_client.pubsub()
+    listening.subscribe(keys.wake_up("a"))
+    assert listening.get_message(timeout=1) is not None
+    roster.wishing("a", "finish")(redis_client)
+    wish = Wish.read(redis_client.get(keys.wish("a")))  # type: ignore[arg-type]
+    assert wish is not None
+    assert wish.state == "finish"
+    woken = listening.get_message(timeout=1)
+    assert woken is not None
+    assert woken["data"].decode() == wish.command_id
+    listening.close()
+    obeyed = Answer(command_id=wish.command_id, ok=True)
+    for leaving in (False, True):
+        text = beat("a", answered=obeyed, leaving=leaving).to_json()
+        redis_client.set(keys.beat("a"), text, ex=600_000)
+        for write in roster.take(reader.turn(True), 0.0):
+            write(redis_client)
+        assert redis_client.exists(keys.wish("a")) == (0 if leaving else 1)
+    reader.close()
+
+
+def test_forgetting_removes_everything_of_that_client_alone(
+    redis_client: redis.Redis, redis_address: Address, keys: Keys
+) -> None:
+    roster = Roster(keys)
+    for name in ("a", "b"):
+        roster.listing([name])(redis_client)
+        for key in (keys.beat(name), keys.grant(name), keys.wish(name)):
+            redis_client.set(key, "x")
+        for key in (keys.chunks(name), keys.episodes(name), keys.log(name)):
+            redis_client.xadd(key, {"x": "y"})
+    roster.forgetting("a")(redis_client)
+    left = sorted(key.decode().removeprefix(keys.prefix) for key in redis_client.keys(f"{keys.prefix}*"))
+    assert left == ["beat:b", "clients", "ep:b", "grant:b", "in:b", "out:b", "to:b"]
+    assert redis_client.hkeys(keys.clients) == [b"b"]
+
+
+def test_writes_for_nobody_do_nothing(redis_client: redis.Redis, keys: Keys) -> None:
+    roster = Roster(keys)
+    for write in (roster.listing([]), roster.forgetting(), roster.without_wish()):
+        write(redis_client)
+    assert redis_client.keys(f"{keys.prefix}*") == []
+    assert json.loads(json.dumps(roster.statuses(0.0, None))) == []

@@ -1,0 +1,157 @@
+"""States of a run, told from its services and nodes."""
+
+import pytest
+
+from soulsgui.runner.run import (
+    BestModel,
+    Reached,
+    RunRecord,
+    RunView,
+    ended,
+    goal_reached,
+    interrupted,
+    run_state,
+    with_progress,
+)
+from soulsgui.wire.control import RunState, ServiceState, ServiceStatus
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
+
+
+def node(name: str = "trainer", **fields: object) -> NodeState:
+    return NodeState.model_validate(
+        {"name": name, "instance": Instance(), "tick": 1, "run_id": "r", "phase": "collecting", **fields}
+    )
+
+
+def trainer(state: ServiceState, outcome: str = "") -> ServiceStatus:
+    return ServiceStatus(name="trainer", kind="trainer", state=state, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        ("loading", "starting"),
+        ("waiting", "waiting"),
+        ("collecting", "running"),
+        ("updating", "running"),
+        ("compiling", "running"),
+        ("saving", "running"),
+        ("paused", "paused"),
+        ("frozen", "frozen"),
+        ("stopping", "saving"),
+    ],
+)
+def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunState) -> None:
+    view = RunView(trainer("running"), node(phase=phase, detail="1 of 2 clients"))
+    assert run_state(view)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("view", "state", "said"),
+    [
+        (RunView(None, None), "starting", "loading"),
+        (RunView(trainer("starting"), None), "starting", "loading"),
+        (RunView(trainer("running"), None), "starting", "loading"),
+        (RunView(trainer("running"), node(phase="waiting", detail="1 of 2")), "waiting", "1 of 2"),
+        (RunView(trainer("backoff", "exit 3"), node()), "starting", "exit 3"),
+        (RunView(trainer("failed", "exit 3"), node()), "failed", "exit 3"),
+        (RunView(trainer("stopped"), node()), "waiting", "trainer is stopped"),
+        (RunView(trainer("running"), node(), server_up=False), "waiting", "Redis"),
+        (RunView(trainer("running"), node(), stopping=True), "saving", "ending"),
+        (RunView(trainer("failed"), node(), stopping=True, server_up=False), "saving", "ending"),
+    ],
+)
+def test_state_and_its_words(view: RunView, state: RunState, said: str) -> None:
+    found, detail = run_state(view)
+    assert found == state
+    assert said in detail
+
+
+@pytest.mark.parametrize(
+    ("of_trainer", "of_telemetry", "reached"),
+    [
+        (None, None, ""),
+        (node(), node("telemetry"), ""),
+        (node(stop_reached=True), None, "env_steps"),
+        (node(), node("telemetry", verdict=Verdict(best_score=1.0)), ""),
+        (node(), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
+        (node(stop_reached=True), node("telemetry", verdict=Verdict(reached=True)), "mean_return"),
+    ],
+)
+def test_goal_is_reached_when_a_node_says_so(
+    of_trainer: NodeState | None, of_telemetry: NodeState | None, reached: Reached
+) -> None:
+    assert goal_reached(of_trainer, of_telemetry) == reached
+
+
+def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> None:
+    record = with_progress(
+        RunRecord(id="r"),
+        node(attempt=2, env_steps=500, updates=4, model_id=6, checkpoint_time=90.0, rejected={"late": 3}),
+        node("telemetry", episodes=17, mean_return=20.5, best_mean_return=30.0),
+        wall_time=100.0,
+    )
+    assert (record.attempt, record.env_steps, record.updates, record.model_id) == (2, 500, 4, 6)
+    assert (record.episodes, record.mean_return, record.best_mean_return) == (17, 20.5, 30.0)
+    assert record.checkpoint_age_s == 10.0
+    assert record.rejected == {"late": 3}
+
+
+def test_progress_ignores_nodes_of_another_run() -> None:
+    record = RunRecord(id="r", env_steps=5)
+    assert with_progress(record, node(run_id="other", env_steps=9), None, 0.0) == record
+
+
+def test_silent_trainer_keeps_its_numbers_but_not_its_rate() -> None:
+    record = with_progress(RunRecord(id="r", env_steps=5, env_steps_per_s=100.0), None, None, 0.0)
+    assert (record.env_steps, record.env_steps_per_s) == (5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reached", "state"),
+    [("mean_return", "finished"), ("env_steps", "finished"), ("stopped", "stopped"), ("failed", "failed")],
+)
+def test_ended_run_says_why(reached: Reached, state: RunState) -> None:
+    record = ended(RunRecord(id="r", state="saving", detail="saving", env_steps_per_s=9.0), reached, "why")
+    assert (record.state, record.reached, record.detail, record.error) == (state, reached, "", "why")
+    assert record.env_steps_per_s == 0.0
+
+
+def test_interrupted_run_is_stopped_with_a_reason() -> None:
+    record = interrupted(RunRecord(id="r", state="running"))
+    assert (record.state, record.reached) == ("stopped", "stopped")
+    assert "without stopping" in record.error
+
+
+def test_best_model_is_due_once_per_change_and_one_at_a_time() -> None:
+    best = BestModel()
+    first, second = Verdict(best_model_id=1, best_score=5.0), Verdict(best_model_id=2, best_score=6.0)
+    assert best.due(None, 0.0) is None
+    assert best.due(Verdict(), 0.0) is None
+    assert best.due(first, 0.0) == (1, 5.0)
+    assert best.due(second, 10.0) is None
+    best.answered(delivered=True)
+    assert best.due(first, 20.0) is None
+    assert best.due(second, 20.0) == (2, 6.0)
+
+
+def test_best_model_keeps_a_gap_unless_the_run_ends() -> None:
+    best = BestModel()
+    assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) == (1, 5.0)
+    best.answered(delivered=True)
+    better = Verdict(best_model_id=2, best_score=6.0)
+    assert best.due(better, 0.5) is None
+    assert best.due(better, 0.5, hurry=True) == (2, 6.0)
+
+
+def test_best_model_is_due_again_when_nobody_answered() -> None:
+    best = BestModel()
+    verdict = Verdict(best_model_id=1, best_score=5.0)
+    assert best.due(verdict, 0.0) == (1, 5.0)
+    best.answered(delivered=False)
+    assert best.due(verdict, 5.0) == (1, 5.0)
+
+
+def test_best_model_that_an_earlier_attempt_saved_is_not_due() -> None:
+    assert BestModel((1, 5.0)).due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None

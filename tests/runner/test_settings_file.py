@@ -1,0 +1,102 @@
+"""The user's settings as the API shows, checks and saves them."""
+
+import pytest
+
+from soulsgui.config.editing import text_hash
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import parse_assignments
+from soulsgui.config.paths import Folders
+from soulsgui.runner import settings_file
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams
+
+
+def write(folders: Folders, text: str) -> None:
+    folders.config.mkdir(parents=True, exist_ok=True)
+    folders.overrides.write_text(text)
+
+
+def test_without_a_file_nothing_is_saved_and_nothing_is_wrong(folders: Folders) -> None:
+    values = settings_file.values(folders, {})
+    assert values.defaults["ppo.gamma"] == 0.99
+    assert (values.saved, values.text, values.problems, values.running) == ({}, "", [], {})
+
+
+def test_values_of_a_file_with_mistakes_come_with_the_mistakes(folders: Folders) -> None:
+    write(folders, "preset: lunarlander_ppo\nppo:\n  gamma: 2\n  gama: 0.9\n")
+    values = settings_file.values(folders, {"seed": 1})
+    assert values.saved == {"ppo.gamma": 2}
+    assert values.preset == "lunarlander_ppo"
+    assert {(problem["key"], problem["line"], problem["nearest"]) for problem in values.problems} == {
+        ("ppo.gamma", 3, ""),
+        ("ppo.gama", 4, "ppo.gamma"),
+    }
+    write(folders, "[")
+    assert settings_file.values(folders, {}).problems != []
+
+
+def test_check_tells_every_mistake_of_a_text_and_overrides(folders: Folders) -> None:
+    params = ConfigCheckParams(text="seed: -1\n", overrides={"env.nam": 1, "ppo.clip": "x"})
+    assert {problem["key"] for problem in settings_file.problems(folders, params)} == {
+        "seed",
+        "env.nam",
+        "ppo.clip",
+    }
+    assert settings_file.problems(folders, ConfigCheckParams(text="seed: 2\n")) == []
+    assert settings_file.problems(folders, ConfigCheckParams(preset="cartpoool"))[0]["key"] == "preset"
+
+
+def test_changes_are_saved_with_comments_kept(folders: Folders) -> None:
+    write(folders, "# mine\nseed: 2  # lucky\nppo:\n  gamma: 0.9\n")
+    saved = settings_file.save(folders, ConfigSaveParams(changes={"env.num_envs": 8}, reset=["ppo.gamma"]))
+    text = folders.overrides.read_text()
+    assert saved == {"hash": text_hash(text), "text": text}
+    assert "# mine" in text
+    assert "seed: 2  # lucky" in text
+    assert "num_envs: 8" in text
+    assert "gamma" not in text
+
+
+def test_mistakes_are_not_saved(folders: Folders) -> None:
+    write(folders, "seed: 2\n")
+    for params in (
+        ConfigSaveParams(changes={"seed": -5}),
+        ConfigSaveParams(changes={"sed": 5}),
+        ConfigSaveParams(reset=["sed"]),
+        ConfigSaveParams(text="["),
+        ConfigSaveParams(text="seed: x\n"),
+    ):
+        with pytest.raises(ConfigError):
+            settings_file.save(folders, params)
+    with pytest.raises(Refused, match="not both"):
+        settings_file.save(folders, ConfigSaveParams(text="seed: 3\n", reset=["seed"]))
+    assert folders.overrides.read_text() == "seed: 2\n"
+
+
+def test_file_that_somebody_else_changed_is_not_overwritten(folders: Folders) -> None:
+    write(folders, "seed: 2\n")
+    old = text_hash("seed: 1\n")
+    for params in (
+        ConfigSaveParams(text="seed: 3\n", base_hash=old),
+        ConfigSaveParams(changes={"seed": 3}, base_hash=old),
+    ):
+        with pytest.raises(Refused, match="somebody else"):
+            settings_file.save(folders, params)
+    settings_file.save(folders, ConfigSaveParams(text="seed: 3\n", base_hash=text_hash("seed: 2\n")))
+    assert folders.overrides.read_text() == "seed: 3\n"
+
+
+def test_presets_are_listed_with_titles_and_values() -> None:
+    found = {preset.name: preset for preset in settings_file.presets()}
+    assert {"cartpole_ppo", "lunarlander_ppo"} <= set(found)
+    assert found["lunarlander_ppo"].title
+    assert found["lunarlander_ppo"].values["env.id"].startswith("LunarLander")
+
+
+def test_difference_names_value_and_place(folders: Folders) -> None:
+    write(folders, "seed: 5\nppo:\n  gamma: 0.99\n")
+    found = settings_file.difference(folders, "", parse_assignments(["env.num_envs=8"]))
+    assert [(one["key"], one["shipped"], one["value"], one["source"], one["line"]) for one in found] == [
+        ("seed", 1, 5, "config.yaml", 1),
+        ("env.num_envs", 4, 8, "--set", None),
+    ]

@@ -1,0 +1,93 @@
+"""The state of a server in words."""
+
+from soulsgui.runner.words import client_rows, run_line, status_text, summary_text, table
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+
+
+def plain(status: Status) -> dict[str, object]:
+    return status.model_dump(mode="json")
+
+
+def test_no_run_is_said() -> None:
+    assert run_line(RunStatus().model_dump()) == "no run yet"
+
+
+def test_run_is_said_in_one_line() -> None:
+    run = RunStatus(
+        id="r",
+        state="waiting",
+        detail="1 of 2 clients",
+        env_steps=12345,
+        updates=6,
+        episodes=78,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=1500.0,
+        seconds=65.0,
+    )
+    assert run_line(run.model_dump()) == (
+        "waiting (1 of 2 clients) · 12,345 steps · 6 updates · 78 episodes · mean return 90.1 of 475 · "
+        "1,500 steps/s · 1 min 5 s"
+    )
+
+
+def test_everything_is_said() -> None:
+    services = [
+        ServiceStatus(name="redis", kind="redis", state="running", pid=7, port=6379, uptime_s=3.0),
+        ServiceStatus(
+            name="trainer", kind="trainer", state="backoff", restart_in_s=8.0, failures=3, outcome="exit 1"
+        ),
+    ]
+    clients = [
+        ClientStatus(
+            id="a", name="a", state="online", stalled=True, age_s=0.5, rejected={"late": 2}, error="E"
+        )
+    ]
+    server = ServerStatus(url="redis://127.0.0.1:6379", version="valkey 9", reachable=False)
+    text = status_text(
+        plain(Status(run=RunStatus(id="r", error="oh"), services=services, clients=clients, server=server))
+    )
+    for said in (
+        "Run r",
+        "oh",
+        "pid 7",
+        "port 6379",
+        "restarting in 8 s (3/5)",
+        "exit 1",
+        "online (stalled)",
+        "2 rejected",
+        "valkey 9",
+        "does not answer",
+    ):
+        assert said in text
+    assert "No clients" in status_text(plain(Status()))
+
+
+def test_columns_are_aligned_and_empty_ones_left_out() -> None:
+    assert table([["a", "", "1"], ["bbb", "", "22"]]) == "a    1\nbbb  22"
+    assert table([]) == ""
+    assert client_rows([]) == "No clients yet."
+
+
+def test_summary_is_said() -> None:
+    summary = {
+        "run_id": "r",
+        "run_dir": "/runs/r",
+        "env_id": "CartPole-v1",
+        "algorithm": "ppo",
+        "env_steps": 30000,
+        "episodes": 200,
+        "updates": 15,
+        "seconds": 8.0,
+        "mean_return": 480.0,
+        "best_mean_return": 481.0,
+        "reached": "mean_return",
+        "rejected": {"late": 4},
+    }
+    text = summary_text(summary)
+    assert "reached its return after 8 s" in text
+    assert "mean return 480.0, best 481.0" in text
+    assert "4 late" in text
+    assert "was stopped" in summary_text(
+        summary | {"reached": "stopped", "mean_return": None, "rejected": {}}
+    )

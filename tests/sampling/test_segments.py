@@ -1,0 +1,268 @@
+"""From steps to segments: every transition once, in order, with what followed it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import Vector
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.sampling.rollout import FinishedEpisode, Rollout
+from soulsgui.sampling.segments import SegmentRecorder
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, pack_chunk, unpack_chunk
+from tests.environments.toys import Counter, NativeCounter
+
+BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
+
+
+def _same_step(num_envs: int) -> Vector:
+    """Counters of lengths 3, 4, 5 …, reset in the step that ends the episode."""
+
+    def make(length: int) -> Callable[[], gymnasium.Env[Any, Any]]:
+        return lambda: Counter(length)
+
+    return SyncVectorEnv(
+        [make(3 + index) for index in range(num_envs)], autoreset_mode=AutoresetMode.SAME_STEP
+    )
+
+
+MODES = pytest.mark.parametrize("make", [NativeCounter, _same_step], ids=["next_step", "same_step"])
+
+Transition = tuple[int, int, int]
+"""(environment, episode, step)"""
+
+
+def check(segments: Segments) -> list[Transition]:
+    """Check segments of counters against what a counter does; return their transitions in order."""
+    assert segments.length.min() > 0
+    pack = unpack_chunk(pack_chunk("r", "c", segments), "r", "c", (2,), "float32")
+    assert pack.steps == segments.steps
+    found = []
+    row = at = 0
+    for index in range(segments.count):
+        env, episode = int(segments.env_index[index]), int(segments.episode[index])
+        first, length = int(segments.first_step[index]), int(segments.length[index])
+        steps = np.arange(first, first + length + 1)
+        np.testing.assert_array_equal(segments.obs[row : row + length + 1, 0], episode)
+        np.testing.assert_array_equal(segments.obs[row : row + length + 1, 1], steps)
+        np.testing.assert_array_equal(segments.reward[at : at + length], steps[1:])
+        ended = first + length == 3 + env
+        expected = 0 if not ended else TRUNCATED if episode % 2 else TERMINATED
+        assert segments.flags[index] == expected
+        found += [(env, episode, first + step) for step in range(length)]
+        row, at = row + length + 1, at + length
+    return found
+
+
+class _Recording:
+    """Counters stepped by hand into a recorder."""
+
+    def __init__(self, vector: Vector, capacity: int) -> None:
+        self.stepper = EnvStepper(vector)
+        self.recorder = SegmentRecorder(vector.num_envs, (2,), "float32", capacity)
+        self.obs = self.stepper.reset(seed=1)
+        self.seen: list[Transition] = []
+        self._place = np.zeros((vector.num_envs, 2), np.int64)
+
+    def step(self, keep: NDArray[np.bool_] | None = None) -> StepResult:
+        count = len(self.obs)
+        action = np.zeros(count, np.int64)
+        result = self.stepper.step(action)
+        kept = result.valid if keep is None else keep
+        for env in range(count):
+            episode, step = self._place[env]
+            if result.valid[env]:
+                if kept[env]:
+                    self.seen.append((env, int(episode), int(step)))
+                ended = result.terminated[env] or result.truncated[env]
+                self._place[env] = (episode + 1, 0) if ended else (episode, step + 1)
+        self.recorder.add(self.obs, action, np.full(count, -0.5, np.float32), result, keep)
+        self.obs = result.reset_obs
+        return result
+
+    def cut(self) -> list[Transition]:
+        segments = self.recorder.cut(model_id=5, digest=9)
+        if segments is None:
+            return []
+        assert set(segments.model_id_first) == set(segments.model_id_last) == {5}
+        assert set(segments.digest) == {9}
+        return check(segments)
+
+
+@MODES
+@pytest.mark.parametrize("cut_every", [1, 2, 5, 16])
+def test_every_transition_is_recorded_once_whatever_the_cuts(
+    make: Callable[[int], Vector], cut_every: int
+) -> None:
+    recording = _Recording(make(3), 16)
+    found: list[Transition] = []
+    for step in range(40):
+        recording.step()
+        if (step + 1) % cut_every == 0:
+            found += recording.cut()
+    found += recording.cut()
+    recording.stepper.close()
+    assert sorted(found) == sorted(recording.seen)
+    assert len(set(found)) == len(found)
+
+
+@MODES
+def test_a_cut_in_mid_episode_goes_on_in_the_next_segment(make: Callable[[int], Vector]) -> None:
+    recording = _Recording(make(1), 8)
+    recording.step()
+    recording.step()
+    assert recording.cut() == [(0, 0, 0), (0, 0, 1)]
+    recording.step()
+    recording.step()
+    recording.step()
+    assert recording.cut()[0] == (0, 0, 2)
+    recording.stepper.close()
+
+
+@MODES
+def test_dropped_steps_leave_a_gap_in_the_numbers(make: Callable[[int], Vector]) -> None:
+    recording = _Recording(make(2), 16)
+    for step in range(8):
+        result = recording.step(keep=None)
+        recording.recorder._kept[step] = result.valid & np.array([step != 1, True])
+    segments = recording.recorder.cut(1, 1)
+    assert segments is not None
+    of_first = [transition for transition in check(segments) if transition[0] == 0]
+    assert of_first[:2] == [(0, 0, 0), (0, 0, 2)]
+    starts = [
+        (int(segments.episode[index]), int(segments.first_step[index]))
+        for index in range(segments.count)
+        if segments.env_index[index] == 0
+    ]
+    assert starts[:2] == [(0, 0), (0, 2)]
+    recording.stepper.close()
+
+
+@MODES
+def test_a_dropped_last_step_does_not_end_the_segment_before_it(make: Callable[[int], Vector]) -> None:
+    recording = _Recording(make(1), 8)
+    for _ in range(2):
+        recording.step()
+    recording.step(keep=np.array([False]))  # the end of the episode, beyond the quota
+    assert recording.cut() == [(0, 0, 0), (0, 0, 1)]
+    for _ in range(4):
+        recording.step()
+    assert recording.cut()[0] == (0, 1, 0)
+    recording.stepper.close()
+
+
+def test_nothing_recorded_gives_no_segments() -> None:
+    recorder = SegmentRecorder(2, (2,), "float32", 4)
+    assert recorder.cut(1, 1) is None
+    recording = _Recording(NativeCounter(1), 4)
+    recording.step(keep=np.array([False]))
+    assert recording.recorder.cut(1, 1) is None
+    assert recording.recorder.length == 0
+
+
+def test_steps_left_out_by_hand_begin_another_segment() -> None:
+    recorder = SegmentRecorder(1, (2,), "float32", 4)
+    one, nothing = np.ones(1, np.bool_), np.zeros(1, np.bool_)
+    obs = np.zeros((1, 2), np.float32)
+
+    def step() -> tuple[int, int]:
+        result = StepResult(obs, np.ones(1, np.float32), nothing, nothing, one, obs)
+        recorder.add(obs, np.zeros(1, np.int64), np.zeros(1, np.float32), result)
+        segments = recorder.cut(1, 1)
+        assert segments is not None
+        return int(segments.episode[0]), int(segments.first_step[0])
+
+    assert step() == (0, 0)
+    assert recorder.next_step(0) == 1
+    recorder.jump(0, 5)
+    assert step() == (0, 5)
+    recorder.jump(0, 0)  # the episode was given up
+    assert step() == (1, 0)
+
+
+class _Policy:
+    """Says its own number as log-probability, so that mixed-up weights are seen."""
+
+    def __init__(self, number: int = 1) -> None:
+        self.number = number
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return np.zeros(len(obs), np.int64), np.full(len(obs), -self.number, np.float32)
+
+
+def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
+    return Rollout(EnvStepper(vector), BOX, segment_length, 3, ([] if ended is None else ended).append)
+
+
+def _always() -> bool:
+    return True
+
+
+@MODES
+@pytest.mark.parametrize("quota", [1, 7, 24, 48])
+@pytest.mark.parametrize("segment_length", [5, 8, 256])
+def test_a_round_yields_exactly_its_quota(
+    make: Callable[[int], Vector], quota: int, segment_length: int
+) -> None:
+    rollout = _rollout(make(3), segment_length)
+    seen: set[Transition] = set()
+    for model_id in (1, 2, 3):
+        parts = list(rollout.play(_Policy(model_id), model_id, 7, quota, _always))  # type: ignore[arg-type]
+        assert sum(part.steps for part in parts) == quota
+        assert all(part.length.max() <= segment_length for part in parts)
+        assert all((part.log_prob == -model_id).all() for part in parts)
+        found = [transition for part in parts for transition in check(part)]
+        assert not seen & set(found)
+        seen |= set(found)
+    rollout.close()
+
+
+def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
+    rollout = _rollout(NativeCounter(2), 16)
+    left = 3
+
+    def go_on() -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0
+
+    first = list(rollout.play(_Policy(1), 1, 7, 100, go_on))  # type: ignore[arg-type]
+    assert sum(part.steps for part in first) == 6
+    second = list(rollout.play(_Policy(2), 2, 8, 10, _always))  # type: ignore[arg-type]
+    assert sum(part.steps for part in second) == 10
+    for parts, number in ((first, 1), (second, 2)):
+        assert all((part.model_id_last == number).all() for part in parts)
+        assert all((part.log_prob == -number).all() for part in parts)
+    rollout.close()
+
+
+@MODES
+def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vector]) -> None:
+    ended: list[FinishedEpisode] = []
+    rollout = _rollout(make(2), 16, ended)
+    list(rollout.play(_Policy(), 1, 7, 60, _always))  # type: ignore[arg-type]
+    rollout.close()
+    for env, length in ((0, 3), (1, 4)):
+        ours = [episode for episode in ended if episode.env_index == env]
+        assert len(ours) >= 5
+        assert [episode.terminated for episode in ours] == [not n % 2 for n in range(len(ours))]
+        assert {(episode.total_return, episode.length) for episode in ours} == {
+            (length * (length + 1) / 2, length)
+        }
+        assert all(episode.seconds >= 0 for episode in ours)
+
+
+def test_observations_are_moved_into_their_bounds() -> None:
+    box = BoxSpec((2,), "float32", (0.0,), (2.0,))
+    rollout = Rollout(EnvStepper(NativeCounter(1)), box, 16, 1, lambda _: None)
+    (part,) = rollout.play(_Policy(), 1, 7, 6, _always)  # type: ignore[arg-type]
+    rollout.close()
+    assert part.obs.max() == 2
+    assert box.contains(part.obs).all()

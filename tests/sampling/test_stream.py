@@ -1,0 +1,304 @@
+"""Entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+from soulsgui.sampling.stream import Fenced, StreamSession
+from soulsgui.wire.connection import AWAY, connect
+from soulsgui.wire.entry_id import EntryId
+from tests.faults.server import FaultyServer, faulty_server
+
+KEY = "test:in:c"
+ALL = 2**62
+
+
+def _session() -> StreamSession:
+    return StreamSession(KEY, lambda: "hello", b"n")
+
+
+def _begun(connection: redis.Redis) -> StreamSession:
+    stream = _session()
+    stream.begin(connection)
+    return stream
+
+
+def _push(stream: StreamSession, *payloads: str) -> None:
+    for payload in payloads:
+        stream.add(b"c", payload.encode())
+
+
+def _bring(stream: StreamSession, connection: redis.Redis) -> int:
+    """Do what the uploader does: settle, say hello where there is no session, send."""
+    stream.settle(connection)
+    if stream.session is None:
+        stream.begin(connection)
+    return stream.flush(connection, ALL, ALL)
+
+
+def _entries(connection: redis.Redis, key: str = KEY) -> list[tuple[EntryId, dict[bytes, bytes]]]:
+    found = cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(key))
+    return [(EntryId.parse(entry), fields) for entry, fields in found]
+
+
+def _payloads(connection: redis.Redis) -> list[str]:
+    return [fields[b"c"].decode() for _, fields in _entries(connection) if b"c" in fields]
+
+
+def _numbers(connection: redis.Redis) -> list[int]:
+    return [int(fields[b"n"]) for _, fields in _entries(connection) if b"n" in fields]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[FaultyServer]:
+    with faulty_server(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def keeping_server(tmp_path: Path) -> Iterator[FaultyServer]:
+    with faulty_server(tmp_path, keeps_data=True) as running:
+        yield running
+
+
+@pytest.fixture
+def connection(server: FaultyServer) -> Iterator[redis.Redis]:
+    client = connect(server.address)
+    yield client
+    client.close()
+
+
+def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    _push(stream, "a", "b", "c")
+    assert stream.waiting_bytes == 3
+    assert stream.flush(connection, ALL, ALL) == 3
+    (hello, fields), *rest = _entries(connection)
+    assert fields == {b"hello": b"hello"}
+    assert stream.session == hello
+    assert [entry for entry, _ in rest] == [EntryId(hello.ms, hello.seq + n) for n in (1, 2, 3)]
+    assert (_payloads(connection), _numbers(connection)) == (["a", "b", "c"], [0, 1, 2])
+    assert (stream.stored, stream.stored_bytes, stream.waiting, stream.waiting_bytes) == (3, 3, 0, 0)
+
+
+def test_credits_limit_what_is_sent_but_one_always_goes(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    _push(stream, "aaaa", "bb", "cc", "dd")
+    assert stream.flush(connection, 0, ALL) == 0
+    assert stream.flush(connection, ALL, 1) == 1
+    assert stream.flush(connection, ALL, 4) == 2
+    assert stream.flush(connection, 1, ALL) == 1
+    assert _payloads(connection) == ["aaaa", "bb", "cc", "dd"]
+
+
+def test_a_push_into_a_frozen_server_is_stored_once(server: FaultyServer, connection: redis.Redis) -> None:
+    """R8: the server takes the bytes, the reply is lost, and it is sent again after the reconnect."""
+    impatient = redis.Redis(
+        host=server.address.host,
+        port=server.address.port,
+        password=server.address.password,
+        socket_timeout=0.2,
+        retry=connection.get_retry(),
+    )
+    stream = _begun(impatient)
+    _push(stream, "a")
+    assert _bring(stream, impatient) == 1
+    _push(stream, "b", "c")
+    with server.frozen(), pytest.raises(redis.TimeoutError):
+        stream.flush(impatient, ALL, ALL)
+    stream.connection_lost()
+    assert _payloads(connection) == ["a", "b", "c"]  # thawed, it stored what it had been sent
+    _push(stream, "d")
+    assert _bring(stream, impatient) == 1
+    assert _payloads(connection) == ["a", "b", "c", "d"]
+    assert _numbers(connection) == [0, 1, 2, 3]
+    assert (stream.stored, stream.waiting) == (4, 0)
+    impatient.close()
+
+
+class _LosesReplies:
+    """A connection whose pipelines are carried out and then fail, as when the reply is lost."""
+
+    def __init__(self, connection: redis.Redis) -> None:
+        self._connection = connection
+
+    def pipeline(self, transaction: bool) -> Any:
+        pipeline = self._connection.pipeline(transaction=transaction)
+        execute = pipeline.execute
+
+        def lose(**kwargs: Any) -> None:
+            execute(**kwargs)
+            raise redis.ConnectionError("reply lost")
+
+        pipeline.execute = lose  # type: ignore[method-assign, assignment]
+        return pipeline
+
+
+def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    _push(stream, "a", "b")
+    with pytest.raises(redis.ConnectionError):
+        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+    assert stream.unsure
+    assert _bring(stream, connection) == 0
+    assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
+    assert not stream.unsure
+
+
+def test_entries_refused_as_repeated_are_found_to_be_stored(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    _push(stream, "a", "b")
+    with pytest.raises(redis.ConnectionError):
+        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+    stream.unsure = False  # as if nobody had noticed: the server's refusal tells
+    assert stream.flush(connection, ALL, ALL) == 0
+    assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
+    _push(stream, "c")
+    assert _bring(stream, connection) == 1
+    assert _numbers(connection) == [0, 1, 2]
+
+
+def test_a_restarted_session_takes_nothing_for_a_repeat(connection: redis.Redis) -> None:
+    """R31, first order: the client restarts; its ids begin after a hello of their own."""
+    first = _begun(connection)
+    _push(first, "a", "b")
+    first.flush(connection, ALL, ALL)
+    connection.xtrim(KEY, maxlen=0, approximate=False)  # the trainer took everything
+    second = _begun(connection)
+    _push(second, "c", "d")
+    assert second.flush(connection, ALL, ALL) == 2
+    assert first.session is not None
+    assert second.session is not None
+    assert second.session > EntryId(first.session.ms, first.session.seq + 2)
+    assert (_payloads(connection), _numbers(connection)) == (["c", "d"], [0, 1])
+
+
+@pytest.mark.allow_warnings
+def test_a_server_that_kept_its_data_gets_no_duplicates(keeping_server: FaultyServer) -> None:
+    """R31, second order: the server restarts and has everything."""
+    connection = connect(keeping_server.address)
+    stream = _begun(connection)
+    _push(stream, "a", "b")
+    with pytest.raises(redis.ConnectionError):
+        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+    keeping_server.restart()
+    session = stream.session
+    _push(stream, "c")
+    assert _bring(stream, connection) == 1
+    assert stream.session == session
+    assert (_payloads(connection), _numbers(connection)) == (["a", "b", "c"], [0, 1, 2])
+    connection.close()
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("group_first", [False, True], ids=["no stream", "stream made by the trainer"])
+def test_a_server_that_lost_its_data_gets_a_new_hello(
+    server: FaultyServer, connection: redis.Redis, group_first: bool
+) -> None:
+    """R31, second order: the server restarts and has nothing."""
+    stream = _begun(connection)
+    _push(stream, "a")
+    stream.flush(connection, ALL, ALL)
+    _push(stream, "b", "c")
+    server.kill()
+    with pytest.raises(AWAY):
+        stream.flush(connection, ALL, ALL)
+    stream.connection_lost()
+    server.start()
+    if group_first:
+        connection.xgroup_create(KEY, "trainer", id="0", mkstream=True)
+    before = stream.session
+    assert _bring(stream, connection) == 2
+    assert stream.session is not None
+    assert before is not None
+    assert stream.session > before
+    assert (_payloads(connection), _numbers(connection)) == (["b", "c"], [0, 1])
+    assert stream.stored == 2  # credits count from the new hello
+
+
+def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.Redis) -> None:
+    """R31, third order: the second is stored, the first was refused for want of memory."""
+    stream = _begun(connection)
+    _push(stream, "xxx", "b")
+    refused = _NoRoomForTheFirst(connection)
+    with pytest.raises(redis.OutOfMemoryError):
+        stream.flush(refused, ALL, ALL)  # type: ignore[arg-type]
+    assert (stream.stored, stream.waiting) == (1, 1)
+    _push(stream, "c")
+    assert _bring(stream, connection) == 2
+    assert [payload[:1] for payload in _payloads(connection)] == ["b", "x", "c"]
+    assert _numbers(connection) == [1, 0, 2]  # by their numbers nothing is missing
+    ids = [entry for entry, _ in _entries(connection)]
+    assert ids == sorted(set(ids))
+
+
+class _NoRoomForTheFirst:
+    """A connection whose server has no room for the first of the commands of a pipeline."""
+
+    def __init__(self, connection: redis.Redis) -> None:
+        self._connection = connection
+
+    def pipeline(self, transaction: bool) -> Any:
+        pipeline = self._connection.pipeline(transaction=transaction)
+        pipeline.config_set("maxmemory", "1")
+        xadd = pipeline.xadd
+        execute = pipeline.execute
+        count = 0
+
+        def add(*args: Any, **kwargs: Any) -> Any:
+            nonlocal count
+            count += 1
+            added = xadd(*args, **kwargs)
+            if count == 1:
+                pipeline.config_set("maxmemory", "0")
+            return added
+
+        def run(**kwargs: Any) -> list[Any]:
+            _, first, _, *rest = execute(**kwargs)
+            return [first, *rest]
+
+        pipeline.xadd, pipeline.execute = add, run  # type: ignore[method-assign, assignment]
+        return pipeline
+
+
+def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis.Redis) -> None:
+    older = _begun(connection)
+    _push(older, "a")
+    older.flush(connection, ALL, ALL)
+    newer = _begun(connection)
+    _push(older, "b")
+    with pytest.raises(Fenced):
+        _bring(older, connection)
+    older.connection_lost()
+    with pytest.raises(Fenced):
+        _bring(older, connection)
+    _push(newer, "c")
+    assert _bring(newer, connection) == 1
+    assert _payloads(connection) == ["a", "c"]
+    assert sum(b"hello" in fields for _, fields in _entries(connection)) == 2
+
+
+def test_another_hello_in_the_same_millisecond_fences_too(connection: redis.Redis) -> None:
+    # As when the server's clock was stepped back: `*` then continues the milliseconds of our session.
+    older = _begun(connection)
+    assert older.session is not None
+    connection.xadd(KEY, {"hello": "x"}, id=str(older.session.next))
+    _push(older, "a")
+    with pytest.raises(Fenced):
+        _bring(older, connection)
+    assert _payloads(connection) == []
+
+
+def test_a_stream_of_another_type_is_an_error_not_a_loss(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    connection.set(KEY, "mine")
+    _push(stream, "a")
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        _bring(stream, connection)
+    stream.connection_lost()
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        _bring(stream, connection)
+    assert stream.waiting == 1

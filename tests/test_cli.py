@@ -1,0 +1,289 @@
+"""The command line: what can be typed, exit codes, what is imported for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soulsgui.cli.main import run
+from soulsgui.cli.parser import parse
+from soulsgui.config.layers import Layer
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import UsageError
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.headless import ServeOptions, serve
+from soulsgui.runner.library import Library
+from soulsgui.runner.run import RunRecord
+from tests.runner.fake_program import save
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def soulsgui(folder: Path, *words: str) -> int:
+    """Run a command in this process, with its folders below `folder`."""
+    try:
+        return run([*words, "--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def add_run(folder: Path, name: str = "one") -> RunFolder:
+    library = Library(folder / "data" / "runs")
+    made = library.create(name, 1_000_000.0)
+    library.write_record(made, RunRecord(id=made.run_id, name=name, created=1.0, state="stopped"))
+    return made
+
+
+def test_folders_and_settings_stand_anywhere() -> None:
+    for words in (
+        ["--data-dir", "d", "status", "--set", "a=1", "--json", "--config-dir=c", "--set=b=2"],
+        ["status", "--json", "--data-dir", "d", "--config-dir", "c", "--set", "a=1", "--set", "b=2"],
+        ["--set", "a=1", "--set", "b=2", "--config-dir", "c", "--data-dir", "d", "status", "--json"],
+    ):
+        found = parse(words)
+        assert (found.config_dir, found.data_dir) == (Path("c"), Path("d"))
+        assert found.assignments == ["a=1", "b=2"]
+        assert found.as_json
+    assert parse(["status"]).data_dir is None
+    assert parse(["status"]).assignments == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["fly"],
+        ["status", "--jsn"],
+        ["status", "--js"],
+        ["run"],
+        ["clients", "pause"],
+        ["serve", "--local-clients", "many"],
+        ["trainer"],
+        ["shutdown", "everything"],
+    ],
+)
+def test_wrong_use_is_code_2_with_usage_on_standard_error(
+    folder: Path, words: list[str], capsys: Capture
+) -> None:
+    assert soulsgui(folder, *words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage: soulsgui" in captured.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["serve", "--help"], ["run", "--help"], ["run", "start", "-h"], ["--version"]]
+)
+def test_help_is_code_0(folder: Path, words: list[str], capsys: Capture) -> None:
+    assert soulsgui(folder, *words) == 0
+    out = capsys.readouterr().out
+    assert "soulsgui" in out
+    assert "probe" not in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["status", "--json"],
+        ["control", "--json"],
+        ["call", "server.hello"],
+        ["run", "start"],
+        ["run", "stop"],
+        ["quicksave"],
+        ["clients", "list"],
+        ["clients", "pause", "a"],
+        ["shutdown"],
+    ],
+)
+def test_without_a_runner_is_code_3_and_silence_on_standard_output(
+    folder: Path, words: list[str], capsys: Capture
+) -> None:
+    assert soulsgui(folder, *words) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "soulsgui serve" in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("params", ["{", "[1]", "3", '"x"'])
+def test_parameters_that_are_no_object_are_code_2(folder: Path, params: str, capsys: Capture) -> None:
+    assert soulsgui(folder, "call", "server.hello", params) == 2
+    assert "JSON" in capsys.readouterr().err
+
+
+def test_five_mistakes_are_refused_with_place_reason_and_nearest_key(folder: Path, capsys: Capture) -> None:
+    (folder / "config").mkdir()
+    (folder / "config" / "config.yaml").write_text(
+        "seeed: 3\nppo:\n  gamma: 1.5\n  n_stepz: 4\nenv:\n  num_envs: lots\n"
+    )
+    for words in (["config", "check"], ["serve"], ["config", "show"], ["serve", "--until-done"]):
+        assert soulsgui(folder, *words, "--set", "clients.locale=3") == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        for said in (
+            "config.yaml, line 1: seeed",
+            "Did you mean seed?",
+            "config.yaml, line 3: ppo.gamma = 1.5",
+            "less than or equal to 1",
+            "config.yaml, line 4: ppo.n_stepz",
+            "Did you mean ppo.n_steps?",
+            "config.yaml, line 6: env.num_envs = 'lots'",
+            "--set: clients.locale",
+            "Did you mean clients.local?",
+        ):
+            assert said in captured.err
+    assert not (folder / "data").exists()
+    assert soulsgui(folder, "config", "check", "--json") == 2
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 4
+
+
+def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "config", "set", "seed=9", "ppo.gamma=0.5") == 0
+    assert soulsgui(folder, "config", "check") == 0
+    capsys.readouterr()
+    assert soulsgui(folder, "config", "show", "--json", "--set", "env.num_envs=7") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["seed"], shown["ppo"]["gamma"], shown["env"]["num_envs"]) == (9, 0.5, 7)
+    assert soulsgui(folder, "config", "diff", "--json") == 0
+    assert {one["key"]: one["value"] for one in json.loads(capsys.readouterr().out)} == {
+        "seed": 9,
+        "ppo.gamma": 0.5,
+    }
+    assert soulsgui(folder, "config", "show", "--preset", "lunarlander_ppo") == 0
+    assert "LunarLander" in capsys.readouterr().out
+    assert soulsgui(folder, "config", "show", "--preset", "cartpol_ppo") == 2
+    assert "cartpole_ppo" in capsys.readouterr().err
+    assert soulsgui(folder, "config", "set", "seed=-1") == 2
+    assert soulsgui(folder, "config", "set", "seeed=1") == 2
+    assert "seed: 9" in (folder / "config" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (ServeOptions(Layer("--set"), until_done=True), "needs a goal"),
+        (ServeOptions(Layer("--set"), idle=True, until_done=True), "--idle"),
+        (ServeOptions(Layer("--set"), idle=True, resume="latest"), "--idle"),
+        (ServeOptions(Layer("--set"), resume="latest", preset="cartpole_ppo"), "--resume"),
+    ],
+)
+def test_options_of_serve_that_contradict_each_other_start_nothing(
+    folder: Path, options: ServeOptions, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        serve(Folders(folder / "config", folder / "data"), options)
+    assert not (folder / "data").exists()
+
+
+def test_resume_of_nothing_is_said(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "serve", "--resume", "latest", "--until-done") == 1
+    assert "no run yet" in capsys.readouterr().err
+
+
+def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path, capsys: Capture) -> None:
+    made = add_run(folder)
+    save(made.checkpoint, made, "current", 500)
+    (made.logs / "trainer.log").write_text("2026-11-20 10:00:00.000 INFO t: one\ntwo\n")
+    (folder / "data" / "server" / "logs").mkdir(parents=True)
+    EventLog(folder / "data" / "server" / "events.jsonl", lambda _: None).add("error", "it broke", "why")
+
+    assert soulsgui(folder, "runs", "list", "--json") == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [made.run_id]
+    assert soulsgui(folder, "checkpoints", "list", "--json") == 0
+    (checkpoint,) = json.loads(capsys.readouterr().out)
+    assert (checkpoint["id"], checkpoint["valid"], checkpoint["env_steps"]) == ("checkpoint", True, 500)
+    assert {"kind", "path", "model_id", "updates", "score", "created", "size_bytes", "note"} <= set(
+        checkpoint
+    )
+    assert soulsgui(folder, "logs", "trainer") == 0
+    assert capsys.readouterr().out == "2026-11-20 10:00:00 INFO t: one\ntwo\n"
+    assert soulsgui(folder, "logs", "oven") == 1
+    assert "trainer" in capsys.readouterr().err
+    assert soulsgui(folder, "events", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["what"] == "it broke"
+    assert soulsgui(folder, "events", "--since", "1") == 0
+    assert capsys.readouterr().out == ""
+    for words in (["runs", "list"], ["checkpoints", "list", made.run_id], ["events"]):
+        assert soulsgui(folder, *words) == 0
+        assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_checkpoints_of_no_run_are_code_1(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "checkpoints", "list") == 1
+    assert "no run yet" in capsys.readouterr().err
+    assert soulsgui(folder, "runs", "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["client", "--server", "somewhere"], "HOST:PORT"),
+        (["client", "--server", "127.0.0.1:0"], "HOST:PORT"),
+        (["client", "--server", "8.8.8.8:6379"], "only servers on this machine"),
+        (["client", "--server", "127.0.0.1:6379"], "--config-dir"),
+        (["client", "--name", "two words"], "--name"),
+        (["client", "--num-envs", "0"], "--num-envs"),
+        (["client", "--episodes", "-1"], "--episodes"),
+        (["client"], "soulsgui serve"),
+        (["trainer", "--run", "nowhere"], "no run"),
+        (["telemetry", "--run", "nowhere"], "no run"),
+    ],
+)
+def test_services_in_the_foreground_say_what_they_miss(
+    folder: Path, words: list[str], said: str, capsys: Capture
+) -> None:
+    assert soulsgui(folder, *words) == 2
+    assert said in capsys.readouterr().err
+
+
+def imported_by(words: list[str], folder: Path) -> set[str]:
+    """Names of the modules that a command has imported at its end."""
+    text = (
+        "import sys\nfrom soulsgui.cli.main import run\n"
+        f"code = run({words!r} + ['--data-dir', {str(folder)!r}])\n"
+        "sys.stderr.write('\\n' + ' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["status"], {"torch", "numpy", "aiohttp", "redis", "asyncio", "gymnasium", "psutil", "ruamel.yaml"}),
+        (["runs", "list"], {"torch", "aiohttp", "gymnasium", "matplotlib"}),
+        (["config", "check"], {"torch", "aiohttp", "gymnasium", "matplotlib"}),
+        (["serve", "--resume", "x", "--until-done"], {"torch", "gymnasium", "matplotlib"}),
+        (["client"], {"torch", "aiohttp", "matplotlib"}),
+    ],
+)
+def test_commands_import_what_they_need_alone(folder: Path, words: list[str], heavy: set[str]) -> None:
+    assert imported_by(words, folder) & heavy == set()
+
+
+def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
+    (folder / "noisy.py").write_text(
+        "import gymnasium\nfrom gymnasium.envs.classic_control import CartPoleEnv\n"
+        "print('hello from a noisy package')\n"
+        "gymnasium.register('Noisy-v0', CartPoleEnv)\n"
+    )
+    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": []})
+    done = subprocess.run(
+        [sys.executable, "-m", "soulsgui", "probe"],
+        input=request,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": f"{Path.cwd()}:{folder}", "PATH": ""},
+    )
+    assert json.loads(done.stdout)["ok"]
+    assert "noisy package" in done.stderr
