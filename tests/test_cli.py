@@ -58,7 +58,6 @@ def test_folders_and_settings_stand_anywhere() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["fly"],
         ["status", "--jsn"],
         ["status", "--js"],

@@ -24,8 +24,8 @@ def run(argv: Sequence[str]) -> int:
 
     0 done, 1 failed, 2 wrong use or wrong configuration, 3 the server can't be reached, 4 not allowed.
     """
+    arguments = parse(argv)
     try:
-        arguments = parse(argv)
         code = _handler(arguments.handler)(arguments)
         sys.stdout.flush()
     except SoulsGuiError as error:
@@ -38,6 +38,12 @@ def run(argv: Sequence[str]) -> int:
         # Who read our output has seen enough; Python must not complain while it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if arguments.is_service:
+            # In the log of a service the place matters more than the looks.
+            raise
+        sys.stderr.write(f"{error}\n")
+        return 1
     return code
 
 

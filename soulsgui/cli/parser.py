@@ -16,12 +16,14 @@ class Arguments(argparse.Namespace):
         config_dir: Folder of the user's settings; None takes the system's.
         data_dir: Folder of runs and server state; None takes the system's.
         assignments: Every `--set key=value`, in order.
+        is_service: Whether it is a service of a server rather than a command for a person.
     """
 
     handler: str
     config_dir: Path | None
     data_dir: Path | None
     assignments: list[str]
+    is_service: bool
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -40,8 +42,11 @@ def parse(argv: Sequence[str]) -> Arguments:
         argv: The command line without the program's name.
     """
     # The common options may stand anywhere, also before the command.
-    found = Arguments(config_dir=None, data_dir=None, assignments=[])
+    found = Arguments(config_dir=None, data_dir=None, assignments=[], is_service=False)
     _, rest = _common().parse_known_args(argv, namespace=found)
+    if not rest or rest[0] == "--mode":
+        # Whoever names no command wants to see something.
+        rest = ["gui", *rest]
     return _parser().parse_args(rest, namespace=found)
 
 
@@ -70,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"soulsgui {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_window(commands)
     _add_server(commands)
     _add_run(commands)
     _add_library(commands)
@@ -99,6 +105,13 @@ def _group(commands: Commands, name: str, text: str) -> Commands:
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", dest="as_json", help="one JSON document on standard output"
+    )
+
+
+def _add_window(commands: Commands) -> None:
+    window = _add(commands, "gui", "window:gui", "the window; what is started when no command is named")
+    window.add_argument(
+        "--mode", choices=["server", "client"], help="the side to show; default: as last time"
     )
 
 
@@ -196,12 +209,18 @@ def _add_services(commands: Commands) -> None:
         node = _add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
         node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
         node.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
+        node.set_defaults(is_service=True)
         if name == "trainer":
             node.add_argument("--checkpoint", type=Path, metavar="PATH", help="begin from this one")
+    join = _add(commands, "join", "roles:join", "let this computer play for the server that runs on it")
+    join.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
+    join.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
     client = _add(commands, "client", "roles:client", "a sampling client, in the foreground")
+    client.set_defaults(is_service=True)
     client.add_argument("--server", default="", metavar="HOST:PORT", help="a server on this machine")
     client.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
     client.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
     client.add_argument("--num-envs", type=int, metavar="N", help="environments side by side (env.num_envs)")
     client.add_argument("--episodes", type=int, metavar="N", help="stop after so many episodes")
+    client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)

@@ -71,6 +71,13 @@ def telemetry(arguments: Arguments) -> int:
     return run_telemetry(_run(arguments), _address(arguments))
 
 
+def join(arguments: Arguments) -> int:
+    """`join`: the runner of client mode."""
+    from soulsgui.runner.join.headless import join
+
+    return join(folders_of(arguments), _client_name(arguments.name), arguments.watched)
+
+
 def client(arguments: Arguments) -> int:
     """`client`: plays for a server."""
     from soulsgui.sampling.client import run_client

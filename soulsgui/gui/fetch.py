@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.throttle import Throttle
-from soulsgui.wire.control import ApiError
+from soulsgui.wire.control import ApiError, ErrorCode
 
 _INTERVAL_MS = 250
 
@@ -16,7 +16,8 @@ _INTERVAL_MS = 250
 class Fetch(QObject):
     """Asks the server for one thing, again and again.
 
-    While the widget is hidden nothing is asked; one question follows when it is seen again.
+    While the widget is hidden nothing is asked; one question follows when it is seen again. Of a connection
+    that is lost meanwhile the banner tells, so this does not.
 
     Signals:
         came: The answer is there; with the result.
@@ -71,8 +72,10 @@ class Fetch(QObject):
         self.came.emit(result)
 
     def _failed(self, error: ApiError) -> None:
+        lost = self._call is not None and self._call.over and error.code is ErrorCode.NO_ANSWER
         self._over()
-        self.failed.emit(error)
+        if not lost:
+            self.failed.emit(error)
 
     def _over(self) -> None:
         again = self._again

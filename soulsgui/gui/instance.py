@@ -25,6 +25,10 @@ class Instance(QObject):
     Signals:
         raise_wanted: The program was started a second time.
 
+    Attributes:
+        crashed: Whether the last window of the folder did not end in order.
+        crash_report: What is known of that end.
+
     Args:
         folders: The user's folders.
     """
@@ -41,6 +45,7 @@ class Instance(QObject):
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._connected)
         self.crashed = False
+        self.crash_report = ""
 
     def claim(self) -> bool:
         """Become the window of the folder; False when there is one already."""
@@ -51,6 +56,9 @@ class Instance(QObject):
         if not self._server.listen(self._name()):
             logger.warning("a second start can't raise this window: %s", self._server.errorString())
         self.crashed = self._open_mark.exists()
+        if self.crashed:
+            # Now, before this window writes over it.
+            self.crash_report = self.report()
         self._open_mark.touch()
         return True
 
@@ -71,7 +79,7 @@ class Instance(QObject):
         return self._lock.holder()
 
     def report(self) -> str:
-        """Return what there is to say about the last crash: the end of the window's log and fault record."""
+        """Return the end of the window's log, and what Python was doing when it was struck down."""
         parts = []
         for name in ("window.log", "fault.log"):
             path = self.folder / name

@@ -1,31 +1,374 @@
 """The main window: toolbar, navigation, pages, banner, messages and status line put together."""
 
-from collections.abc import Callable
+import socket
+from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMenu, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import app_icon
 from soulsgui.gui.navigation import Navigation
 from soulsgui.gui.offer import OfferBar, offer_for
 from soulsgui.gui.page_stack import PageStack
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
-from soulsgui.gui.shell import Action
+from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.shell import Action, notify_problem
+from soulsgui.gui.states import run_look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.toolbar import Toolbar
 from soulsgui.gui.widgets.banner import Banner
+from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
-from soulsgui.wire.control import ApiError, Event, RunStatus, Status
+from soulsgui.gui.window_menu import WindowMenu
+from soulsgui.wire.control import ApiError, CheckpointInfo, Event
 
 _SIZE = QSize(1280, 800)
-_SMALLEST = QSize(900, 560)
-_STATUS_EVERY_MS = 500
+_SMALLEST = QSize(860, 540)
+_STATUS_EVERY_MS = 400
+
+
+class MainWindow(QMainWindow):
+    """The window of one runner. It is the `Shell` of its pages.
+
+    Signals:
+        theme_changed: Colours or font became others; every widget has its new palette.
+        retry_wanted: The connection is to be tried now.
+        start_wanted: A runner is to be started.
+        first_shown: The window is on the screen for the first time.
+
+    Args:
+        feed: The runner.
+        theme: The look of the application.
+        preferences: What is remembered.
+        mode: The side to show; None for the one of last time.
+    """
+
+    theme_changed = Signal()
+    retry_wanted = Signal()
+    start_wanted = Signal()
+    first_shown = Signal()
+
+    def __init__(self, feed: Feed, theme: Theme, preferences: Preferences, mode: Mode | None = None) -> None:
+        super().__init__()
+        self.setObjectName("mainWindow")
+        self.setWindowIcon(app_icon())
+        self._feed = feed
+        self._theme = theme
+        self._preferences = preferences
+        self._entries = table.pages()
+        self._mode = mode or preferences.mode
+        self._run_before = feed.status.run
+        self._user_chose = bool(preferences.page)
+        self._was_shown = False
+        self.closer = Closer(feed, preferences, self)
+        self._build()
+        self._connect()
+        self._add_shortcuts()
+        self._restore()
+
+    # --- building ----------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        self.menu = WindowMenu(self._feed, self._preferences, self._theme, self)
+        self.toolbar = Toolbar(self._feed, self._preferences, self.menu, self)
+        self.addToolBar(self.toolbar)
+        self.banner = Banner(self)
+        self.offer = OfferBar(self)
+        self.messages = MessageBar(self)
+        self.navigation = Navigation(
+            [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER], self
+        )
+        self.pages = PageStack(self._entries, self._feed, self, self)
+        right = QVBoxLayout()
+        right.setSpacing(0)
+        right.addWidget(self.messages)
+        right.addWidget(self.pages, 1)
+        below = QHBoxLayout()
+        below.setSpacing(0)
+        below.addWidget(self.navigation)
+        below.addLayout(right, 1)
+        inside = QWidget(self)
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part in (self.banner, self.offer):
+            column.addWidget(part)
+        column.addLayout(below, 1)
+        self.setCentralWidget(inside)
+        self.status_line = StatusLine(self)
+        self.statusBar().addWidget(self.status_line, 1)
+        self.statusBar().setSizeGripEnabled(False)
+        self._status = Throttle(self, self._show_status, _STATUS_EVERY_MS)
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.connection_changed.connect(self._connection_changed)
+        feed.snapshot_taken.connect(self._snapshot_taken)
+        feed.run_changed.connect(self._run_changed)
+        for signal in (feed.server_changed, feed.clients_changed, feed.services_changed):
+            signal.connect(self._status.request)
+        self._theme.changed.connect(self._recolour)
+        self.navigation.chosen.connect(self.show_page)
+        self.banner.acted.connect(self._banner_acted)
+        self.offer.next_wanted.connect(lambda preset: self._start_preset(preset))
+        self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
+        self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
+        self.toolbar.configure_wanted.connect(self.open_config)
+        self.toolbar.mode_wanted.connect(self.show_mode)
+        self.toolbar.problem.connect(lambda error: notify_problem(self, error))
+        self.toolbar.saved.connect(self._saved)
+        self.toolbar.resume.finished.connect(lambda _: self.show_page(table.OVERVIEW))
+        self.toolbar.bell.chosen.connect(self._event_chosen)
+        self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
+        self.menu.quit_wanted.connect(self.close)
+        self.menu.problem.connect(lambda error: notify_problem(self, error))
+
+    def _add_shortcuts(self) -> None:
+        for number, name in enumerate(self._listed(), start=1):
+            self._shortcut(f"Ctrl+{number}").activated.connect(lambda name=name: self.show_page(name))
+        save = self._shortcut("Ctrl+Shift+S")
+        save.setContext(Qt.ShortcutContext.ApplicationShortcut)
+        save.activated.connect(self._quicksave)
+
+    def _shortcut(self, keys: str) -> QShortcut:
+        return QShortcut(QKeySequence(keys), self)
+
+    def _listed(self) -> list[str]:
+        return [entry.name for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER]
+
+    def _restore(self) -> None:
+        self.setMinimumSize(_SMALLEST)
+        self.resize(_SIZE)
+        geometry = self.settings().value("window/geometry")
+        if isinstance(geometry, QByteArray):
+            self.restoreGeometry(geometry)
+        self._set_mode(self._mode)
+        self._connection_changed(self._feed.connection)
+
+    # --- what the pages may ask (Shell) ------------------------------------------------------------
+
+    def notify(self, level: str, text: str, detail: str = "", action: Action | None = None) -> None:
+        """Show a message in the bar over the pages."""
+        words, act = action if action is not None else ("", None)
+        self.messages.show_notice(Notice(level, text, detail, words, act))
+
+    def show_page(self, name: str, **where: Any) -> None:
+        """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
+        if name == self.pages.shown:
+            self.pages.show_page(name, **where)
+            return
+
+        def go_on(leave: bool) -> None:
+            if leave:
+                self._show_page(name, where)
+            else:
+                self.navigation.show_page(self.pages.shown)
+
+        self.pages.leave(go_on)
+
+    def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
+        """Open the dialog that begins a run."""
+        from soulsgui.gui.dialogs.new_run import NewRunDialog
+
+        dialog = NewRunDialog(self._feed, overrides, preset, self)
+        dialog.started.connect(lambda _: self.show_page(table.OVERVIEW))
+        dialog.open()
+
+    def open_config(self) -> None:
+        """Open the editor of the configuration as a dialog."""
+        from soulsgui.gui.dialogs.config import ConfigDialog
+
+        ConfigDialog(self._feed, self, self).open()
+
+    def settings(self) -> QSettings:
+        """Return where this window keeps what it remembers."""
+        return self._preferences.settings
+
+    # --- pages and modes ---------------------------------------------------------------------------
+
+    @property
+    def mode(self) -> Mode:
+        """The side that is shown."""
+        return self._mode
+
+    def show_mode(self, mode: Mode) -> None:
+        """Show the other side of the program; nothing is stopped by it."""
+        if mode is Mode.CLIENT:
+            self.show_page(table.CLIENT)
+        elif self._mode is Mode.CLIENT:
+            self.show_page(self._preferences.page or table.WELCOME)
+        self.toolbar.show_mode(self._mode)
+
+    def _show_page(self, name: str, where: Mapping[str, Any]) -> None:
+        of_mode = self._entries[name].mode or Mode.SERVER
+        if of_mode is not self._mode:
+            self._set_mode(of_mode)
+        if of_mode is Mode.SERVER:
+            self._preferences.page = name
+            self._user_chose = True
+        self.navigation.show_page(name)
+        if self._was_shown:
+            self.pages.show_page(name, **where)
+
+    def _set_mode(self, mode: Mode) -> None:
+        self._mode = mode
+        self._preferences.mode = mode
+        self.toolbar.show_mode(mode)
+        self.navigation.setVisible(mode is Mode.SERVER)
+        if mode is Mode.SERVER and self._feed.connection.state is ConnectionState.WELCOME:
+            self.start_wanted.emit()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Make the page once the window is on the screen: what it imports must not delay that."""
+        super().showEvent(event)
+        if not self._was_shown:
+            QTimer.singleShot(0, self, self._make_first_page)
+
+    def _make_first_page(self) -> None:
+        self._was_shown = True
+        self.first_shown.emit()
+        first = table.CLIENT if self._mode is Mode.CLIENT else self._preferences.page
+        name = first if first in self._entries else table.WELCOME
+        self.pages.show_page(name)
+        self.navigation.show_page(name)
+
+    # --- what the feed tells -----------------------------------------------------------------------
+
+    def _connection_changed(self, connection: Connection) -> None:
+        self.banner.show_connection(connection)
+        self.status_line.dim(not connection.live)
+        self._status.request()
+
+    def _snapshot_taken(self) -> None:
+        run = self._feed.status.run
+        if self._run_before.id:
+            self._offer_next()
+        self._run_before = run
+        if run_is_active(run.state) and not self._user_chose and self._mode is Mode.SERVER:
+            self.show_page(table.OVERVIEW)
+        self._status.request()
+
+    def _run_changed(self) -> None:
+        self._offer_next()
+        self._run_before = self._feed.status.run
+        self._status.request()
+
+    def _offer_next(self) -> None:
+        run = self._feed.status.run
+        offer = offer_for(self._run_before, run)
+        if offer is not None:
+            self.offer.make(offer)
+        elif run_is_active(run.state):
+            self.offer.hide()
+
+    def _show_status(self) -> None:
+        status, run = self._feed.status, self._feed.status.run
+        self.status_line.show_status(status, socket.gethostname())
+        word = run_look(run.state).word.lower()
+        self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if run.id else "SoulsGUI")
+
+    # --- what the user does ------------------------------------------------------------------------
+
+    def _banner_acted(self, state: ConnectionState) -> None:
+        if state is ConnectionState.REDIS_DOWN:
+            self.show_page(table.LOGS, service="redis")
+        elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
+            self.notify("info", *_how_to_update(state))
+        elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
+            self.start_wanted.emit()
+        else:
+            self.retry_wanted.emit()
+
+    def _start_preset(self, preset: str) -> None:
+        call = self._feed.call("run.start", {"preset": preset})
+        call.failed.connect(self._refused)
+        call.silent.connect(self._refused)
+        self._starting = call
+        self.show_page(table.OVERVIEW)
+
+    def _refused(self, error: ApiError) -> None:
+        notify_problem(self, error)
+
+    def _quicksave(self) -> None:
+        button = self.toolbar.quicksave
+        if button.isEnabled():
+            button.send()
+        elif button.toolTip():
+            self.notify("info", tr("Nothing was saved."), button.toolTip())
+
+    def _saved(self, result: dict[str, Any]) -> None:
+        info = CheckpointInfo.model_validate(result["checkpoint"])
+        run = self._feed.status.run.id
+        self.notify(
+            "success",
+            tr("Saved at {steps} environment steps.").format(steps=f"{info.env_steps:,}"),
+            action=Action(tr("Show it"), lambda: self.show_page(table.RUNS, run=run, checkpoint=info.id)),
+        )
+
+    def _event_chosen(self, event: Event) -> None:
+        where = {"service": event.service, "run": event.run_id, "time": event.time}
+        self.show_page(table.LOGS, **{name: value for name, value in where.items() if value})
+
+    def _recolour(self) -> None:
+        self.navigation.recolour()
+        self.toolbar.resize_icons()
+        self.theme_changed.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+F and F5 reach the page also when the focus is outside of it."""
+        page = self.pages.page
+        if page is not None and event.matches(QKeySequence.StandardKey.Find):
+            seen = [edit for edit in page.findChildren(FilterEdit) if edit.isVisible()]
+            if seen:
+                seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        elif event.matches(QKeySequence.StandardKey.Refresh) and hasattr(page, "refresh"):
+            page.refresh()
+        else:
+            super().keyPressEvent(event)
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Don't go before the run and unsaved changes were asked about."""
+        event.ignore()
+        self.remember()
+
+        def go_on(leave: bool) -> None:
+            if leave:
+                self.closer.begin()
+
+        self.pages.leave(go_on)
+
+    def remember(self) -> None:
+        """Write down where the window stands."""
+        self.settings().setValue("window/geometry", self.saveGeometry())
+        self.settings().sync()
+
+    def come_forward(self) -> None:
+        """Come to the front: the program was started again."""
+        if self.isMinimized():
+            self.showNormal()
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+
+def _how_to_update(state: ConnectionState) -> tuple[str, str]:
+    if state is ConnectionState.TOO_OLD:
+        return (
+            tr("Update this window, then start it again."),
+            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
+        )
+    return (
+        tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
+        tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),
+    )

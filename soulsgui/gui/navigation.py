@@ -8,6 +8,7 @@ from soulsgui.gui.icons import colours_of, icon
 from soulsgui.gui.pages.table import PageEntry
 
 _ROOM = 30
+_ROW_ROOM = 16
 
 
 class Navigation(QListWidget):
@@ -57,6 +58,7 @@ class Navigation(QListWidget):
         self.setIconSize(QSize(height, height))
         for row, entry in enumerate(self._entries):
             self.item(row).setIcon(icon(entry.icon, colours_of(self)))
+            self.item(row).setSizeHint(QSize(0, height + _ROW_ROOM))
             widest = max(widest, self.fontMetrics().horizontalAdvance(entry.title))
         self.setFixedWidth(widest + 2 * height + _ROOM)
 

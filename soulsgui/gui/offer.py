@@ -41,7 +41,7 @@ def offer_for(before: RunStatus, run: RunStatus) -> Offer | None:
     if run.reached not in ("mean_return", "env_steps") or (before.id == run.id and before.reached):
         return None
     if run.reached == "mean_return":
-        goal = text.value(run.goal_return)
+        goal = f"{run.goal_return:g}" if run.goal_return is not None else tr("the goal")
         words = tr("Reached {goal} after {time}.").format(goal=goal, time=text.duration(run.seconds))
     else:
         words = tr("{steps} environment steps are done after {time}.").format(

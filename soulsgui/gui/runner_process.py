@@ -13,7 +13,6 @@ from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import ControlFile
 
 _CAUSE_LINES = 8
-_LARGEST_LOG_BYTES = 4 * 2**20
 _TAIL_BYTES = 16 * 2**10
 
 
@@ -78,12 +77,10 @@ class StartedRunner:
     Attributes:
         process: The process.
         log: Where its output goes.
-        start: Where its output begins there, bytes.
     """
 
     process: "subprocess.Popen[bytes]"
     log: Path
-    start: int
 
     @property
     def ended(self) -> bool:
@@ -94,7 +91,7 @@ class StartedRunner:
         """Return the last lines it wrote."""
         with self.log.open("rb") as log:
             size = log.seek(0, 2)
-            log.seek(max(self.start, size - _TAIL_BYTES))
+            log.seek(max(0, size - _TAIL_BYTES))
             text = log.read().decode(errors="replace")
         return [line for line in text.splitlines() if line.strip()]
 
@@ -114,13 +111,10 @@ def start_runner(folders: Folders) -> StartedRunner:
     Raises:
         OSError: It can't be started, or its log can't be written.
     """
-    # The name under which the runner shows it: `soulsgui logs runner`.
-    path = folders.server / "logs" / "runner.log"
+    # It writes runner.log itself; this is for what it says before that, and for its last words.
+    path = folders.server / "logs" / "start.log"
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and path.stat().st_size > _LARGEST_LOG_BYTES:
-        path.replace(path.with_name(f"{path.name}.old"))
-    with path.open("ab") as log:
-        start = log.tell()
+    with path.open("wb") as log:
         process = subprocess.Popen(
             command_line(folders),
             stdin=subprocess.DEVNULL,
@@ -128,4 +122,4 @@ def start_runner(folders: Folders) -> StartedRunner:
             stderr=subprocess.STDOUT,
             **new_session_kwargs(),
         )
-        return StartedRunner(process, path, start)
+        return StartedRunner(process, path)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolBar, QToolButton, QWidget
 
@@ -60,6 +60,7 @@ class Toolbar(QToolBar):
         self.setMovable(False)
         self.setFloatable(False)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self.resize_icons()
         self._feed = feed
         self._newest: RunSummary | None = None
         self._mode = Mode.SERVER
@@ -152,6 +153,11 @@ class Toolbar(QToolBar):
         self._of_server.append(self.addWidget(button))
         return button
 
+    def resize_icons(self) -> None:
+        """Take the icons' size from the font."""
+        height = self.fontMetrics().height()
+        self.setIconSize(QSize(height, height))
+
     # --- state -------------------------------------------------------------------------------------
 
     def show_mode(self, mode: Mode) -> None:
@@ -160,7 +166,7 @@ class Toolbar(QToolBar):
         for action in self._of_server:
             action.setVisible(mode is Mode.SERVER)
         self._choices[mode].setChecked(True)
-        self.mode.setText(_mode_title(mode))
+        self.mode.setText(f"{_mode_title(mode)} ▾")
         dress(self.mode, "server" if mode is Mode.SERVER else "service-client")
         self.mode.setAccessibleName(tr("Mode: {mode}").format(mode=_mode_title(mode)))
         self.mode.setToolTip(tr("Switch between training here and playing for a server; this stops nothing"))

@@ -258,6 +258,7 @@ class Conductor:
             settings = self._library.settings(run)
         except ConfigError as error:
             logger.error("the run %s can't be taken over: %s", run.run_id, error)
+            self._set_active(None)
             return False
         active = self._begin(run, settings, self._library.record(run), left.clients)
         adopted = await active.adopt(left)
@@ -311,7 +312,7 @@ class Conductor:
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
         if now - active.written_at >= _WRITE_EVERY_S:
             active.written_at = now
-            self._library.write_record(active.run, self.record)
+            self._note_record(active)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -373,6 +374,17 @@ class Conductor:
                 await self._end(active, "", save)
         return active.run
 
+    async def fail(self, error: str) -> None:
+        """Save and end the run because it can't reach what it was begun for; nothing happens without one.
+
+        Args:
+            error: Why, in words.
+        """
+        active = self._active
+        if active is not None and not active.ending:
+            active.ending = "failed"
+            await self._end(active, error)
+
     async def _end(self, active: Active, error: str, save: bool = True) -> None:
         async with self._lock:
             telemetry = self.node(TELEMETRY)
@@ -388,11 +400,7 @@ class Conductor:
         self.turn(time.monotonic(), time.time())
         restarts = active.crew.restarts()
         self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
-        try:
-            choose_checkpoint(active.run, "")
-            self._library.write_record(active.run, self.record)
-        except OSError as problem:
-            logger.error("the end of run %s can't be recorded: %s", active.run.run_id, problem)
+        self._note_record(active)
         self._knowledge.roster.set_local([])
         self._set_active(None)
         self._events.add(
@@ -402,6 +410,15 @@ class Conductor:
             remedy=f"Look at its logs: soulsgui logs {TRAINER}" if reached == "failed" else "",
             run_id=active.run.run_id,
         )
+
+    def _note_record(self, active: Active) -> None:
+        try:
+            if self.record.reached:
+                choose_checkpoint(active.run, "")
+            self._library.write_record(active.run, self.record)
+        except OSError as error:
+            # Nothing ends for want of a record: the disk may be full for a while.
+            logger.error("the record of run %s can't be written: %s", active.run.run_id, error)
 
     async def close(self) -> None:
         """Wait for what is under way."""

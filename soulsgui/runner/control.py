@@ -5,6 +5,7 @@ import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from aiohttp import WSMsgType, web
@@ -150,11 +151,10 @@ class ControlServer:
                 )
             )
         try:
-            text = await request.text() or "{}"
-            params = kind.model_validate(_object(text))
+            params = kind.model_validate(_object(await request.read() or b"{}"))
         except ValidationError as error:
             return _failed(bad_parameters(error, name))
-        except (ValueError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             message = f"{name}: the parameters are no JSON object: {error}"
             return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
         try:
@@ -184,14 +184,15 @@ class ControlServer:
 
     async def _send(self, socket: web.WebSocketResponse, cursor: int | None) -> None:
         try:
-            async for text in self._runner.feed.follow(cursor):
-                await socket.send_str(text)
+            async with aclosing(self._runner.feed.follow(cursor)) as texts:
+                async for text in texts:
+                    await socket.send_str(text)
             await socket.close()
         except (ConnectionError, RuntimeError) as error:
             logger.debug("a window is gone: %s", error)
 
 
-def _object(text: str) -> dict[str, Any]:
+def _object(text: bytes) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError(f"it is a {type(found).__name__}")

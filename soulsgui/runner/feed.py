@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from soulsgui.wire.control import (
@@ -59,6 +59,12 @@ class Feed:
         self.cursor = int(time.time() * 1000) * 1000 if first_cursor is None else first_cursor
         self._moved = asyncio.Event()
         self._closed = False
+        self._followers = 0
+
+    @property
+    def followers(self) -> int:
+        """How many follow at this moment."""
+        return self._followers
 
     def push(self, kind: type[Message], **fields: Any) -> None:
         """Add a message under the next cursor.
@@ -79,24 +85,28 @@ class Feed:
         """Whether every message after this cursor is held."""
         return self.cursor - len(self._ring) <= cursor <= self.cursor
 
-    async def follow(self, cursor: int | None) -> AsyncIterator[str]:
+    async def follow(self, cursor: int | None) -> AsyncGenerator[str]:
         """Yield what came after a cursor and what comes, until the feed is closed.
 
         Args:
             cursor: The last one that was received; None, or one no longer held, begins with a snapshot.
         """
-        while not self._closed:
-            if cursor is None or not self.holds_after(cursor):
-                cursor = self.cursor
-                yield self._snapshot(cursor).to_json()
-                continue
-            skipped = len(self._ring) - (self.cursor - cursor)
-            batch = list(itertools.islice(self._ring, skipped, skipped + _BATCH))
-            for text in batch:
-                yield text
-            cursor += len(batch)
-            if not batch:
-                await self._moved.wait()
+        self._followers += 1
+        try:
+            while not self._closed:
+                if cursor is None or not self.holds_after(cursor):
+                    cursor = self.cursor
+                    yield self._snapshot(cursor).to_json()
+                    continue
+                skipped = len(self._ring) - (self.cursor - cursor)
+                batch = list(itertools.islice(self._ring, skipped, skipped + _BATCH))
+                for text in batch:
+                    yield text
+                cursor += len(batch)
+                if not batch:
+                    await self._moved.wait()
+        finally:
+            self._followers -= 1
 
     def close(self) -> None:
         """End every follower."""

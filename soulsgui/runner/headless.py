@@ -4,13 +4,11 @@ import asyncio
 import json
 import logging
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 from soulsgui.config.layers import Layer, combine
@@ -22,13 +20,14 @@ from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import ENDED_STATES, RunRecord
+from soulsgui.runner.services import TELEMETRY
 from soulsgui.runner.words import run_line, summary_text
-from soulsgui.system import stop_signals
 from soulsgui.wire.control import RunResumeParams, RunStartParams
 
 logger = logging.getLogger(__name__)
 
 _LINE_EVERY_S = 0.5
+_GOAL_EVERY_S = 1.0
 _CLEAR = "\r\x1b[K"
 _LINE_EVERY_WITHOUT_TERMINAL_S = 10.0
 
@@ -99,11 +98,10 @@ class _Headless:
         self._options = options
         self._runner = Runner(folders, settings, options.overrides)
         self._error: SoulsGuiError | None = None
-        self._asked = False
 
     async def run(self) -> int:
-        self._obey_signals()
         runner = self._runner
+        runner.obey_signals()
         adopted = await runner.open()
         line = asyncio.create_task(_StatusLine(runner, sys.stderr).keep_showing())
         try:
@@ -115,22 +113,6 @@ class _Headless:
             await asyncio.gather(line, return_exceptions=True)
         return self._sum_up()
 
-    def _obey_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def ask(_number: int, _frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self._interrupt)
-
-        for number in stop_signals():
-            signal.signal(number, ask)
-
-    def _interrupt(self) -> None:
-        """Save and end when asked once; end at once when asked again."""
-        if self._asked:
-            self._runner.hurry()
-        self._asked = True
-        self._runner.ask_to_close()
-
     async def _until_end(self, adopted: bool) -> None:
         runner, options = self._runner, self._options
         if adopted and not options.idle:
@@ -140,9 +122,22 @@ class _Headless:
             if self._error is not None:
                 return
         if options.until_done:
-            await _first_of(runner.conductor.over.wait(), runner.closing.wait())
+            await _first_of(runner.conductor.over.wait(), runner.closing.wait(), self._goal_out_of_reach())
         else:
             await runner.closing.wait()
+
+    async def _goal_out_of_reach(self) -> None:
+        """Return when nobody is left who could say that the goal was reached."""
+        runner = self._runner
+        while True:
+            settings = runner.conductor.settings
+            states = {service.name: service.state for service in runner.supervisor.statuses()}
+            if states.get(TELEMETRY) == "failed" and settings is not None and settings.stop.env_steps is None:
+                outcome = runner.supervisor.outcome_of(TELEMETRY)
+                words = outcome.words if outcome is not None else "failed"
+                await runner.conductor.fail(f"Nobody watches the goal: telemetry {words}")
+                return
+            await asyncio.sleep(_GOAL_EVERY_S)
 
     async def _start(self) -> None:
         options, conductor = self._options, self._runner.conductor
@@ -153,6 +148,8 @@ class _Headless:
                 await conductor.start(RunStartParams(preset=options.preset, name=options.name))
         except SoulsGuiError as error:
             self._error = error
+        except OSError as error:
+            self._error = SoulsGuiError(f"The run could not be started: {error}")
 
     def _sum_up(self) -> int:
         if self._error is not None:

@@ -22,7 +22,9 @@ logger = logging.getLogger(__name__)
 LATEST = "latest"
 
 _NAME_LENGTH = 40
+_STAMP_LENGTH = len("2026-01-01_00-00-00")
 _SIZE_AGE_S = 10.0
+_OLD_SIZE_AGE_S = 600.0
 
 
 class Library:
@@ -66,13 +68,8 @@ class Library:
         """Return every run, the newest first."""
         if not self.root.is_dir():
             return []
-        found = [RunFolder(path) for path in self.root.iterdir() if path.is_dir()]
-        # The name begins with the moment; equal moments are told apart by when the folder was made.
-        return sorted(
-            (run for run in found if run.run.exists()),
-            key=lambda run: (self.record(run).created, run.run_id),
-            reverse=True,
-        )
+        found = (RunFolder(path) for path in self.root.iterdir() if path.is_dir())
+        return sorted((run for run in found if run.run.exists()), key=_moment, reverse=True)
 
     def find(self, run_id: str) -> RunFolder:
         """Return a run by its id, by a beginning of it that fits no other, or `latest`.
@@ -168,15 +165,15 @@ class Library:
             best_mean_return=record.best_mean_return,
             created=record.created,
             seconds=record.seconds,
-            size_bytes=self._size(run),
+            size_bytes=self._size(run, _SIZE_AGE_S if record.state in LIVE_STATES else _OLD_SIZE_AGE_S),
             resumable=self._resumable(run),
             error=record.error,
         )
 
-    def _size(self, run: RunFolder) -> int:
+    def _size(self, run: RunFolder, greatest_age_s: float) -> int:
         now = time.monotonic()
-        at, size = self._sizes.get(run.run_id, (-_SIZE_AGE_S, 0))
-        if now - at >= _SIZE_AGE_S:
+        at, size = self._sizes.get(run.run_id, (float("-inf"), 0))
+        if now - at >= greatest_age_s:
             size = _tree_bytes(run.root)
             self._sizes[run.run_id] = (now, size)
         return size
@@ -184,6 +181,12 @@ class Library:
     def _resumable(self, run: RunFolder) -> bool:
         places = [run.checkpoint, run.checkpoint.with_name(f".{run.checkpoint.name}.old"), run.manual_saves]
         return run.config.exists() and any(place.exists() for place in places)
+
+
+def _moment(run: RunFolder) -> tuple[str, int, str]:
+    """Sort key: the name begins with the second; within one, the configuration was written in order."""
+    written_ns = run.config.stat().st_mtime_ns if run.config.exists() else 0
+    return run.run_id[:_STAMP_LENGTH], written_ns, run.run_id
 
 
 def public_tree(settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import io
 import logging
+import os
+import sys
 from pathlib import Path
 
 from soulsgui.process import _Formatter as LineFormatter
@@ -10,6 +12,8 @@ from soulsgui.runner.logs import LogFile
 
 class OwnLog:
     """Writes this process's log into a file until it is closed.
+
+    Where standard error leads into that file already (a window started the runner so), nothing is added.
 
     Args:
         path: The file; its folder is made.
@@ -21,7 +25,8 @@ class OwnLog:
         self._stream = text
         self._handler = logging.StreamHandler(text)
         self._handler.setFormatter(LineFormatter())
-        logging.getLogger().addHandler(self._handler)
+        if not _is_standard_error(path):
+            logging.getLogger().addHandler(self._handler)
 
     def keep_small(self) -> None:
         """Set the file aside when it has grown too large."""
@@ -31,3 +36,11 @@ class OwnLog:
         """Write no more."""
         logging.getLogger().removeHandler(self._handler)
         self._stream.close()
+
+
+def _is_standard_error(path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(sys.stderr.fileno()), path.stat())
+    except (OSError, ValueError, AttributeError):
+        # There may be no standard error at all, as in a program without a console.
+        return False

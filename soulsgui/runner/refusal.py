@@ -15,7 +15,6 @@ from soulsgui.errors import (
     SoulsGuiError,
     UsageError,
 )
-from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ApiError, ErrorCode
 from soulsgui.wire.messages.base import Message
 
@@ -64,11 +63,17 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         return ApiError(code=code, message=error.message, remedy=error.remedy)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
-    if isinstance(error, (*AWAY, redis.RedisError)):
+    if isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
         return ApiError(
             code=ErrorCode.NO_ANSWER,
             message=f"{command}: Redis does not answer ({type(error).__name__}: {error}).",
             remedy="Look at the redis service's log, then try again.",
+        )
+    if isinstance(error, OSError):
+        return ApiError(
+            code=ErrorCode.FAILED,
+            message=f"{command}: {error}",
+            remedy="Look at the rights of this file or folder, and at the free space of its disk.",
         )
     logger.error("%s failed", command, exc_info=error)
     return ApiError(

@@ -85,13 +85,17 @@ class Ingest:
     def read(self, connection: redis.Redis, block_ms: int) -> list[Entry]:
         """Return new entries, oldest first within each client, waiting a moment for the first.
 
+        Args:
+            connection: The server.
+            block_ms: Longest wait; 0 does not wait. Servers look at it ten times a second.
+
         Raises:
             redis.ConnectionError: The server is away.
         """
         pending = [client for client, settled in self._clients.items() if not settled]
         if not pending:
             return self._read(connection, list(self._clients), ">", block_ms) or []
-        entries = self._read(connection, pending, "0", None)
+        entries = self._read(connection, pending, "0", 0)
         if entries is None:
             return []
         delivered = {entry.client for entry in entries}
@@ -124,14 +128,16 @@ class Ingest:
                 self.high_water[client] = str(max(ids))
 
     def _read(
-        self, connection: redis.Redis, clients: list[str], position: str, block_ms: int | None
+        self, connection: redis.Redis, clients: list[str], position: str, block_ms: int
     ) -> list[Entry] | None:
         """Read these streams at one position; None when one of them could not be read."""
         if not clients:
             return []
         streams: dict[Any, Any] = {self._keys.chunks(client): position for client in clients}
         try:
-            reply = connection.xreadgroup(TRAINER_GROUP, _CONSUMER, streams, count=_BATCH, block=block_ms)
+            reply = connection.xreadgroup(
+                TRAINER_GROUP, _CONSUMER, streams, count=_BATCH, block=block_ms or None
+            )
         except AWAY:
             raise
         except redis.ResponseError:

@@ -73,7 +73,7 @@ class Intake:
         self._roster.read(connection)
         self._readmit(connection)
         ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
-        return max((model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID), default=0)
+        return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
 
     def _readmit(self, connection: redis.Redis) -> None:
         """Go on with sessions that nobody here knows, but were admitted before."""
@@ -134,7 +134,7 @@ class Intake:
 
         Args:
             connection: The server.
-            block_ms: Longest wait for the first entry.
+            block_ms: Longest wait for the first entry; 0 does not wait.
 
         Raises:
             redis.RedisError: The server is away; what was not acknowledged is read again.

@@ -119,7 +119,16 @@ class ServiceStatus(Message):
 
 
 class ClientStatus(Message):
-    """One client of the roster, by the server's clock."""
+    """One client of the roster, by the server's clock; in client mode the one of this machine.
+
+    Attributes:
+        env_steps: Environment steps since its process started; in client mode those for the present run,
+            also those of earlier processes. The same holds for `episodes`.
+        wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
+            what its owner wants (`wire.messages.owner.OwnerState`).
+        checks: In client mode: what the client has looked at, and whether it is well
+            (`wire.messages.owner.ClientReport`).
+    """
 
     id: str
     name: str
@@ -143,10 +152,16 @@ class ClientStatus(Message):
     wish: str = "run"
     version: str = ""
     error: str = ""
+    checks: dict[str, bool] = Field(default_factory=dict)
 
 
 class ServerStatus(Message):
-    """The Redis server and the machine."""
+    """The Redis server and the machine.
+
+    Attributes:
+        changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
+            told in client mode only.
+    """
 
     url: str = ""
     version: str = ""
@@ -154,6 +169,7 @@ class ServerStatus(Message):
     max_memory_bytes: int = 0
     disk_free_bytes: int = 0
     reachable: bool = False
+    changed_at: float | None = None
 
 
 class Status(Message):
@@ -435,9 +451,19 @@ class HistoryEventsParams(Params):
 
 
 class ClientParams(Params):
-    """`clients.pause`, `clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}."""
+    """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}."""
 
     client: str
+
+
+class ClientPauseParams(ClientParams):
+    """`clients.pause`. Result: {}.
+
+    Attributes:
+        after_episode: Whether it may finish the episodes it is in; in client mode only.
+    """
+
+    after_episode: bool = False
 
 
 class ShutdownParams(Params):
@@ -468,7 +494,7 @@ COMMANDS: dict[str, type[Params]] = {
     "config.check": ConfigCheckParams,
     "config.save": ConfigSaveParams,
     "config.presets": Empty,
-    "clients.pause": ClientParams,
+    "clients.pause": ClientPauseParams,
     "clients.resume": ClientParams,
     "clients.drain": ClientParams,
     "clients.stop": ClientParams,

@@ -89,7 +89,7 @@ def test_garbage_in_a_stream_is_counted_shown_and_harmless(training: RunningServ
     wait_for(lambda: refused() >= 3, "three refused chunks on the client's card")
     assert not canary.exists()
     training.wait_updates(2)
-    assert training.client_state("client-1") == "online"
+    wait_for(lambda: training.client_state("client-1") == "online", "it plays again")
 
 
 def test_a_killed_local_client_is_restarted_and_plays_again(training: RunningServer) -> None:

@@ -202,13 +202,13 @@ class FakeShell(QObject):
         """Take a wish for another page."""
         self.shown.append((name, where))
 
-    def open_new_run(self, **what: Any) -> None:
+    def open_new_run(self, overrides: dict[str, Any] | None = None, preset: str = "") -> None:
         """Take a wish for the dialog of a new run."""
-        self.opened.append(("new_run", what))
+        self.opened.append(("new_run", {"overrides": overrides, "preset": preset}))
 
-    def open_config(self, **what: Any) -> None:
+    def open_config(self) -> None:
         """Take a wish for the dialog of the configuration."""
-        self.opened.append(("config", what))
+        self.opened.append(("config", {}))
 
     def settings(self) -> QSettings:
         """The window's own preferences."""

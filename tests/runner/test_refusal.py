@@ -29,6 +29,7 @@ from soulsgui.wire.control import ErrorCode, Job, LocalClientsParams
         (CheckpointError("m", "r"), "failed"),
         (redis.ConnectionError("gone"), "no_answer"),
         (redis.ResponseError("OOM"), "no_answer"),
+        (PermissionError("runs"), "failed"),
     ],
 )
 def test_errors_have_codes(error: Exception, code: str) -> None:

@@ -3,25 +3,26 @@
 import html
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt, Signal, SignalInstance
+from PySide6.QtCore import QEvent, Qt, Signal, SignalInstance
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.config_editor.problems import sentence
+from soulsgui.gui.icons import colours_of
 from soulsgui.gui.widgets.labels import IconLabel, set_property
 
 _SHOWN = 4
 
 
-def _bar(frame: QFrame, icon: str, tone: Tone) -> QHBoxLayout:
+def _bar(frame: QFrame, icon: str, tone: Tone, place: Qt.AlignmentFlag) -> QHBoxLayout:
     frame.setProperty("part", "bar")
     set_property(frame, "tone", tone)
     mark = IconLabel(0, frame)
     mark.show_icon(icon, tone)
     row = QHBoxLayout(frame)
     row.setContentsMargins(10, 5, 6, 5)
-    row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+    row.addWidget(mark, 0, place)
     frame.hide()
     return row
 
@@ -44,19 +45,29 @@ class ProblemBar(QFrame):
         self._words.setWordWrap(True)
         self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
         self._words.linkActivated.connect(self.open)
-        _bar(self, "state-bad", Tone.BAD).addWidget(self._words, 1)
+        _bar(self, "state-bad", Tone.BAD, Qt.AlignmentFlag.AlignTop).addWidget(self._words, 1)
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Show these mistakes, or nothing."""
         self._problems = list(problems)
+        self._write()
+        self.setVisible(bool(self._problems))
+
+    def _write(self) -> None:
+        colour = colours_of(self).tones[Tone.BAD]
         links = [
-            f'<a href="{number}">{html.escape(sentence(problem))}</a>'
+            f'<a href="{number}" style="color: {colour}">{html.escape(sentence(problem))}</a>'
             for number, problem in enumerate(self._problems[:_SHOWN])
         ]
         if len(self._problems) > _SHOWN:
             links.append(self.tr("… and {n} more.").format(n=len(self._problems) - _SHOWN))
         self._words.setText("<br>".join(links))
-        self.setVisible(bool(self._problems))
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the colours."""
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_words"):
+            self._write()
+        super().changeEvent(event)
 
     @property
     def problems(self) -> list[Problem]:
@@ -86,7 +97,7 @@ class ConflictBar(QFrame):
         self.setObjectName("conflictBar")
         words = QLabel(self.tr("config.yaml was changed meanwhile, by hand or from another window."), self)
         words.setWordWrap(True)
-        row = _bar(self, "state-warning", Tone.WARNING)
+        row = _bar(self, "state-warning", Tone.WARNING, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(words, 1)
         self.merge_button = self._button(
             self.tr("Keep my edits"), self.tr("Puts the values you changed into the new text"), self.merge

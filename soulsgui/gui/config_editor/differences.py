@@ -127,9 +127,9 @@ def columns() -> tuple[Column[Difference], ...]:
             tr("Next run"),
             _planned,
             look=lambda one: Look("", Tone.WARNING if one.unsaved else Tone.TEXT, ""),
-            width=24,
+            width=20,
         ),
-        Column("origin", tr("Comes from"), _origin, width=20),
+        Column("origin", tr("Comes from"), _origin, width=24),
         Column(
             "running",
             tr("Running"),

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.gui.calls import Call
 from soulsgui.gui.config_editor.bars import ConflictBar, ProblemBar
 from soulsgui.gui.config_editor.differences import effect_sentence
 from soulsgui.gui.config_editor.draft import Draft, changed_keys
+from soulsgui.gui.config_editor.head import EditorHead
 from soulsgui.gui.config_editor.preset_row import PresetRow
 from soulsgui.gui.config_editor.problems import read_problems
 from soulsgui.gui.config_editor.views import Views
@@ -19,13 +20,10 @@ from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.dialogs.ask import Leave, ask, ask_unsaved
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
-from soulsgui.gui.i18n import plural, tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.memory import Memory
 from soulsgui.gui.question import Question
 from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, set_property
 from soulsgui.wire.control import ApiError, ConfigValues, ErrorCode, Preset
 
 if TYPE_CHECKING:
@@ -39,16 +37,11 @@ class ConfigEditor(QWidget):
 
     While the connection is away one can go on typing; saving waits for it.
 
-    Signals:
-        settled: What was typed has been taken in, and checked by the server where it can be reached.
-
     Args:
         feed: The runner.
         shell: The window.
         parent: The widget it stands in.
     """
-
-    settled = Signal()
 
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -59,6 +52,7 @@ class ConfigEditor(QWidget):
         self._values: ConfigValues | None = None
         self._draft = Draft()
         self._problems: list[Problem] = []
+        self._checked_text = ""
         self._after_saving: Callable[[bool], None] | None = None
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
         self._soon.timeout.connect(self._settle)
@@ -69,49 +63,32 @@ class ConfigEditor(QWidget):
     # --- building ---
 
     def _build(self) -> None:
+        self.head = EditorHead(self._save, self)
+        self.head.save.finished.connect(self._saved)
+        self.head.save.problem.connect(self._not_saved)
+        self.head.discard.clicked.connect(self._ask_to_discard)
         self.presets = PresetRow(self)
         self.problem_bar = ProblemBar(self)
         self.conflict_bar = ConflictBar(self)
         self.views = Views(self)
-        self.views.differences.table.setObjectName("differencesTable")
         self._memory.restore(self.views.differences.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
-        column.addLayout(self._head())
+        column.addWidget(self.head)
         column.addWidget(self.presets)
         column.addWidget(self.conflict_bar)
         column.addWidget(self.problem_bar)
         column.addWidget(self.views, 1)
-
-    def _head(self) -> QHBoxLayout:
-        self._heading = Heading(self.tr("Next run"), 2, self)
-        self._path = ElidedLabel("", self)
-        self._path.setProperty("weight", "muted")
-        self._state = ElidedLabel("", self)
-        self._state.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.discard = QPushButton(self.tr("Discard changes"), self)
-        dress(self.discard, "reset")
-        self.discard.clicked.connect(self._ask_to_discard)
-        words = Words(self.tr("Save"), self.tr("Saving …"), self.tr("Saved"))
-        self.save = CommandButton(words, "check", self._save, self)
-        self.save.finished.connect(self._saved)
-        self.save.problem.connect(self._not_saved)
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self._heading)
-        row.addWidget(self._path, 3)
-        row.addWidget(self._state, 2)
-        row.addWidget(self.discard)
-        row.addWidget(self.save)
-        return row
 
     def _listen(self) -> None:
         self._fetch_presets = Fetch(self, lambda: self._ask("config.presets"))
         self._fetch_presets.came.connect(self._take_presets)
         self._fetch = Fetch(self, lambda: self._ask("config.get"))
         self._fetch.came.connect(self._take)
-        for fetch in (self._fetch, self._fetch_presets):
+        self._fetch_check = Fetch(self, self._check)
+        self._fetch_check.came.connect(self._checked)
+        for fetch in (self._fetch, self._fetch_presets, self._fetch_check):
             fetch.failed.connect(lambda error: notify_problem(self._shell, error))
         self._feed.snapshot_taken.connect(lambda _: self.refresh())
         self._feed.connection_changed.connect(lambda _: self._connection_changed())
@@ -139,8 +116,8 @@ class ConfigEditor(QWidget):
         self._fetch_presets.request()
         self._fetch.request()
 
-    def _ask(self, command: str) -> Call | None:
-        return self._feed.call(command) if self._feed.connection.commands_possible else None
+    def _ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
+        return self._feed.call(command, params) if self._feed.connection.commands_possible else None
 
     def _take_presets(self, result: dict[str, Any]) -> None:
         self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
@@ -230,21 +207,9 @@ class ConfigEditor(QWidget):
         self.views.show_problems(self._problems)
 
     def _show_state(self) -> None:
-        away = why_not(self._feed.connection)
-        wrong = len(self.problem_bar.problems)
-        tone, words = "muted", self.tr("Saved") if self._values is not None else ""
-        if wrong:
-            tone, words = "bad", plural(wrong, "{n} mistake", "{n} mistakes")
-        elif self.unsaved:
-            tone, words = "warning", self.tr("Not saved yet")
-        self._state.setText(words)
-        set_property(self._state, "tone", tone)
         path = self._values.path if self._values is not None else ""
-        self._path.setText(self.tr("What the next run will use: {path}").format(path=path) if path else "")
-        reason = away or (self.tr("Mend the mistakes first.") if wrong else "")
-        reason = reason or ("" if self.unsaved else self.tr("There is nothing to save."))
-        self.save.allow(not reason, reason or self.tr("Save (Ctrl+S)"))
-        self.discard.setEnabled(self.unsaved)
+        mistakes = len(self.problem_bar.problems)
+        self.head.show_state(path, self.unsaved, mistakes, why_not(self._feed.connection))
         self.views.setEnabled(self._values is not None)
 
     def _connection_changed(self) -> None:
@@ -277,27 +242,19 @@ class ConfigEditor(QWidget):
         self._flush()
         self.views.fill_if_stale(self._draft, self._base())
         self._show_differences()
-        self._check()
+        self._fetch_check.request()
         self._show_problems()
         self._show_state()
 
-    def _check(self) -> None:
-        if not self._feed.connection.commands_possible:
-            self.settled.emit()
-            return
-        text = self._draft.text
-        call = self._feed.call("config.check", {"text": text})
-        call.setParent(self)
-        call.done.connect(lambda result: self._checked(call, text, result))
-        call.failed.connect(lambda _: call.deleteLater())
+    def _check(self) -> Call | None:
+        self._checked_text = self._draft.text
+        return self._ask("config.check", {"text": self._checked_text})
 
-    def _checked(self, call: Call, text: str, result: dict[str, Any]) -> None:
-        call.deleteLater()
-        if text == self._draft.text:
+    def _checked(self, result: dict[str, Any]) -> None:
+        if self._checked_text == self._draft.text:
             self._problems = read_problems(result["problems"])
             self._show_problems()
             self._show_state()
-            self.settled.emit()
 
     def _want(self, own: Mapping[str, Any], preset: str) -> None:
         self._draft.want(own, preset)
@@ -318,8 +275,8 @@ class ConfigEditor(QWidget):
     # --- saving ---
 
     def _save_by_key(self) -> None:
-        if self.save.isEnabled():
-            self.save.click()
+        if self.head.save.isEnabled():
+            self.head.save.click()
 
     def _save(self) -> Call:
         self._flush()
@@ -367,7 +324,7 @@ class ConfigEditor(QWidget):
         self._flush()
         if self._values is not None:
             self._draft.rebase(self._values.text, self._values.hash)
-            self.save.send()
+            self.head.save.send()
 
     def _ask_to_discard(self) -> None:
         question = Question(
@@ -400,7 +357,7 @@ class ConfigEditor(QWidget):
                 self.discard_changes()
             if leave is Leave.SAVE:
                 self._after_saving = then
-                self.save.send()
+                self.head.save.send()
             else:
                 then(leave is Leave.DISCARD)
 

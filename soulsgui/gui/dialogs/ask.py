@@ -4,10 +4,12 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
 
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.question import Question
+
+_CHARACTERS = 56
 
 
 class Leave(StrEnum):
@@ -73,4 +75,9 @@ def _box(parent: QWidget, title: str, sentence: str) -> QMessageBox:
     box.setWindowTitle(title)
     box.setText(title)
     box.setInformativeText(sentence)
+    for label in box.findChildren(QLabel):
+        if label.text() == title:
+            label.setProperty("heading", "1")
+        elif label.text() == sentence:
+            label.setMinimumWidth(label.fontMetrics().averageCharWidth() * _CHARACTERS)
     return box

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent
+from PySide6.QtGui import QCloseEvent, QKeyEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.config_editor.editor import ConfigEditor
@@ -33,11 +33,7 @@ class ConfigDialog(QDialog):
         self._settings = shell.settings()
         self.editor = ConfigEditor(feed, shell, self)
         close = QPushButton(self.tr("Close"), self)
-        close.setAutoDefault(False)
         close.clicked.connect(self.reject)
-        for button in (self.editor.save, self.editor.discard):
-            # Enter in a field must not save or discard.
-            button.setAutoDefault(False)
         foot = QHBoxLayout()
         foot.addStretch(1)
         foot.addWidget(close)
@@ -55,6 +51,11 @@ class ConfigDialog(QDialog):
     def reject(self) -> None:
         """Close, after a question where something is unsaved."""
         self.editor.may_leave(self._leave)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter in a field must not press a button."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """The same when the window's own button is used."""

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError
 
@@ -83,6 +84,7 @@ class NoteDialog(QDialog):
         words = Words(self.tr("Save"), self.tr("Saving …"), self.tr("Saved"))
         self.save = CommandButton(words, "check", self._send, self)
         self.save.setProperty("role", "primary")
+        dress(self.save, "check")
         self.save.setDefault(True)
         self.save.finished.connect(self._saved)
         self.save.problem.connect(self._failed)

@@ -111,7 +111,7 @@ def columns() -> tuple[Column[CheckpointInfo], ...]:
             lambda info: info.created,
             number=True,
             tip=lambda info: text.ago(max(time.time() - info.created, 0.0)),
-            width=16,
+            width=19,
         ),
         Column(
             "steps",
@@ -157,7 +157,7 @@ def columns() -> tuple[Column[CheckpointInfo], ...]:
             lambda info: condition_look(info).rank,
             tip=lambda info: why_not_loaded(info) or tr("Every file is as it was saved."),
             look=condition_look,
-            width=14,
+            width=17,
         ),
         Column(
             "note", tr("Note"), lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=28

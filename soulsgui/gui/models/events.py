@@ -23,7 +23,7 @@ def columns() -> tuple[Column[Event], ...]:
             lambda event: text.clock(event.time, time.time()),
             lambda event: event.number,
             number=True,
-            width=16,
+            width=19,
         ),
         Column(
             "level",
@@ -31,10 +31,10 @@ def columns() -> tuple[Column[Event], ...]:
             lambda event: level_look(event.level).word,
             lambda event: _RANKS.get(event.level, 3),
             look=lambda event: level_look(event.level),
-            width=13,
+            width=16,
         ),
-        Column("what", tr("What happened"), lambda event: event.what, width=44),
-        Column("cause", tr("Why"), lambda event: event.cause, width=36),
+        Column("what", tr("What happened"), lambda event: event.what, width=54),
+        Column("cause", tr("Why"), lambda event: event.cause, width=40),
         Column("remedy", tr("What to do"), lambda event: event.remedy, width=30),
     )
 

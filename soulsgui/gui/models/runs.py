@@ -58,8 +58,8 @@ def columns() -> tuple[Column[RunSummary], ...]:
             look=lambda run: run_look(run.state),
             width=12,
         ),
-        Column("name", tr("Name"), run_title, tip=lambda run: run.id, width=20),
-        Column("env", tr("Environment"), lambda run: run.env_id or text.NOTHING, width=16),
+        Column("name", tr("Name"), run_title, tip=lambda run: run.id, width=18),
+        Column("env", tr("Environment"), lambda run: run.env_id or text.NOTHING, width=15),
         Column("algorithm", tr("Algorithm"), lambda run: run.algorithm.upper() or text.NOTHING, width=9),
         _number("steps", tr("Steps"), lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
         _number("episodes", tr("Episodes"), lambda run: text.count(run.episodes), lambda run: run.episodes),
@@ -82,7 +82,7 @@ def columns() -> tuple[Column[RunSummary], ...]:
             width=16,
         ),
         Column(
-            "note", tr("Note"), lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=24
+            "note", tr("Note"), lambda run: " ".join(run.note.split()), tip=lambda run: run.note, width=16
         ),
     )
 

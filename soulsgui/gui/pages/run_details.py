@@ -12,20 +12,20 @@ from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.runs import reached_words, resume_question, why_not_resumed
 from soulsgui.gui.pages.checkpoints import CheckpointsTab
 from soulsgui.gui.pages.run_events import EventsTab
-from soulsgui.gui.pages.run_settings import RunSettingsTab
+from soulsgui.gui.pages.run_settings import RunSettingsTab, for_a_new_run
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.asking_button import AskingButton
-from soulsgui.gui.widgets.command_button import Words
+from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, StateLabel
-from soulsgui.wire.control import Hello, RunSummary
+from soulsgui.wire.control import ConfigValues, Hello, RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -95,7 +95,10 @@ class RunDetails(QWidget):
         words = Words(self.tr("Resume"), self.tr("Resuming …"), self.tr("Resumed"))
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
         self.resume.problem.connect(lambda error: notify_problem(self._shell, error))
-        self.again = self._button(self.tr("Use for a new run"), "play", self._use_again)
+        words = Words(self.tr("Use for a new run"), self.tr("Reading its settings …"), self.tr("Read"))
+        self.again = CommandButton(words, "play", self._read_settings, self)
+        self.again.problem.connect(lambda error: notify_problem(self._shell, error))
+        self.again.finished.connect(self._use_again)
         self.edit = self._button(self.tr("Edit…"), "edit", self._edit)
         self.copy = self._button(self.tr("Copy path"), "copy", self._copy)
         self.open = self._button(self.tr("Open folder"), "folder", self._open)
@@ -114,7 +117,7 @@ class RunDetails(QWidget):
         self._run = run
         self.checkpoints.show_run(run)
         self.events.show_run(run)
-        self.settings.show_run(run if self._goes_on() else None)
+        self.settings.show_run(run)
         self._show()
 
     def refresh(self) -> None:
@@ -132,6 +135,8 @@ class RunDetails(QWidget):
 
     def _show(self) -> None:
         run = self._run
+        for part in (self._state, self._title, self._facts, self._note):
+            part.setVisible(run is not None)
         if run is not None:
             look = run_look(run.state)
             self._state.show_look(look)
@@ -144,18 +149,16 @@ class RunDetails(QWidget):
             self._facts.setText(" · ".join(fact for fact in facts if fact))
             self._note.setText(" ".join(run.note.split()))
             self._note.setVisible(bool(run.note))
-        self.tabs.setTabVisible(self.tabs.indexOf(self.settings), self._goes_on())
         self._allow()
-
-    def _goes_on(self) -> bool:
-        active = self._feed.status.run
-        return self._run is not None and active.id == self._run.id and run_is_active(active.state)
 
     def _allow(self) -> None:
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
         self.resume.allow(not reason, reason or self.tr("Go on from its newest checkpoint as a new attempt"))
-        self.edit.setEnabled(self._run is not None and not away)
+        chosen = self.tr("Choose a run first.") if self._run is None else ""
+        tip = self.tr("Open New run with the settings of this one")
+        self.again.allow(not (away or chosen), away or chosen or tip)
+        self.edit.setEnabled(not (away or chosen))
         path = folder_of(self._run.id if self._run else "", self._feed.hello)
         self.copy.setEnabled(bool(path))
         self.copy.setToolTip(path)
@@ -170,8 +173,11 @@ class RunDetails(QWidget):
         name = self._run.id if self._run is not None else ""
         return self._feed.call("run.resume", {"run": name, "if_active": "stop"})
 
-    def _use_again(self) -> None:
-        self._shell.open_new_run()
+    def _read_settings(self) -> Call:
+        return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})
+
+    def _use_again(self, result: dict[str, Any]) -> None:
+        self._shell.open_new_run(for_a_new_run(ConfigValues.model_validate(result).run))
 
     def _edit(self) -> None:
         run = self._run

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -173,10 +173,10 @@ class RunsPage(QWidget):
 
     def _choose(self) -> None:
         row = self.model.row_of(self._wanted) if self._by_hand else None
-        current = self.table.currentIndex().row()
-        if row is None and (current < 0 or not self._by_hand):
+        selection = self.table.selectionModel()
+        if row is None and (not selection.hasSelection() or not self._by_hand):
             row = 0
-        if row is not None and row != current and self.model.rowCount():
+        if row is not None and row < self.model.rowCount() and not selection.isRowSelected(row):
             self.table.selectRow(row)
         self.details.show_run(self.chosen)
         self.details.setEnabled(self.chosen is not None)
@@ -185,8 +185,9 @@ class RunsPage(QWidget):
         if self.chosen is not None:
             self._wanted, self._by_hand = self.chosen.id, True
 
-    def _current_changed(self, *_: object) -> None:
-        if self.table.hasFocus():
+    def _current_changed(self, _: QModelIndex, before: QModelIndex) -> None:
+        # Qt itself makes a row the current one when the table takes the keyboard.
+        if self.table.hasFocus() and before.isValid():
             self._chosen_by_hand()
         self.details.show_run(self.chosen)
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
@@ -67,16 +68,12 @@ class Tile(QFrame):
 class WelcomePage(QWidget):
     """Try it, train here, or help a server.
 
-    Signals:
-        client_mode_wanted: This computer is to play for a server.
-
     Args:
         feed: The runner.
         shell: The window.
         parent: Where the page stands.
     """
 
-    client_mode_wanted = Signal()
     name = "welcome"
     icon = "star"
 
@@ -99,17 +96,23 @@ class WelcomePage(QWidget):
     def show_where(self, **where: Any) -> None:
         """There is only one place here."""
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Let Enter begin."""
+        super().showEvent(event)
+        self.try_it.setFocus()
+
     def _make_buttons(self) -> None:
         words = Words(tr("T&ry it now"), tr("Starting …"), tr("Started"))
         self.try_it = CommandButton(words, "play", self._start, self)
         self.try_it.setProperty("role", "primary")
+        self.try_it.set_words(words, "play", self._start)
         self.try_it.problem.connect(self._failed)
         self.train = QPushButton(tr("New r&un…"), self)
         dress(self.train, "add")
         self.train.clicked.connect(lambda: self._shell.open_new_run())
         self.help = QPushButton(tr("&Help a server"), self)
         dress(self.help, "service-client")
-        self.help.clicked.connect(self.client_mode_wanted)
+        self.help.clicked.connect(lambda: self._shell.show_page("client"))
 
     def _build(self) -> None:
         self.tiles = (
@@ -136,9 +139,7 @@ class WelcomePage(QWidget):
             Tile(
                 "page-clients",
                 tr("Help a server"),
-                tr(
-                    "This computer plays, and a server learns from what it sees. One switch, nothing to set up."
-                ),
+                tr("This computer plays, and a server learns from what it sees. It takes one switch."),
                 self.help,
                 self,
             ),

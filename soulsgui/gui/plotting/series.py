@@ -86,7 +86,7 @@ class Series:
         self._clear()
         self._starts = {start.attempt: start for start in history.attempts}
         self._take(from_history(history))
-        self._last = (0, history.last_row) if self._of_episodes else history.last_update
+        self._last = (0, history.last_row) if self.of_episodes else history.last_update
         self._loaded = True
         waiting, self._waiting = self._waiting, None
         self.append(waiting or [])
@@ -113,9 +113,9 @@ class Series:
             self._starts[row.attempt] = start
             self._ends.clear()
             self.version += 1
-        elif isinstance(row, EpisodeRows) and self._of_episodes:
+        elif isinstance(row, EpisodeRows) and self.of_episodes:
             self._append_episodes(row)
-        elif isinstance(row, UpdateRow) and not self._of_episodes:
+        elif isinstance(row, UpdateRow) and not self.of_episodes:
             found = from_update(row, self.metric)
             if found is not None and (row.attempt, row.update) > self._last:
                 self._last = (row.attempt, row.update)
@@ -146,7 +146,8 @@ class Series:
             self.version += 1
 
     @property
-    def _of_episodes(self) -> bool:
+    def of_episodes(self) -> bool:
+        """Whether its rows are episodes; else they are updates."""
         return self.metric in (RETURN, LENGTH, "mean_return")
 
     # --- how it is shown ---

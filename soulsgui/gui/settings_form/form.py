@@ -224,8 +224,10 @@ class SettingsForm(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""
         if event.type() == QEvent.Type.FontChange:
-            self._size_index()
+            # The list inside has its new font only after this.
+            QTimer.singleShot(0, self, self._size_index)
         super().changeEvent(event)
 
     def _size_index(self) -> None:
-        self._index.setFixedWidth(self._index.sizeHintForColumn(0) + 40)
+        bar = self._index.verticalScrollBar().sizeHint().width()
+        self._index.setFixedWidth(self._index.sizeHintForColumn(0) + bar + 30)

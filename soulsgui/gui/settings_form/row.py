@@ -15,7 +15,7 @@ from soulsgui.gui.settings_form.editors import make_editor
 from soulsgui.gui.settings_form.spec import FieldSpec
 from soulsgui.gui.widgets.labels import Badge, Heading
 
-_TITLE_CHARACTERS = 28
+_TITLE_CHARACTERS = 25
 _CODE = re.compile("`([^`]+)`")
 
 

@@ -50,6 +50,7 @@ class LogPane(QWidget):
         self.setObjectName("logPane")
         self._buffer = LogBuffer()
         self._with_service = True
+        self._levels = Levels()
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
         self._take_font()
@@ -135,12 +136,12 @@ class LogPane(QWidget):
             Whether the newest ones had to make room: live lines no longer join.
         """
         bar = self._text.verticalScrollBar()
-        before, place = len(self._buffer.wanted()), bar.value()
+        first, place = next(iter(self._buffer.wanted()), None), bar.value()
         dropped = self._buffer.prepend(lines)
         self._follow.setChecked(False)
         self._write_all()
-        grown = len(self._buffer.wanted()) - before
-        bar.setValue(place + (grown if not dropped else len(lines)))
+        if first is not None:
+            bar.setValue(place + (self._buffer.place_of(first.service, first.number) or 0))
         return dropped
 
     def show_line(self, line: LogLine) -> None:
@@ -197,6 +198,7 @@ class LogPane(QWidget):
 
     def _write_all(self) -> None:
         self._text.clear()
+        self._levels = Levels()
         self._write(self._buffer.wanted())
 
     def _flush(self) -> None:
@@ -210,7 +212,7 @@ class LogPane(QWidget):
         cursor.beginEditBlock()
         colours = colours_of(self)
         begun = not self._text.document().isEmpty()
-        for colour, texts in _by_tone(lines, self._with_service):
+        for colour, texts in _by_tone(lines, self._levels, self._with_service):
             form = QTextCharFormat()
             form.setForeground(qcolor(colours.tones[colour]))
             if colour is Tone.BAD:
@@ -270,10 +272,9 @@ class LogPane(QWidget):
         self._text.setFont(font)
 
 
-def _by_tone(lines: list[LogLine], with_service: bool) -> list[tuple[Tone, list[str]]]:
+def _by_tone(lines: list[LogLine], levels: Levels, with_service: bool) -> list[tuple[Tone, list[str]]]:
     """Return neighbouring lines of one colour together: one insertion for many lines."""
     groups: list[tuple[Tone, list[str]]] = []
-    levels = Levels()
     for line in lines:
         colour = tone(levels.of(line))
         if not groups or groups[-1][0] is not colour:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.roster import WishState
-from soulsgui.wire.control import ClientParams, ErrorCode
+from soulsgui.wire.control import ClientParams, ClientPauseParams, ErrorCode
 from soulsgui.wire.fleet import ClientState
 
 if TYPE_CHECKING:
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 _GONE = (ClientState.LOST, ClientState.LEFT, ClientState.REVOKED, ClientState.REFUSED)
 
 
-async def pause(runner: "Runner", params: ClientParams) -> dict[str, Any]:
+async def pause(runner: "Runner", params: ClientPauseParams) -> dict[str, Any]:
     """Let a client wait until it is resumed."""
+    if params.after_episode:
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            "A server's pause is at once: after_episode is for the owner of a client.",
+            "To let it finish its episodes and stop: clients.drain",
+        )
     return await _wish(runner, params.client, "pause")
 
 

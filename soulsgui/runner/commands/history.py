@@ -8,6 +8,7 @@ from soulsgui.wire.control import History, HistoryEventsParams, HistoryLogsParam
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
+    from soulsgui.runner.base import BaseRunner
 
 
 async def query(runner: "Runner", params: HistoryQueryParams) -> History:
@@ -23,6 +24,6 @@ async def logs(runner: "Runner", params: HistoryLogsParams) -> dict[str, Any]:
     return {"lines": [line.model_dump(mode="json") for line in lines], "first": first}
 
 
-async def events(runner: "Runner", params: HistoryEventsParams) -> dict[str, Any]:
+async def events(runner: "BaseRunner", params: HistoryEventsParams) -> dict[str, Any]:
     """Return the events after a number."""
     return {"events": [event.model_dump(mode="json") for event in runner.events.since(params.since)]}

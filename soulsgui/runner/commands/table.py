@@ -1,15 +1,7 @@
 """Every command of the control API and what carries it out."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
-
+from soulsgui.runner.base import Handler
 from soulsgui.runner.commands import checkpoint, clients, config, history, run, runs, server, service
-from soulsgui.runner.refusal import Result
-
-if TYPE_CHECKING:
-    from soulsgui.runner.app import Runner
-
-Handler = Callable[["Runner", Any], Awaitable[Result]]
 
 HANDLERS: dict[str, Handler] = {
     "server.hello": server.hello,

@@ -1,22 +1,333 @@
 import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import psutil
+import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.connection_state import ConnectionState
-from tests.end_to_end.server import RunningServer
+from soulsgui.config.paths import Folders
+from soulsgui.gui import connecting
+from soulsgui.gui.connecting import Connector, SleepWatch
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.loop import Tasks
+from soulsgui.gui.runner_process import control_path
+from soulsgui.wire.api_client import CommandFailedError
+from soulsgui.wire.control import ApiError, ControlFile, Job
+from tests.end_to_end.server import RunningServer, soulsgui
 from tests.gui.shell.conftest import folders_below
-from tests.gui.shell.driving import connected_feed
+from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
+from tests.gui.shell.proxy import Proxy, beside
+
+S = ConnectionState
+Loop = asyncio.AbstractEventLoop
+
+
+class Link:
+    """A feed with its connector, and every state it went through."""
+
+    def __init__(self, qapp: QApplication, feed: Feed, connector: Connector) -> None:
+        self._qapp = qapp
+        self.feed = feed
+        self.connector = connector
+        self.states: list[Connection] = []
+        feed.connection_changed.connect(self.states.append)
+
+    def until(self, state: ConnectionState, limit_s: float = 15.0) -> Connection:
+        until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}", limit_s)
+        return self.feed.connection
+
+    def seen(self, state: ConnectionState) -> Connection:
+        return next(one for one in self.states if one.state is state)
+
+
+@contextmanager
+def link(
+    qapp: QApplication, folders: Folders, may_start: bool = False, sleep: SleepWatch | None = None
+) -> Iterator[Link]:
+    tasks = Tasks(fail_loudly)
+    feed = Feed()
+    connector = Connector(feed, folders, "my-server", tasks, may_start, sleep)
+    made = Link(qapp, feed, connector)
+    connector.open()
+    try:
+        yield made
+    finally:
+        finish(qapp, tasks)
+
+
+@pytest.fixture
+def own_runner(tmp_path: Path) -> Iterator[Folders]:
+    """Folders of a runner that the test starts; it is ended with everything below it."""
+    folders = folders_below(tmp_path)
+    yield folders
+    if control_path(folders).exists():
+        soulsgui("shutdown", folder=tmp_path)
+
+
+def runner_pid(folders: Folders) -> int:
+    return ControlFile.load(control_path(folders)).pid
+
+
+# --- finding ---
 
 
 def test_a_feed_finds_its_runner_and_carries_commands(
-    qapp: QApplication, qtbot: QtBot, qt_loop: asyncio.AbstractEventLoop, server: RunningServer
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
 ) -> None:
     with connected_feed(qapp, folders_below(server.folder)) as feed:
-        assert feed.connection.state is ConnectionState.NO_RUN
+        assert feed.connection.state is S.NO_RUN
         assert feed.hello is not None
         assert feed.hello.pid == server.process.pid
         call = feed.call("config.presets")
         with qtbot.waitSignal(call.done) as answered:
             pass
         assert "cartpole_ppo" in {preset["name"] for preset in answered.args[0]["presets"]}
+
+
+def test_a_refused_command_brings_cause_and_remedy(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
+) -> None:
+    with connected_feed(qapp, folders_below(server.folder)) as feed:
+        call = feed.call("run.resume", {"run": "none-such"})
+        with qtbot.waitSignal(call.failed) as failed:
+            pass
+        error = failed.args[0]
+        assert isinstance(error, ApiError)
+        assert "none-such" in error.message
+
+
+def test_without_a_runner_nothing_is_started_unasked(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path
+) -> None:
+    with link(qapp, folders_below(tmp_path)) as made:
+        made.until(S.WELCOME)
+    assert not (tmp_path / "data").exists()
+
+
+# --- starting, crashing, ending ---
+
+
+def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, own_runner: Folders
+) -> None:
+    with link(qapp, own_runner, may_start=True) as made:
+        with qtbot.waitSignal(made.connector.runner_started, timeout=15_000) as started:
+            pass
+        made.until(S.NO_RUN)
+        assert made.seen(S.STARTING).phase
+        pid = runner_pid(own_runner)
+        assert started.args[0].pid == pid
+        assert os.getsid(pid) == pid, "it leads a session of its own"
+        redis = next(one.pid for one in made.feed.status.services if one.name == "redis")
+
+        os.kill(pid, signal.SIGKILL)
+        gone = made.until(S.RUNNER_GONE)
+        assert gone.since == made.feed.last_data
+        assert psutil.pid_exists(redis or 0), "its services go on"
+        assert made.feed.status.services, "what was known stays on the screen"
+
+        made.connector.start_runner()
+        made.until(S.NO_RUN)
+        assert runner_pid(own_runner) != pid
+        assert next(one.pid for one in made.feed.status.services if one.name == "redis") == redis, "adopted"
+
+        made.feed.call("server.shutdown")
+        made.until(S.SHUT_DOWN)
+        assert not control_path(own_runner).exists()
+
+
+def test_a_runner_that_somebody_starts_later_is_found(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    with link(qapp, folders) as made:
+        made.until(S.WELCOME)
+        server = RunningServer(tmp_path)
+        try:
+            made.until(S.NO_RUN, 2.0)
+        finally:
+            server.close()
+        made.until(S.SHUT_DOWN)
+
+
+@pytest.mark.allow_warnings
+def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
+    qapp: QApplication, qt_loop: Loop, own_runner: Folders
+) -> None:
+    own_runner.config.mkdir(parents=True)
+    own_runner.overrides.write_text("ppo:\n  gama: 0.9\n")
+    with link(qapp, own_runner, may_start=True) as made:
+        failed = made.until(S.START_FAILED)
+        assert "gama" in failed.detail
+        assert "gamma" in failed.detail, "the nearest key"
+        own_runner.overrides.unlink()
+        made.connector.start_runner()
+        made.until(S.NO_RUN)
+
+
+# --- refusals ---
+
+
+def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    control = ControlFile.load(control_path(folders_below(server.folder)))
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    control_path(folders).write_text(control.model_copy(update={"token": "wrong"}).to_json())
+    with link(qapp, folders) as made:
+        made.until(S.WRONG_TOKEN)
+        right = tmp_path / "right"
+        right.write_text(control.to_json())
+        right.replace(control_path(folders))
+        made.until(S.NO_RUN)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the administrator may read every file")
+def test_a_control_file_of_somebody_else_is_not_allowed(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    control_path(folders).touch(mode=0)
+    with link(qapp, folders) as made:
+        assert "another user" in made.until(S.NOT_ALLOWED).detail
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "state"), [("API_VERSION", 0, S.TOO_OLD), ("API_OLDEST", 99, S.TOO_NEW)]
+)
+def test_versions_that_do_not_fit_end_at_the_greeting(
+    qapp: QApplication,
+    qt_loop: Loop,
+    server: RunningServer,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    version: int,
+    state: ConnectionState,
+) -> None:
+    monkeypatch.setattr(connecting, name, version)
+    with link(qapp, folders_below(server.folder)) as made:
+        made.until(state)
+        assert made.feed.last_data is None
+
+
+# --- a connection that breaks ---
+
+
+def jobs_of(feed: Feed) -> list[tuple[str, str]]:
+    """Collect what a feed tells of jobs from now on."""
+    told: list[tuple[str, str]] = []
+
+    def note(job: Job) -> None:
+        told.append((job.id, job.state))
+
+    feed.job_changed.connect(note)
+    return told
+
+
+def make_jobs(server: RunningServer, number: int) -> None:
+    """Let the runner tell of jobs: there is no run, so that each fails at once."""
+    for _ in range(number):
+        with pytest.raises(CommandFailedError):
+            server.api.command("checkpoint.save")
+
+
+def test_after_a_cut_the_feed_goes_on_without_gap_or_double(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    folders = folders_below(server.folder)
+    proxy = Proxy(ControlFile.load(control_path(folders)))
+    opened = asyncio.ensure_future(proxy.start())
+    until(qapp, opened.done, "the proxy listens")
+    with connected_feed(qapp, folders) as whole, link(qapp, beside(folders, proxy.port, tmp_path)) as made:
+        made.until(S.NO_RUN)
+        snapshots: list[object] = []
+        made.feed.snapshot_taken.connect(snapshots.append)
+        expected, told = jobs_of(whole), jobs_of(made.feed)
+        make_jobs(server, 4)
+        until(qapp, lambda: len(told) == 8, "both are up to date")
+
+        proxy.cut()
+        lost = made.until(S.RECONNECTING)
+        assert lost.since is not None
+        make_jobs(server, 4)
+        until(qapp, lambda: len(expected) == 16, "the other one goes on")
+        assert len(told) == 8
+        proxy.mend()
+        made.until(S.NO_RUN)
+        make_jobs(server, 2)
+        until(qapp, lambda: len(told) >= 20, "what was missed came")
+        assert told == expected
+        assert set(Counter(told).values()) == {1}
+        assert not snapshots, "the rest was still held: no new beginning was needed"
+        assert proxy.connected >= 2
+    ending = asyncio.ensure_future(proxy.close())
+    until(qapp, ending.done, "the proxy ends")
+
+
+def test_a_command_that_loses_its_connection_fails(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    folders = folders_below(server.folder)
+    proxy = Proxy(ControlFile.load(control_path(folders)))
+    opened = asyncio.ensure_future(proxy.start())
+    until(qapp, opened.done, "the proxy listens")
+    with link(qapp, beside(folders, proxy.port, tmp_path)) as made:
+        made.until(S.NO_RUN)
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            call = made.feed.call("config.get")
+            qtbot.wait(50)
+            proxy.cut()
+            with qtbot.waitSignal(call.failed) as failed:
+                pass
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        assert failed.args[0].message
+    ending = asyncio.ensure_future(proxy.close())
+    until(qapp, ending.done, "the proxy ends")
+
+
+class SleptOnce(SleepWatch):
+    """A machine that slept once, when the test says so."""
+
+    now = False
+
+    def slept(self) -> bool:
+        slept, self.now = self.now, False
+        return slept
+
+
+def test_after_sleep_the_whole_state_is_taken_anew_and_nothing_is_called_lost(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, server: RunningServer
+) -> None:
+    sleep = SleptOnce()
+    with link(qapp, folders_below(server.folder), sleep=sleep) as made:
+        made.until(S.NO_RUN)
+        states = len(made.states)
+        sleep.now = True
+        with qtbot.waitSignal(made.feed.snapshot_taken, timeout=5000):
+            pass
+        assert len(made.states) == states
+
+
+# --- Redis ---
+
+
+def test_redis_down_is_a_state_of_its_own_and_passes(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer
+) -> None:
+    with link(qapp, folders_below(server.folder)) as made:
+        made.until(S.NO_RUN)
+        os.kill(server.pid("redis") or 0, signal.SIGKILL)
+        made.until(S.REDIS_DOWN)
+        made.until(S.NO_RUN)

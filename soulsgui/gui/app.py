@@ -1,0 +1,195 @@
+"""The window as a process: set up, shown, kept alive, ended."""
+
+import asyncio
+import faulthandler
+import logging
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from logging.handlers import RotatingFileHandler
+
+from PySide6.QtCore import QCoreApplication, QObject, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from soulsgui import __version__
+from soulsgui.config.paths import APP_NAME, Folders
+from soulsgui.errors import SoulsGuiError
+from soulsgui.gui import loop
+from soulsgui.gui.connecting import Connector
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.instance import Instance
+from soulsgui.gui.main_window import MainWindow
+from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.shell import Action
+from soulsgui.gui.theme import Theme
+from soulsgui.process import setup_logging
+from soulsgui.system import stop_signals
+
+logger = logging.getLogger(__name__)
+
+_LOG_BYTES = 2**20
+
+
+class Mishaps(QObject):
+    """Errors that nobody caught, on their way to the window; they may come from any thread.
+
+    Signals:
+        happened: A sentence for the user.
+    """
+
+    happened = Signal(str)
+
+    def __call__(self, words: str, _error: BaseException) -> None:
+        """Tell of an error."""
+        self.happened.emit(words)
+
+
+def run_window(folders: Folders, mode: Mode | None = None) -> int:
+    """Show the window until it is closed, or raise the one there is.
+
+    Args:
+        folders: The user's folders.
+        mode: The side to show; None for the one of last time.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SoulsGuiError: Another window has the folder and does not answer.
+    """
+    # Before any path is asked for: Qt makes them of these names.
+    QCoreApplication.setOrganizationName(APP_NAME)
+    QCoreApplication.setApplicationName(APP_NAME)
+    QCoreApplication.setApplicationVersion(__version__)
+    QGuiApplication.setDesktopFileName("soulsgui")
+    app = QApplication(sys.argv[:1])
+    # The end is decided by `Closer`, not by the last window that is hidden.
+    app.setQuitOnLastWindowClosed(False)
+    instance = Instance(folders)
+    if not instance.claim():
+        return _raise_first(instance)
+    with _recorded(instance):
+        code = _live(app, folders, instance, mode)
+    instance.release()
+    return code
+
+
+def _raise_first(instance: Instance) -> int:
+    if instance.raise_first():
+        return 0
+    raise SoulsGuiError(
+        f"A window (process {instance.holder()}) is open already, and does not answer.",
+        "End that process, or use another --data-dir.",
+    )
+
+
+@contextmanager
+def _recorded(instance: Instance) -> Iterator[None]:
+    """Write the window's log, and what Python was doing when the process is struck down."""
+    setup_logging()
+    handler = RotatingFileHandler(
+        instance.folder / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8"
+    )
+    handler.setFormatter(logging.getLogger().handlers[0].formatter)
+    logging.getLogger().addHandler(handler)
+    try:
+        with (instance.folder / "fault.log").open("w", encoding="utf-8") as faults:
+            faulthandler.enable(faults)
+            yield
+            faulthandler.disable()
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+def _live(app: QApplication, folders: Folders, instance: Instance, mode: Mode | None) -> int:
+    preferences = Preferences(folders)
+    theme = Theme(app, preferences.theme)
+    if preferences.font_percent != 100:
+        theme.set_font_scale(preferences.font_percent)
+    feed = Feed()
+    window = MainWindow(feed, theme, preferences, mode)
+    mishaps = Mishaps()
+    mishaps.happened.connect(lambda words: _tell(window, instance, words))
+    instance.raise_wanted.connect(window.come_forward)
+
+    async def life() -> int:
+        return await _life(window, feed, folders, preferences, instance, mishaps)
+
+    code = loop.run(app, life, mishaps)
+    window.deleteLater()
+    return code
+
+
+async def _life(
+    window: MainWindow,
+    feed: Feed,
+    folders: Folders,
+    preferences: Preferences,
+    instance: Instance,
+    mishaps: Mishaps,
+) -> int:
+    """From the first show to the end of the last connection."""
+    tasks = loop.Tasks(mishaps)
+    may_start = window.mode is Mode.SERVER or folders.server.is_dir()
+    connector = Connector(feed, folders, socket.gethostname(), tasks, may_start)
+    connector.runner_started.connect(preferences.remember_runner)
+    window.retry_wanted.connect(connector.try_now)
+    window.start_wanted.connect(connector.start_runner)
+    # The window first: what a connection imports must not delay it.
+    window.first_shown.connect(connector.open)
+    closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def end(goes_on: bool) -> None:
+        if not closed.done():
+            closed.set_result(goes_on)
+
+    window.closer.closed.connect(end)
+    _obey_signals(window)
+    window.show()
+    if instance.crashed:
+        _tell_of_crash(window, instance.crash_report)
+    goes_on = await closed
+    await tasks.cancel_all()
+    if goes_on:
+        sys.stderr.write(tr("Training goes on; open SoulsGUI again or run `soulsgui status`.") + "\n")
+    return 0
+
+
+def _obey_signals(window: MainWindow) -> None:
+    """Close quietly when the system, or Ctrl-C in the terminal, says so."""
+    running = asyncio.get_running_loop()
+
+    def close() -> None:
+        window.remember()
+        window.closer.begin_quietly()
+
+    for number in stop_signals():
+        # Windows ends programs without a console by closing their windows.
+        with suppress(NotImplementedError):
+            running.add_signal_handler(number, close)
+
+
+def _tell(window: MainWindow, instance: Instance, words: str) -> None:
+    window.notify(
+        "error",
+        tr("Something went wrong in this window."),
+        tr("{words}\nTraining is not touched by it.").format(words=words),
+        Action(tr("Copy report"), lambda: _copy(instance.report())),
+    )
+
+
+def _tell_of_crash(window: MainWindow, report: str) -> None:
+    window.notify(
+        "warning",
+        tr("The window ended unexpectedly last time."),
+        tr("Training was not touched by it."),
+        Action(tr("Copy report"), lambda: _copy(report)),
+    )
+
+
+def _copy(report: str) -> None:
+    QGuiApplication.clipboard().setText(report)

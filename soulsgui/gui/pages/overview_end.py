@@ -1,0 +1,170 @@
+"""The strip that says how a run ended, and offers what next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.calls import Call
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.shell import Shell
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.wire.control import Preset, RunStatus
+
+
+@dataclass(frozen=True)
+class EndWords:
+    """How a run ended.
+
+    Attributes:
+        icon: Name of its icon.
+        tone: Its colour.
+        title: What became of it.
+        detail: What else there is to say.
+    """
+
+    icon: str
+    tone: Tone
+    title: str
+    detail: str = ""
+
+
+def end_words(run: RunStatus) -> EndWords | None:
+    """Return what to say of a run that ended by itself; None while it goes on or when it was stopped."""
+    after = text.duration(run.seconds)
+    if run.state == "failed":
+        return EndWords("state-bad", Tone.BAD, tr("The run failed"), run.error)
+    if run.state != "finished":
+        return None
+    if run.reached == "mean_return":
+        title = tr("Solved: reached {goal} after {time}").format(goal=text.value(run.goal_return), time=after)
+        detail = tr("Mean return {value} after {steps} steps.").format(
+            value=text.value(run.mean_return), steps=text.count(run.env_steps)
+        )
+        return EndWords("star", Tone.GOOD, title, detail)
+    title = tr("Finished: made {steps} steps in {time}").format(steps=text.count(run.env_steps), time=after)
+    detail = tr("Best mean return {value}.").format(value=text.value(run.best_mean_return))
+    return EndWords("state-finished", Tone.GOOD, title, detail)
+
+
+def next_preset(presets: Sequence[Preset], env_id: str) -> Preset | None:
+    """Return a preset that trains another environment than the one that is solved; None without any."""
+    for preset in presets:
+        other = _environment(preset)
+        if other and other != env_id:
+            return preset
+    return None
+
+
+def _environment(preset: Preset) -> str:
+    return str(preset.values.get("env.id", ""))
+
+
+def _short(env_id: str) -> str:
+    """`LunarLander-v3` is `LunarLander` to a person."""
+    return env_id.rpartition("/")[2].partition("-v")[0]
+
+
+class EndStrip(QFrame):
+    """Shown when a run has ended by itself.
+
+    Signals:
+        log_asked: The log of a service is to be shown; with its name.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it stands in.
+    """
+
+    log_asked = Signal(str)
+
+    def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "bar")
+        self._feed = feed
+        self._shell = shell
+        self._run = RunStatus()
+        self._preset: Preset | None = None
+        self._mark = IconLabel(0, self)
+        self._title = Heading("", 0, self)
+        self._detail = QLabel(self)
+        self._detail.setWordWrap(True)
+        self.next = FittingButton("", "", self)
+        self.again = FittingButton(self.tr("New run…"), "play", self)
+        self.checkpoints = FittingButton(self.tr("Checkpoints"), "page-runs", self)
+        self.log = FittingButton(self.tr("Trainer's log"), "log", self)
+        self._lay_out()
+        self._connect()
+        self._presets = Fetch(self, self._ask)
+        self._presets.came.connect(self._take_presets)
+        self.hide()
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(10, 5, 10, 5)
+        row.setSpacing(8)
+        row.addWidget(self._mark)
+        row.addWidget(self._title)
+        row.addWidget(self._detail, 1)
+        for button in (self.next, self.again, self.checkpoints, self.log):
+            row.addWidget(button)
+
+    def _connect(self) -> None:
+        self.next.clicked.connect(self._begin_next)
+        self.again.clicked.connect(lambda: self._shell.open_new_run())
+        self.checkpoints.clicked.connect(lambda: self._shell.show_page("runs", run=self._run.id))
+        self.log.clicked.connect(lambda: self.log_asked.emit("trainer"))
+
+    def show_run(self, run: RunStatus) -> None:
+        """Say how it ended, or nothing while it goes on."""
+        self._run = run
+        words = end_words(run)
+        if words is None:
+            self.hide()
+            return
+        self._mark.show_icon(words.icon, words.tone)
+        self._title.setText(words.title)
+        self._detail.setText(words.detail)
+        set_property(self, "tone", words.tone)
+        failed = run.state == "failed"
+        self.log.setVisible(failed)
+        self.checkpoints.setVisible(not failed)
+        if self.isHidden():
+            self._offer_next()
+            self._presets.request()
+            self.show()
+
+    # --- what next ---
+
+    def _ask(self) -> Call | None:
+        return self._feed.call("config.presets") if self._feed.connection.live else None
+
+    def _take_presets(self, result: dict[str, Any]) -> None:
+        presets = [Preset.model_validate(preset) for preset in result["presets"]]
+        self._preset = next_preset(presets, self._run.env_id)
+        self._offer_next()
+
+    def _offer_next(self) -> None:
+        offered = self._preset is not None and self._run.reached == "mean_return"
+        self.next.setVisible(offered)
+        if self._preset is not None:
+            words = tr("Train {environment}…").format(environment=_short(_environment(self._preset)))
+            self.next.say(words, "play")
+            self.next.explain(self._preset.title)
+
+    def _begin_next(self) -> None:
+        if self._preset is not None:
+            self._shell.open_new_run(preset=self._preset.name)
+
+    @property
+    def words(self) -> str:
+        """What it says; empty while it is hidden."""
+        return "" if self.isHidden() else f"{self._title.text()}\n{self._detail.text()}"

@@ -1,0 +1,201 @@
+"""The line of key figures of a run: how it stands, how well it does, how fast it is."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import run_look
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property
+from soulsgui.wire.control import RunStatus
+
+_GAP_CHARACTERS = 2
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number with its name.
+
+    Attributes:
+        name: Tells it from the others.
+        caption: What it is.
+        value: The number as it is read.
+        tip: What else there is to know.
+        tone: Its colour.
+    """
+
+    name: str
+    caption: str
+    value: str
+    tip: str = ""
+    tone: Tone = Tone.TEXT
+
+
+def figures(run: RunStatus) -> list[Figure]:
+    """Return the key figures of a run, the most important ones first."""
+    found = [
+        _mean_return(run),
+        Figure("steps", tr("Steps"), _of_goal(text.compact(run.env_steps), _goal_steps(run))),
+        Figure("rate", tr("Steps/s"), _number(run.env_steps_per_s), tr("Environment steps per second")),
+        _updates(run),
+        Figure(
+            "lag",
+            tr("Policy lag"),
+            text.value(run.policy_lag),
+            tr("Updates between the weights that samples were made with and the newest ones"),
+        ),
+        Figure("time", tr("Time"), text.duration(run.seconds), tr("How long it trained, over all attempts")),
+        _checkpoint(run),
+    ]
+    return found + _losses(run)
+
+
+def run_words(run: RunStatus) -> str:
+    """Return what is trained: `lunar-2 · LunarLander-v3 · PPO`."""
+    parts = [run.name or run.id, run.env_id, run.algorithm.upper()]
+    if run.attempt > 1:
+        parts.append(tr("attempt {number}").format(number=run.attempt))
+    return " · ".join(part for part in parts if part)
+
+
+def state_words(run: RunStatus) -> str:
+    """Return how a run stands, with what it waits for."""
+    word = run_look(run.state).word
+    return f"{word}: {run.detail}" if run.detail else word
+
+
+def _mean_return(run: RunStatus) -> Figure:
+    goal = None if run.goal_return is None else text.value(run.goal_return)
+    best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
+    reached = run.reached == "mean_return"
+    return Figure(
+        "return",
+        tr("Mean return"),
+        _of_goal(text.value(run.mean_return), goal),
+        best,
+        Tone.GOOD if reached else Tone.TEXT,
+    )
+
+
+def _updates(run: RunStatus) -> Figure:
+    rate = text.rate(run.updates_per_s, tr("updates"))
+    return Figure("updates", tr("Updates"), text.count(run.updates), rate if rate != text.NOTHING else "")
+
+
+def _checkpoint(run: RunStatus) -> Figure:
+    steps = run.checkpoint_env_steps
+    tip = "" if steps is None else tr("At {steps} steps").format(steps=text.count(steps))
+    return Figure("checkpoint", tr("Checkpoint"), text.ago(run.checkpoint_age_s), tip)
+
+
+def _losses(run: RunStatus) -> list[Figure]:
+    """Return what should be nothing, and is shown only when it is not."""
+    found = []
+    if any(run.rejected.values()):
+        total = text.count(sum(run.rejected.values()))
+        found.append(
+            Figure("rejected", tr("Rejected"), total, text.reasons(run.rejected), Tone.WARNING),
+        )
+    if run.lost_chunks:
+        tip = tr("Chunks that clients sent and that never arrived")
+        found.append(Figure("lost", tr("Lost"), text.count(run.lost_chunks), tip, Tone.WARNING))
+    return found
+
+
+def _goal_steps(run: RunStatus) -> str | None:
+    return None if run.goal_env_steps is None else text.compact(run.goal_env_steps)
+
+
+def _of_goal(value: str, goal: str | None) -> str:
+    return value if goal is None else tr("{value} of {goal}").format(value=value, goal=goal)
+
+
+def _number(rate: float) -> str:
+    return text.compact(rate) if rate else text.NOTHING
+
+
+class _FigureBox(QWidget):
+    """A caption over its number."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._caption = ElidedLabel("", self)
+        self._caption.setProperty("weight", "muted")
+        self._value = ElidedLabel("", self)
+        self._value.setProperty("heading", "0")
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._caption)
+        column.addWidget(self._value)
+
+    def show_figure(self, figure: Figure) -> None:
+        self._caption.setText(figure.caption)
+        self._value.setText(figure.value)
+        set_property(self._value, "tone", figure.tone)
+        self.setToolTip(figure.tip)
+        self.setAccessibleName(f"{figure.caption}: {figure.value}")
+        self.setAccessibleDescription(figure.tip)
+
+    @property
+    def room(self) -> int:
+        """Pixels that its words need."""
+        return max(label.sizeHint().width() for label in (self._caption, self._value))
+
+
+class FiguresRow(QWidget):
+    """State, name and key figures of the run in one line; the least important give way when it is narrow."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._state = StateLabel(self)
+        self._run = ElidedLabel("", self)
+        self._run.setProperty("weight", "muted")
+        head = QVBoxLayout()
+        head.setContentsMargins(0, 0, 0, 0)
+        head.setSpacing(0)
+        head.addWidget(self._state)
+        head.addWidget(self._run)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(4, 0, 4, 0)
+        self._row.addLayout(head, 5)
+        self._boxes: dict[str, _FigureBox] = {}
+        self._space()
+
+    def show_run(self, run: RunStatus) -> None:
+        """Show how a run stands."""
+        self._state.show_look(run_look(run.state), state_words(run))
+        self._run.setText(run_words(run))
+        found = figures(run)
+        names = [figure.name for figure in found]
+        for name in [name for name in self._boxes if name not in names]:
+            box = self._boxes.pop(name)
+            box.hide()
+            box.deleteLater()
+        for figure in found:
+            if figure.name not in self._boxes:
+                self._boxes[figure.name] = _FigureBox(self)
+                self._row.addWidget(self._boxes[figure.name])
+            box = self._boxes[figure.name]
+            box.show_figure(figure)
+            # Rounded up, so that the row does not move with every digit.
+            step = 3 * self.fontMetrics().averageCharWidth()
+            box.setFixedWidth(-(-box.room // step) * step)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_row"):
+            self._space()
+        super().changeEvent(event)
+
+    def _space(self) -> None:
+        self._row.setSpacing(_GAP_CHARACTERS * self.fontMetrics().averageCharWidth())
+
+    @property
+    def words(self) -> str:
+        """All it says."""
+        boxes = [box.accessibleName() for box in self._boxes.values()]
+        return "\n".join([self._state.word, self._run.text(), *boxes])

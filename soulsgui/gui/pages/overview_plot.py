@@ -1,0 +1,203 @@
+"""The live plot of the overview: one metric of the run, with its goal and the moments worth a line."""
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSettings, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QGraphicsOpacityEffect, QVBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.calls import Call
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.pages.overview_curve import LiveCurve
+from soulsgui.gui.pages.overview_marks import RunMarks
+from soulsgui.gui.pages.overview_metrics import has_goal, metric_title
+from soulsgui.gui.pages.overview_plot_controls import PlotControls
+from soulsgui.gui.plotting.host import PlotHost
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
+from soulsgui.wire.messages.metrics import Row
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+_DIMMED = 0.5
+
+
+class PlotSection(QWidget):
+    """The curve of one metric of the run, live.
+
+    Signals:
+        problem: The curve can't be had; with the `ApiError`.
+
+    Args:
+        feed: The runner.
+        settings: Where the choice of metric, x and smoothing is remembered.
+        parent: The widget it stands in.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, settings: QSettings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._run = RunStatus()
+        self._told = ""
+        self.controls = PlotControls(settings, self)
+        self.host = PlotHost(self)
+        self.marks = RunMarks()
+        self.curve = LiveCurve(feed, self)
+        self.curve.show_along(self.controls.chosen_axis)
+        self._smooth(self.controls.weight)
+        self._checkpoints = Fetch(self, self._ask_checkpoints)
+        self._faded = QGraphicsOpacityEffect(self.host)
+        self._faded.setOpacity(_DIMMED)
+        self._faded.setEnabled(False)
+        self.host.setGraphicsEffect(self._faded)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.controls)
+        column.addWidget(self.host, 1)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.controls.metric_chosen.connect(self._show_metric)
+        self.controls.axis_chosen.connect(self._show_along)
+        self.controls.smoothed.connect(self._smooth)
+        self.curve.replaced.connect(self._show_series)
+        self.curve.loaded.connect(self._loaded)
+        self.curve.changed.connect(self._draw)
+        self.curve.failed.connect(self._failed)
+        self._checkpoints.came.connect(self._take_checkpoints)
+        self._feed.rows_arrived.connect(self._take_rows)
+        self.host.when_ready(self._plot_ready)
+
+    # --- the run ---
+
+    def show_run(self, run: RunStatus) -> None:
+        """Draw this run from now on."""
+        old, self._run = self._run, run
+        if run.id != old.id:
+            self.marks = RunMarks()
+            self._told = ""
+            self.curve.follow(run.id, self.controls.wanted)
+            self.controls.offer(self.curve.metrics)
+            self._list_checkpoints()
+        if (run.id, run.goal_return) != (old.id, old.goal_return):
+            self._show_goal()
+        if (run.id, run.state) != (old.id, old.state):
+            self._show_empty_text()
+
+    def renew(self) -> None:
+        """What came live may have gaps: ask for curve and checkpoints again."""
+        self.curve.renew()
+        self._list_checkpoints()
+
+    def dim(self, dimmed: bool) -> None:
+        """Fade the curve while it is not the present."""
+        self._faded.setEnabled(dimmed)
+        if not dimmed:
+            self.curve.go_on()
+
+    # --- how it is shown ---
+
+    def _show_metric(self, metric: str) -> None:
+        self.curve.follow(self._run.id, metric)
+        self._show_goal()
+
+    def _show_along(self, axis: Axis) -> None:
+        self.curve.show_along(axis)
+        if self.host.plot is not None:
+            self.host.plot.show_along(axis)
+
+    def _smooth(self, weight: float) -> None:
+        self.curve.smooth_with(lambda: ExponentialMean(weight))
+        self._draw()
+
+    # --- what comes ---
+
+    def _take_rows(self, rows: list[Row]) -> None:
+        self.curve.take(rows)
+        if self.marks.take_rows(rows, self._run.id):
+            self._show_marks()
+
+    def _loaded(self) -> None:
+        self._told = ""
+        self.marks.take_attempts(self.curve.attempts)
+        self.controls.offer(self.curve.metrics)
+        self._show_marks()
+        self._show_empty_text()
+        left_out = self.curve.left_out
+        words = plural(left_out, "the oldest row is left out", "the oldest {n} rows are left out")
+        self.controls.note(words if left_out else "")
+
+    def _failed(self, error: ApiError) -> None:
+        # It is asked for again and again; one message is enough.
+        if error.message != self._told:
+            self._told = error.message
+            self.problem.emit(error)
+
+    def _list_checkpoints(self) -> None:
+        self._checkpoints.forget()
+        if self._run.id:
+            self._checkpoints.request()
+
+    def _ask_checkpoints(self) -> Call | None:
+        if not self._feed.connection.live:
+            return None
+        return self._feed.call("checkpoint.list", {"run": self._run.id})
+
+    def _take_checkpoints(self, result: dict[str, Any]) -> None:
+        self.marks.take_list(CheckpointInfo.model_validate(info) for info in result["checkpoints"])
+        self._show_marks()
+
+    # --- drawing ---
+
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.follow_changed.connect(self.controls.follow.setChecked)
+        self.controls.follow.toggled.connect(plot.set_follow)
+        self.controls.fit.clicked.connect(plot.fit)
+        self._show_series()
+        self._show_marks()
+        self._show_goal()
+        self._show_empty_text()
+
+    def _show_series(self) -> None:
+        if self.host.plot is not None:
+            series = self.curve.series
+            self.host.plot.show_series([(series, metric_title(series.metric), 0)])
+            self.host.plot.set_follow(self.controls.follow.isChecked())
+            self._show_empty_text()
+
+    def _draw(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.changed()
+
+    def _show_marks(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.show_marks(self.marks.marks)
+
+    def _show_goal(self) -> None:
+        if self.host.plot is not None:
+            goal = self._run.goal_return if has_goal(self.controls.wanted) else None
+            self.host.plot.show_goal(goal, tr("goal {value}").format(value=text.value(goal)))
+
+    def _show_empty_text(self) -> None:
+        if self.host.plot is None:
+            return
+        if not self.curve.is_loaded:
+            words = tr("Reading the curve …")
+        elif run_is_active(self._run.state):
+            words = tr("The curve begins with the first rows.")
+        else:
+            words = tr("This run has no rows of this metric.")
+        self.host.plot.show_empty_text(words)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came meanwhile."""
+        super().showEvent(event)
+        self.curve.wake()

@@ -1,0 +1,262 @@
+"""What every runner has: a locked folder, events, a supervisor, and the control API with its feed."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, Literal
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.control import HOST, ControlServer
+from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
+from soulsgui.runner.feed import Feed, Publisher
+from soulsgui.runner.jobs import Jobs
+from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.own_log import OwnLog
+from soulsgui.runner.refusal import Refused, Result
+from soulsgui.runner.services import RUNNER
+from soulsgui.runner.supervisor import Supervisor
+from soulsgui.system import FileLock, atomic_write, make_private, stop_signals, write_private
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.control import ControlFile, ErrorCode, Job, Params, Snapshot, Status
+from soulsgui.wire.messages.base import Message
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Any, Any], Awaitable[Result]]
+"""Carries out one command for a runner."""
+
+_LOCK_FILE = "runner.lock"
+_EVENTS_SHOWN = 200
+_PUBLISH_EVERY_S = 0.2
+_PUBLISH_IDLE_S = 1.0
+_LOG_CHECK_S = 10.0
+
+
+class RunnerIdentity(Message):
+    """What stays the same over restarts of the runner."""
+
+    server_id: str
+    control_port: int = 0
+
+
+class BaseRunner(ABC):
+    """The common half of the runners of server and client mode.
+
+    Args:
+        folders: The user's folders.
+        state_dir: The one this runner locks.
+        identity_file: Name of the file in it that holds what stays the same.
+
+    Attributes:
+        role: Which runner this is.
+        closing: Set when it is to end.
+        save_at_end: Whether its end may take the time to save.
+        supervisor: Runs its services.
+        events: What is worth knowing tomorrow.
+        control: How to reach it.
+    """
+
+    role: ClassVar[Literal["server", "client"]]
+    supervisor: Supervisor
+    events: EventLog
+    control: ControlFile
+
+    def __init__(self, folders: Folders, state_dir: Path, identity_file: str) -> None:
+        self.folders = folders
+        self.started = time.time()
+        self.closing = asyncio.Event()
+        self.save_at_end = True
+        self.feed = Feed(self._snapshot)
+        self.publisher = Publisher(self.feed)
+        self.jobs = Jobs(self.publisher.job)
+        self._state_dir = state_dir
+        self._identity_file = state_dir / identity_file
+        self._cleanup = AsyncExitStack()
+        self._changed = asyncio.Event()
+        self._hurrying: asyncio.Task[None] | None = None
+        self._asked = False
+
+    # --- opening and closing -----------------------------------------------------------------------
+
+    def ask_to_close(self, save: bool = True) -> None:
+        """Let the runner end; asked without `save`, it does not wait for a checkpoint."""
+        self.save_at_end = self.save_at_end and save
+        self.closing.set()
+
+    def hurry(self) -> None:
+        """End every service at once, saved or not."""
+        names = [service.name for service in self.supervisor.statuses()]
+        self._hurrying = asyncio.create_task(self.supervisor.stop(*names, grace_s=0.0))
+
+    def obey_signals(self) -> None:
+        """End in order when the process is asked to stop, and at once when it is asked again."""
+        loop = asyncio.get_running_loop()
+
+        def ask(_number: int, _frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._interrupt)
+
+        for number in stop_signals():
+            signal.signal(number, ask)
+
+    def _interrupt(self) -> None:
+        if self._asked:
+            self.hurry()
+        self._asked = True
+        self.ask_to_close()
+
+    async def _clean_up(self) -> None:
+        await self._cleanup.aclose()
+        if self._hurrying is not None:
+            await self._hurrying
+
+    def _take_folder(self, who: str, remedy: str) -> None:
+        """Make sure that no other runner works in this folder, and begin to write into it.
+
+        Args:
+            who: What another one would be called.
+            remedy: What to do when there is one.
+
+        Raises:
+            SoulsGuiError: Another one does.
+        """
+        logs = self._state_dir / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        make_private(self._state_dir)
+        lock = FileLock(self._state_dir / _LOCK_FILE)
+        if not lock.acquire():
+            raise SoulsGuiError(f"{who} (process {lock.holder()}) uses {self.folders.data} already.", remedy)
+        self._cleanup.callback(lock.release)
+        # One that a crashed runner left leads nowhere.
+        (self._state_dir / CONTROL_FILE).unlink(missing_ok=True)
+        self._own_log = OwnLog(logs / f"{RUNNER}.log")
+        self._cleanup.callback(self._own_log.close)
+        self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
+        self.events = EventLog(self._state_dir / EVENTS_FILE, self.publisher.event)
+        self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
+
+    def _keep_doing(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._cleanup.push_async_callback(end)
+
+    async def _listen(self, port: int) -> None:
+        """Open the control API; nobody is told of it yet.
+
+        Args:
+            port: The port to take; 0 takes that of last time, or any.
+
+        Raises:
+            SoulsGuiError: The port is taken.
+        """
+        identity = self._identity()
+        api = ControlServer(self, secrets.token_urlsafe(32))
+        await api.start(port, identity.control_port)
+        self._cleanup.push_async_callback(api.close)
+        self._cleanup.callback(self.feed.close)
+        identity = identity.model_copy(update={"control_port": api.port})
+        atomic_write(self._identity_file, identity.to_json().encode())
+        self.control = ControlFile(
+            host=HOST, port=api.port, token=api.token, server_id=identity.server_id, pid=os.getpid()
+        )
+
+    def _announce(self) -> None:
+        """Tell where the control API is, now that every command can be carried out."""
+        path = self._state_dir / CONTROL_FILE
+        write_private(path, self.control.to_json().encode())
+        self._cleanup.callback(path.unlink, missing_ok=True)
+        self._keep_doing(self._publish(), "publish")
+
+    def _identity(self) -> RunnerIdentity:
+        path = self._identity_file
+        found = RunnerIdentity.read(path.read_bytes()) if path.exists() else None
+        return found or RunnerIdentity(server_id=secrets.token_hex(8))
+
+    # --- while it runs -----------------------------------------------------------------------------
+
+    async def _publish(self) -> None:
+        log_checked_at = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PUBLISH_EVERY_S if self._busy else _PUBLISH_IDLE_S):
+                    await self._changed.wait()
+            self._changed.clear()
+            try:
+                now = time.monotonic()
+                if now - log_checked_at > _LOG_CHECK_S:
+                    log_checked_at = now
+                    self._own_log.keep_small()
+                self._follow_logs()
+                self.publisher.lines(self._follower.poll())
+                self.publisher.status(self.status(), now)
+            except Exception:
+                logger.exception("the state could not be published")
+            await asyncio.sleep(_PUBLISH_EVERY_S / 2)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether something goes on that is worth a look several times a second."""
+        return True
+
+    def _follow_logs(self) -> None:
+        for service in self.supervisor.statuses():
+            self._follower.follow(service.name, self.supervisor.spec_of(service.name).log_path)
+
+    def _on_event(self, level: Level, what: str, cause: str, remedy: str, service: str) -> None:
+        self.events.add(level, what, cause, remedy, service, self._run_of(service))
+
+    @abstractmethod
+    def _run_of(self, service: str) -> str:
+        """Return the run that an event of a service belongs to; empty for none."""
+
+    # --- what the control API needs ----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def handlers(self) -> Mapping[str, Handler]:
+        """Every command of this runner, by name."""
+
+    @property
+    @abstractmethod
+    def long_commands(self) -> Mapping[str, str]:
+        """Commands that are shown to every window as jobs, and what they do meanwhile."""
+
+    @abstractmethod
+    def status(self) -> Status:
+        """Return everything at this moment."""
+
+    def _snapshot(self, cursor: int) -> Snapshot:
+        return Snapshot(cursor=cursor, status=self.status(), events=self.events.newest(_EVENTS_SHOWN))
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job."""
+        return self.jobs.get(job_id)
+
+    async def command(self, name: str, params: Params) -> Result:
+        """Carry out a command and return its result.
+
+        Raises:
+            Refused: This runner has no such command, or can't carry it out now.
+        """
+        handler = self.handlers.get(name)
+        if handler is None:
+            known = ", ".join(self.handlers)
+            message = f"{name} is no command of the runner in {self.role} mode."
+            raise Refused(ErrorCode.NOT_FOUND, message, f"There are: {known}")
+        work = handler(self, params)
+        if name in self.long_commands:
+            return await self.jobs.run(name, work, self.long_commands[name])
+        return await work

@@ -1,0 +1,104 @@
+"""What each command of the control API does in client mode."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from soulsgui.runner.base import Handler
+from soulsgui.runner.commands import history, server
+from soulsgui.runner.history import log_lines
+from soulsgui.runner.join.player import CLIENT
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.control import (
+    ClientParams,
+    ClientPauseParams,
+    ErrorCode,
+    History,
+    HistoryLogsParams,
+    HistoryQueryParams,
+    ServiceParams,
+)
+
+if TYPE_CHECKING:
+    from soulsgui.runner.join.app import ClientRunner
+
+
+async def start(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+    """Let this machine help; answered once the client runs, at once where there is no server yet."""
+    _check_service(params)
+    await runner.player.switch_on()
+    await runner.player.until_ready()
+    return {}
+
+
+async def stop(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+    """Let this machine help no longer."""
+    _check_service(params)
+    await runner.player.switch_off()
+    return {}
+
+
+async def restart(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
+    """Stop the client and start it again."""
+    _check_service(params)
+    await runner.player.restart()
+    await runner.player.until_ready()
+    return {}
+
+
+async def pause(runner: "ClientRunner", params: ClientPauseParams) -> dict[str, Any]:
+    """Let the client wait, at once or after its episode, also while the server is away."""
+    _check_client(runner, params)
+    runner.player.pause(params.after_episode)
+    return {}
+
+
+async def resume(runner: "ClientRunner", params: ClientParams) -> dict[str, Any]:
+    """Let the client go on."""
+    _check_client(runner, params)
+    runner.player.resume()
+    return {}
+
+
+async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
+    """Return the curve of this machine's own episodes."""
+    return runner.returns.history(params)
+
+
+async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> dict[str, Any]:
+    """Return lines of the logs of client and runner."""
+    paths = {path.stem: path for path in sorted(runner.folder.logs.glob("*.log"))}
+    lines, first = await asyncio.to_thread(log_lines, paths, params)
+    return {"lines": [line.model_dump(mode="json") for line in lines], "first": first}
+
+
+def _check_service(params: ServiceParams) -> None:
+    if params.name != CLIENT:
+        message = f"There is no service {params.name!r} in client mode."
+        raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {CLIENT}")
+
+
+def _check_client(runner: "ClientRunner", params: ClientParams) -> None:
+    if params.client != runner.name:
+        message = f"There is no client {params.client!r} on this computer."
+        raise Refused(ErrorCode.NOT_FOUND, message, f"There is: {runner.name}")
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "server.hello": server.hello,
+    "server.shutdown": server.shutdown,
+    "service.start": start,
+    "service.stop": stop,
+    "service.restart": restart,
+    "clients.pause": pause,
+    "clients.resume": resume,
+    "history.query": query,
+    "history.logs": logs,
+    "history.events": history.events,
+}
+
+LONG: Mapping[str, str] = {
+    "service.start": "starting the client",
+    "service.stop": "stopping the client",
+    "service.restart": "restarting the client",
+}

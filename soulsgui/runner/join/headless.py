@@ -1,0 +1,40 @@
+"""The runner of client mode in a terminal: `soulsgui join`."""
+
+import asyncio
+import logging
+
+from soulsgui.config.paths import Folders
+from soulsgui.process import setup_logging
+from soulsgui.runner.join.app import ClientRunner
+
+logger = logging.getLogger(__name__)
+
+UNWATCHED_LIMIT_S = 15.0
+"""A runner that is there for a window ends so long after the last one is gone."""
+
+
+def join(folders: Folders, name: str, watched: bool) -> int:
+    """Play for the server of this machine until told to end; return the exit code.
+
+    Args:
+        folders: The user's folders.
+        name: What this machine's client is called.
+        watched: Whether to end once no window follows any more.
+
+    Raises:
+        SoulsGuiError: Another runner of client mode uses the data folder.
+    """
+    setup_logging()
+    return asyncio.run(_run(folders, name, watched))
+
+
+async def _run(folders: Folders, name: str, watched: bool) -> int:
+    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None)
+    runner.obey_signals()
+    await runner.open()
+    try:
+        logger.info("%s helps; control API at %s", name, runner.control.url)
+        await runner.closing.wait()
+    finally:
+        await runner.close()
+    return 0

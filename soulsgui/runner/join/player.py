@@ -1,0 +1,217 @@
+"""The one client of this machine: whether it is to play, and what its owner wants of it meanwhile."""
+
+import asyncio
+import contextlib
+import logging
+
+from soulsgui.errors import UsageError
+from soulsgui.runner.join.reports import Reports
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.service import ServiceSpec
+from soulsgui.runner.services import child_env, own_command
+from soulsgui.runner.supervisor import Supervisor
+from soulsgui.system import write_private
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import ErrorCode, ServiceStatus
+from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
+
+logger = logging.getLogger(__name__)
+
+CLIENT = "client"
+"""Name of the service."""
+
+_READY_LIMIT_S = 30.0
+_ENDING: tuple[OwnerState, ...] = ("stop", "stop_after_episode")
+
+
+class Player:
+    """Starts, stops and pauses the client.
+
+    Args:
+        folder: The folder of client mode.
+        name: The client's id.
+        supervisor: Runs it.
+        reports: What it says of itself.
+
+    Attributes:
+        wanted: Whether this machine is to help: the client is started as soon as there is a server.
+        wish: What its owner wants of it.
+    """
+
+    def __init__(self, folder: ClientFolder, name: str, supervisor: Supervisor, reports: Reports) -> None:
+        self.wanted = False
+        self.wish: OwnerState = "run"
+        self._folder = folder
+        self._supervisor = supervisor
+        self._reports = reports
+        self._spec = _spec(folder, name, reports)
+        self._address = _read_address(folder)
+        self._lock = asyncio.Lock()
+
+    # --- on and off --------------------------------------------------------------------------------
+
+    async def adopt(self) -> bool:
+        """Take over a client that an earlier runner started, with what its owner wanted.
+
+        Returns:
+            Whether there is one.
+        """
+        if not await self._supervisor.adopt(self._spec):
+            return False
+        self.wanted = True
+        left = OwnerWish.read(self._folder.wish.read_bytes()) if self._folder.wish.exists() else None
+        if left is not None and left.state not in _ENDING:
+            self.wish = left.state
+        self._write(self.wish)
+        return True
+
+    async def switch_on(self) -> None:
+        """Let the client play; without a server that happens once there is one.
+
+        Raises:
+            ServiceError: It can't be started.
+            OSError: Its folder can't be written.
+        """
+        async with self._lock:
+            self.wanted = True
+            self.wish = "run"
+            await self._start()
+
+    async def until_ready(self) -> None:
+        """Return once the client says something of itself, or is not to be started now.
+
+        Raises:
+            ServiceError: It failed for good.
+            Refused: It says nothing for too long.
+        """
+        if self._address is None or not self.wanted:
+            return
+        if not await self._supervisor.wait_ready(CLIENT, _READY_LIMIT_S) and self.wanted:
+            raise Refused(
+                ErrorCode.NO_ANSWER,
+                f"The client is not ready after {_READY_LIMIT_S:.0f} s.",
+                "Look at its log.",
+            )
+
+    async def switch_off(self) -> None:
+        """Stop the client at once; it is not started again by itself."""
+        self.wanted = False
+        async with self._lock:
+            await self._stop()
+
+    async def finish(self) -> None:
+        """Let the client end the episode it is in, then stop it; returns when it has ended."""
+        self._write("stop_after_episode")
+        while self._supervisor.pid_of(CLIENT) is not None:
+            await asyncio.sleep(0.1)
+        self.wanted = False
+
+    async def restart(self) -> None:
+        """Stop the client and start it again, with what its owner wanted.
+
+        Raises:
+            ServiceError: It can't be started.
+        """
+        async with self._lock:
+            self.wanted = True
+            await self._stop()
+            await self._start()
+
+    async def use_server(self, address: Address | None) -> None:
+        """Play for the server at this address from now on; None while there is none.
+
+        Raises:
+            ServiceError: The client can't be started.
+            OSError: Its folder can't be written.
+        """
+        if address is None or address == self._address:
+            return
+        async with self._lock:
+            await asyncio.to_thread(address.write, self._folder.server_address)
+            self._address = address
+            if self.wanted:
+                logger.info("the server is at %s:%d now", address.host, address.port)
+                await self._stop()
+                await self._start()
+
+    async def _start(self) -> None:
+        if self._address is not None:
+            self._write(self.wish)
+            await self._supervisor.start(self._spec)
+
+    async def _stop(self) -> None:
+        if self._supervisor.pid_of(CLIENT) is not None:
+            # Where a signal does not reach it (Windows), it reads what is wanted.
+            self._write("stop")
+        await self._supervisor.stop(CLIENT)
+
+    # --- pausing -----------------------------------------------------------------------------------
+
+    def pause(self, after_episode: bool) -> None:
+        """Let the client wait, at once or after the episodes it is in.
+
+        Raises:
+            Refused: It is not to play at all.
+            OSError: Its folder can't be written.
+        """
+        self._want("pause_after_episode" if after_episode else "pause")
+
+    def resume(self) -> None:
+        """Let the client go on.
+
+        Raises:
+            Refused: It is not to play at all.
+            OSError: Its folder can't be written.
+        """
+        self._want("run")
+
+    def keep_wish(self) -> None:
+        """Want again what was wanted before `finish`."""
+        self._write(self.wish)
+
+    def _want(self, wish: OwnerState) -> None:
+        if not self.wanted:
+            raise Refused(ErrorCode.NOT_NOW, "This computer does not help at present.", "Switch it on first.")
+        self._write(wish)
+        self.wish = wish
+
+    def _write(self, wish: OwnerState) -> None:
+        write_private(self._folder.wish, OwnerWish(state=wish).to_json().encode())
+
+    # --- how it is ---------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Notice that the client has ended by a decision of its own: then it is not wanted any more."""
+        if not self.wanted or self._lock.locked() or self._address is None:
+            return
+        outcome = self._supervisor.outcome_of(CLIENT)
+        if self.status().state == "stopped" and outcome is not None and outcome.in_order:
+            self.wanted = False
+
+    def status(self) -> ServiceStatus:
+        """Return how the service is, also before it was ever started."""
+        known = next((one for one in self._supervisor.statuses() if one.name == CLIENT), None)
+        if known is not None:
+            return known
+        if self.wanted:
+            return ServiceStatus(name=CLIENT, kind=CLIENT, state="starting", detail="waiting for a server")
+        return ServiceStatus(name=CLIENT, kind=CLIENT, state="stopped")
+
+
+def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
+    places = ("--server-file", str(folder.server_address), "--state-dir", str(folder.root))
+    return ServiceSpec(
+        name=CLIENT,
+        kind=CLIENT,
+        argv=(*own_command("client"), "--name", name, *places),
+        tier=0,
+        log_path=folder.logs / f"{CLIENT}.log",
+        health=reports.health,
+        env=child_env(single_threaded=True),
+    )
+
+
+def _read_address(folder: ClientFolder) -> Address | None:
+    with contextlib.suppress(UsageError):
+        return Address.read(folder.server_address)
+    return None

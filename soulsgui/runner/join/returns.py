@@ -1,0 +1,160 @@
+"""What this machine has played for the present run: its episodes in memory, and how much it gave."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from soulsgui.runner.refusal import Refused
+from soulsgui.wire.control import AttemptStart, ErrorCode, History, HistoryQueryParams
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import EpisodeRows
+from soulsgui.wire.messages.owner import ClientReport, OwnEpisode
+
+KEPT = 20_000
+"""Episodes that are remembered."""
+
+_WINDOW = 20
+_ATTEMPT = 1
+_LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class _Own:
+    """One episode on the curve: its row is the number of the episode here, from 1, over all processes."""
+
+    row: int
+    time: float
+    env_steps: int
+    total_return: float
+    length: int
+    model_id: int
+    mean_return: float
+
+
+_METRICS: dict[str, Callable[[_Own], float]] = {
+    "return": lambda own: own.total_return,
+    "length": lambda own: float(own.length),
+    "mean_return": lambda own: own.mean_return,
+}
+_AXES: dict[str, Callable[[_Own], float]] = {
+    "episode": lambda own: float(own.row),
+    "env_step": lambda own: float(own.env_steps),
+    "time": lambda own: own.time,
+}
+
+
+class OwnReturns:
+    """The curve of this machine. Another run begins another curve; another process goes on with it.
+
+    Args:
+        client: The client's id.
+        kept: Episodes that are remembered.
+    """
+
+    def __init__(self, client: str, kept: int = KEPT) -> None:
+        self._client = client
+        self._episodes: deque[_Own] = deque(maxlen=kept)
+        self._recent: deque[float] = deque(maxlen=_WINDOW)
+        self._instance: Instance | None = None
+        self._next_number = 0
+        self._begin("")
+
+    def _begin(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._episodes.clear()
+        self._recent.clear()
+        self._rows = 0
+        self._steps_before = self._steps_now = 0
+
+    @property
+    def episodes(self) -> int:
+        """Episodes finished here for the run."""
+        return self._rows
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps made here for the run."""
+        return self._steps_before + self._steps_now
+
+    def take(self, report: ClientReport) -> EpisodeRows | None:
+        """Take note of a report; return the episodes that are new, None when none is."""
+        beat = report.beat
+        if beat.run_id and beat.run_id != self.run_id:
+            self._begin(beat.run_id)
+        if beat.instance != self._instance:
+            self._instance = beat.instance
+            self._next_number = 0
+            self._steps_before, self._steps_now = self.env_steps, 0
+        if beat.run_id == self.run_id:
+            self._steps_now = report.env_steps
+        new = [one for one in report.episodes if one.number >= self._next_number]
+        if new:
+            self._next_number = new[-1].number + 1
+        added = [self._add(one) for one in new if one.run_id == self.run_id]
+        return self._as_rows(added) if added else None
+
+    def _add(self, episode: OwnEpisode) -> _Own:
+        self._rows += 1
+        self._recent.append(episode.total_return)
+        own = _Own(
+            row=self._rows,
+            time=episode.time,
+            env_steps=self._steps_before + episode.env_steps,
+            total_return=episode.total_return,
+            length=episode.length,
+            model_id=episode.model_id,
+            mean_return=sum(self._recent) / len(self._recent),
+        )
+        self._episodes.append(own)
+        return own
+
+    def _as_rows(self, episodes: list[_Own]) -> EpisodeRows:
+        count = len(episodes)
+        rows = [own.row for own in episodes]
+        return EpisodeRows(
+            run_id=self.run_id,
+            row=rows,
+            attempt=[_ATTEMPT] * count,
+            client=[self._client] * count,
+            episode=rows,
+            env_steps=[own.env_steps for own in episodes],
+            time=[own.time for own in episodes],
+            total_return=[own.total_return for own in episodes],
+            length=[own.length for own in episodes],
+            model_id=[own.model_id for own in episodes],
+            mean_return=[own.mean_return for own in episodes],
+        )
+
+    def history(self, params: HistoryQueryParams) -> History:
+        """Return a curve.
+
+        Raises:
+            Refused: It is of another run, or there is no such metric here.
+        """
+        if params.run not in (_LATEST, self.run_id):
+            raise Refused(ErrorCode.NOT_FOUND, f"This machine does not play for {params.run!r}.")
+        value, x = _METRICS.get(params.metric), _AXES[params.x]
+        if value is None:
+            known = ", ".join(_METRICS)
+            raise Refused(ErrorCode.NOT_FOUND, f"There is no {params.metric!r} here.", f"There are: {known}")
+        start = float("-inf") if params.start is None else params.start
+        end = float("inf") if params.end is None else params.end
+        others = bool(params.client) and params.client != self._client
+        found = [] if others else [own for own in self._episodes if start <= x(own) <= end]
+        answered = found[-params.limit :]
+        return History(
+            run_id=self.run_id,
+            metric=params.metric,
+            last_row=self._rows,
+            row=[own.row for own in answered],
+            attempt=[_ATTEMPT] * len(answered),
+            episode=[own.row for own in answered],
+            env_steps=[own.env_steps for own in answered],
+            time=[own.time for own in answered],
+            value=[value(own) for own in answered],
+            client=[self._client] * len(answered),
+            overwritten=[False] * len(answered),
+            attempts=[AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
+            total=len(found),
+            metrics=list(_METRICS),
+        )

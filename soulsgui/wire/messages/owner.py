@@ -1,0 +1,108 @@
+"""What the runner of client mode and its client tell each other: files in one folder, so that the owner's
+wishes are heard also while the server is away.
+
+The runner writes `wish.json` and `runner.json`, the client writes `state.json`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.session import Grant, Wish
+
+LOOK_EVERY_S = 0.2
+"""How often the client looks for a wish."""
+
+KEPT_EPISODES = 100
+MOST_EPISODES = 1000
+KEPT_FOR_S = 10.0
+"""A report names its newest `KEPT_EPISODES`, and those of the last `KEPT_FOR_S` up to `MOST_EPISODES`."""
+
+OwnerState = Literal["run", "pause_after_episode", "pause", "stop_after_episode", "stop"]
+
+
+@dataclass(frozen=True)
+class ClientFolder:
+    """The names inside the folder of client mode."""
+
+    root: Path
+
+    @property
+    def wish(self) -> Path:
+        """What the owner wants: an `OwnerWish`."""
+        return self.root / "wish.json"
+
+    @property
+    def state(self) -> Path:
+        """What the client says of itself: a `ClientReport`."""
+        return self.root / "state.json"
+
+    @property
+    def runner(self) -> Path:
+        """Which process the runner is: a `system.ProcessIdentity`. Without a living one nobody plays on."""
+        return self.root / "runner.json"
+
+    @property
+    def server_address(self) -> Path:
+        """Address and password of the server to play for."""
+        return self.root / "server.json"
+
+    @property
+    def logs(self) -> Path:
+        """One log file per service."""
+        return self.root / "logs"
+
+
+class OwnerWish(Message):
+    """What the owner of this machine wants of its client; the stricter of this and the server's wish wins."""
+
+    state: OwnerState = "run"
+
+
+class OwnEpisode(Message):
+    """An episode that was finished here.
+
+    Attributes:
+        number: Counts the episodes of this process, from 0.
+        run_id: The run it was played for.
+        time: Seconds since the epoch.
+        env_steps: Environment steps that this process had made for the run.
+        total_return: Undiscounted sum of rewards.
+        length: Steps.
+        model_id: Weights in use at its end.
+    """
+
+    number: int
+    run_id: str
+    time: float
+    env_steps: int
+    total_return: float
+    length: int
+    model_id: int
+
+
+class ClientReport(Message):
+    """What a client says of itself, each second.
+
+    Attributes:
+        beat: As it is said to the server; its counter moves with every report.
+        env_steps: Environment steps that this process has made for the present run.
+        grant: What the trainer allows, None before it has answered.
+        wish: What the server wants, None while it wants nothing.
+        checks: What was looked at so far, and whether it is well: `configuration` (received), `version`
+            (server and client understand each other), `environment` (found here, with the same spaces).
+        episodes: The newest finished episodes, oldest first.
+        farewell: Why it ends, when it does so in order; empty while it goes on.
+    """
+
+    beat: Heartbeat
+    env_steps: int = 0
+    grant: Grant | None = None
+    wish: Wish | None = None
+    checks: dict[str, bool] = Field(default_factory=dict)
+    episodes: list[OwnEpisode] = Field(default_factory=list)
+    farewell: str = ""

@@ -1,0 +1,97 @@
+"""Killed while saving (R2): never a checkpoint that can't be loaded, never a lost older one."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.training.checkpoint import newest_resumable, read_checkpoint
+from tests.faults import checkpoint_writer
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are made of POSIX processes")
+
+_LONGEST_LIFE_S = 0.03
+
+
+@pytest.fixture
+def nursery() -> Iterator["subprocess.Popen[str]"]:
+    root = Path(checkpoint_writer.__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, checkpoint_writer.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+    )
+    yield process
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
+def _read(output: IO[str], kind: str) -> tuple[str, list[int]]:
+    """Read up to a line of a kind; return it and the updates that were done before it."""
+    done = []
+    for line in output:
+        word, _, rest = line.strip().partition(" ")
+        if word == "done":
+            done.append(int(rest))
+        if word == kind:
+            return rest, done
+    raise AssertionError("the writer ended by itself")
+
+
+def _kill_again_and_again(nursery: "subprocess.Popen[str]", run: RunFolder, kills: int) -> dict[str, int]:
+    """Kill writers at random moments; after each, look at what is there."""
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    rng = random.Random(7)
+    written, lost, torn = 0, 0, 0
+    for _ in range(kills):
+        nursery.stdin.write(f"{run.root} {written + 1}\n")
+        nursery.stdin.flush()
+        pid, before = _read(nursery.stdout, "pid")
+        _, early = _read(nursery.stdout, "done") if written == 0 else ("", [])
+        signal_after = rng.uniform(0, _LONGEST_LIFE_S)
+        _wait(signal_after)
+        os.kill(int(pid), signal.SIGKILL)
+        _, late = _read(nursery.stdout, "dead")
+        newest_told = max([written, *before, *early, *late])
+        torn += any(path.name.startswith(".") for path in run.root.iterdir())
+        path = newest_resumable(run)
+        assert path is not None, f"nothing is left after update {newest_told}"
+        found = read_checkpoint(path)
+        assert found.info.update >= newest_told, "an older checkpoint was lost"
+        assert set(np.unique(found.agent["adam.exp_avg"])) == {found.info.update}
+        assert set(np.unique(found.weights["policy.0.weight"])) == {found.info.update}
+        lost += found.info.update - newest_told
+        assert [path.name for path in run.root.iterdir()] == ["checkpoint"]
+        written = found.info.update
+    return {"kills": kills, "checkpoints": written, "in the middle of a save": torn, "saved unsaid": lost}
+
+
+def _wait(seconds: float) -> None:
+    """Let a moment pass: the fault itself is one of time."""
+    signal.sigtimedwait([], seconds)
+
+
+def test_25_kills_leave_a_whole_checkpoint_each(nursery: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    told = _kill_again_and_again(nursery, RunFolder(tmp_path), 25)
+    assert told["in the middle of a save"] > 0  # else nothing was put to the test
+
+
+@pytest.mark.slow
+def test_200_kills_leave_a_whole_checkpoint_each(nursery: "subprocess.Popen[str]", tmp_path: Path) -> None:
+    told = _kill_again_and_again(nursery, RunFolder(tmp_path), 200)
+    print(told)
+    assert told["in the middle of a save"] > 20

@@ -1,0 +1,137 @@
+"""Two clients with one name (R19): the second stops before it writes anything."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis
+
+from soulsgui.errors import ClientRegistrationError, UsageError
+from soulsgui.sampling import identity
+from soulsgui.sampling.identity import derived_seed, ensure_name_is_free, own_versions
+from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.progress import Progress
+from soulsgui.wire.beacon import Beacon
+from soulsgui.wire.connection import Address
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+
+OWN = own_instance()
+ELSEWHERE = Instance(host="another-pc", boot_id="x", pid=5, start_time=1.0)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(identity, "_WATCH_S", 0.3)
+
+
+def _beat(
+    connection: redis.Redis,
+    keys: Keys,
+    instance: Instance,
+    age_s: float = 0,
+    leaving: bool = False,
+) -> None:
+    beat = Heartbeat(client="c", instance=instance, counter=1, leaving=leaving)
+    connection.set(keys.beat("c"), beat.to_json(), px=round((EXPIRY_S - age_s) * 1000))
+
+
+def _ensure(connection: redis.Redis, keys: Keys) -> None:
+    ensure_name_is_free(connection, keys, "c", OWN, threading.Event())
+
+
+@contextmanager
+def _beating(address: Address, instance: Instance) -> Iterator[None]:
+    """Somebody beats under the name until the block ends."""
+    progress = Progress("c", instance, 1, {})
+    beacon = Beacon(
+        address, "other", Keys(address.prefix).beat("c"), 0.02, lambda: progress.beat().to_json(), EXPIRY_S
+    )
+    beacon.start()
+    try:
+        yield
+    finally:
+        beacon.close()
+
+
+def test_a_name_nobody_beats_under_is_free(redis_client: redis.Redis, keys: Keys) -> None:
+    _ensure(redis_client, keys)
+
+
+def test_a_name_in_use_is_refused_and_nothing_is_written(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys
+) -> None:
+    with _beating(redis_address, ELSEWHERE):
+        link = ClientLink(redis_address, "c", 1, threading.Event())
+        with pytest.raises(ClientRegistrationError, match="in use by process 5 on another-pc"):
+            link.open()
+        link.close()
+    written = {key.decode() for key in redis_client.scan_iter(f"{redis_address.prefix}*")}
+    assert written == {keys.beat("c")}
+    beat = Heartbeat.read(redis_client.get(keys.beat("c")))
+    assert beat is not None
+    assert beat.instance == ELSEWHERE
+
+
+def test_a_name_whose_owner_is_silent_is_taken_over(redis_client: redis.Redis, keys: Keys) -> None:
+    _beat(redis_client, keys, ELSEWHERE, age_s=0.5)
+    _ensure(redis_client, keys)
+
+
+@pytest.mark.parametrize(
+    ("instance", "age_s", "leaving"),
+    [
+        (ELSEWHERE, 6.0, False),
+        (ELSEWHERE, 0.0, True),
+        (OWN, 0.0, False),
+        (OWN.model_copy(update={"pid": 2**22 + 1}), 0.0, False),
+        (OWN.model_copy(update={"start_time": OWN.start_time - 100}), 0.0, False),
+    ],
+    ids=["silent for 6 s", "said goodbye", "ourselves", "dead here", "another process under our pid"],
+)
+def test_a_name_that_is_surely_free_is_taken_without_waiting(
+    redis_client: redis.Redis,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    instance: Instance,
+    age_s: float,
+    leaving: bool,
+) -> None:
+    monkeypatch.setattr(identity, "_WATCH_S", 1000)
+    _beat(redis_client, keys, instance, age_s=age_s, leaving=leaving)
+    _ensure(redis_client, keys)
+
+
+def test_a_goodbye_meanwhile_frees_the_name(redis_client: redis.Redis, keys: Keys) -> None:
+    _beat(redis_client, keys, ELSEWHERE)
+    looked = threading.Event()
+
+    class Goodbye(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            _beat(redis_client, keys, ELSEWHERE, leaving=True)
+            looked.set()
+            return False
+
+    ensure_name_is_free(redis_client, keys, "c", OWN, Goodbye())
+    assert looked.is_set()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "x" * 65, "a:b", "é"])
+def test_names_that_can_not_be_a_part_of_a_key_are_refused(redis_address: Address, name: str) -> None:
+    with pytest.raises(UsageError):
+        ClientLink(redis_address, name, 1, threading.Event())
+
+
+def test_seeds_differ_by_client_and_attempt_and_repeat() -> None:
+    seeds = [derived_seed(1, client, attempt) for client in ("a", "b") for attempt in (1, 2)]
+    assert len(set(seeds)) == 4
+    assert derived_seed(1, "a", 1) == seeds[0]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_versions_are_told() -> None:
+    assert {"soulsgui", "gymnasium", "numpy"} <= set(own_versions())

@@ -1,0 +1,205 @@
+"""What a client hears and says: weights, grants and wishes at once, beats until the goodbye."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import redis
+
+from soulsgui.errors import ClientRegistrationError
+from soulsgui.sampling.downloader import View
+from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from tests.faults.server import FaultyServer
+from tests.faults.waiting import until
+
+CONFIG = ServerConfig(run_id="run-1", attempt=1, contract="x", spaces={}, policy={})
+QUICK_S = 0.9
+"""Less than the second after which the downloader would look by itself."""
+
+
+class _Server:
+    """The trainer's and the runner's side of the keys."""
+
+    def __init__(self, address: Address, connection: redis.Redis) -> None:
+        self.keys = Keys(address.prefix)
+        self.connection = connection
+        self.publisher = Publisher(self.keys, CONFIG)
+
+    def publish(self, model_id: int, session: str = "", steps: int = 8) -> None:
+        weights = {"w": np.full(3, model_id, np.float32)}
+        self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights)
+        share = RoundShare(round_id=model_id, steps_per_env=steps)
+        grants = {"c": Grant(session=session, status="accepted", round=share)} if session else {}
+        self.publisher.publish(self.connection, grants)
+
+    def wish(self, state: str) -> Wish:
+        wish = Wish.model_validate({"command_id": f"id-{state}", "state": state})
+        self.connection.set(self.keys.wish("c"), wish.to_json())
+        self.connection.publish(self.keys.wake_up("c"), "wish")
+        return wish
+
+    def beat(self) -> Heartbeat | None:
+        data = self.connection.get(self.keys.beat("c"))
+        return Heartbeat.read(data if isinstance(data, bytes) else None)
+
+
+@pytest.fixture
+def trainer(redis_address: Address, redis_client: redis.Redis) -> _Server:
+    return _Server(redis_address, redis_client)
+
+
+@pytest.fixture
+def link(redis_address: Address) -> Iterator[ClientLink]:
+    made = ClientLink(redis_address, "c", 2, threading.Event())
+    made.open()
+    yield made
+    made.close()
+
+
+def _model_id(view: View) -> int | None:
+    return None if view.header is None else view.header.model_id
+
+
+def test_published_weights_are_here_at_once(link: ClientLink, trainer: _Server) -> None:
+    until(trainer.beat, "the first beat")
+    for model_id in (3, 4):
+        trainer.publish(model_id)
+        began = time.monotonic()
+        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, 10)  # type: ignore[misc]
+        assert time.monotonic() - began < QUICK_S
+        assert link.view.tensors is not None
+        np.testing.assert_array_equal(link.view.tensors["w"], np.full(3, model_id, np.float32))
+    assert link.view.config == CONFIG
+
+
+def test_wishes_are_heard_at_once_and_answered_in_the_beat(link: ClientLink, trainer: _Server) -> None:
+    until(trainer.beat, "the first beat")
+    trainer.publish(1)
+    assert link.wait(lambda view: view.header is not None, 10)
+    began = time.monotonic()
+    wish = trainer.wish("pause")
+    assert link.wait(lambda view: view.wish == wish, 10)
+    link.answer(wish)
+    link.set_phase("paused")
+    until(lambda: (beat := trainer.beat()) and beat.answered and beat.phase == "paused", "the answer")
+    assert time.monotonic() - began < QUICK_S
+
+
+@pytest.mark.allow_warnings
+def test_damaged_weights_are_ignored(
+    link: ClientLink, trainer: _Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer.publish(1)
+    assert link.wait(lambda view: view.header is not None, 10)
+    trainer.connection.setrange(trainer.keys.weights, 0, "garbage garbage")
+    trainer.connection.publish(trainer.keys.weights_event, "2")
+    until(lambda: "weights ignored" in caplog.text, "the damage is noticed")
+    assert _model_id(link.view) == 1
+    trainer.publish(2)
+    assert link.wait(lambda view: _model_id(view) == 2, 10)
+
+
+def test_the_goodbye_is_the_last_beat(redis_address: Address, trainer: _Server) -> None:
+    link = ClientLink(redis_address, "c", 2, threading.Event())
+    link.open()
+    until(trainer.beat, "the first beat")
+    link.progress.stepped(7)
+    link.close()
+    beat = trainer.beat()
+    assert beat is not None
+    assert (beat.leaving, beat.env_steps, beat.num_envs) == (True, 7, 2)
+    left_s = trainer.connection.ttl(trainer.keys.beat("c"))
+    assert EXPIRY_S - 60 < int(str(left_s)) <= EXPIRY_S
+
+
+@pytest.mark.allow_warnings
+def test_everything_is_heard_again_after_the_server_was_away(
+    server: FaultyServer, connection: redis.Redis
+) -> None:
+    trainer = _Server(server.address, connection)
+    link = ClientLink(server.address, "c", 2, threading.Event())
+    link.open()
+    trainer.publish(1)
+    assert link.wait(lambda view: _model_id(view) == 1, 10)
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    before = link.progress.session
+    server.restart()  # without its data
+    assert link.wait(lambda view: view.header is None, 10)
+    until(lambda: link.progress.session > before, "a new session")
+    trainer.publish(2, link.progress.session)
+    assert link.wait(lambda view: link.ready_round(view, 1) is not None, 10)
+    wish = trainer.wish("pause")
+    assert link.wait(lambda view: view.wish == wish, 10)
+    until(trainer.beat, "beats go on")
+    link.close()
+
+
+def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, trainer: _Server) -> None:
+    uploader = link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    session = link.progress.session
+    trainer.publish(5, session, steps=9)
+    assert link.wait(lambda view: view.grant is not None, 10)
+    ready = link.ready_round(link.view, -1)
+    assert ready is not None
+    assert (ready.share.round_id, ready.share.steps_per_env, ready.header.model_id) == (5, 9, 5)
+    assert link.ready_round(link.view, 5) is None  # played
+    trainer.publisher.tell(
+        trainer.connection,
+        "c",
+        Grant(session=session, status="accepted", round=RoundShare(round_id=6, steps_per_env=9)),
+    )
+    assert link.wait(lambda view: view.grant is not None and view.grant.round != ready.share, 10)
+    assert link.ready_round(link.view, 5) is None  # its weights are not here
+    assert uploader.failure is None
+
+
+@pytest.mark.parametrize(
+    ("grant", "reason"),
+    [
+        (Grant(session="SESSION", status="refused", reason="other spaces"), "refused this client: other sp"),
+        (Grant(session="9999999999999-0", status="accepted"), "Another process took over"),
+    ],
+)
+def test_refused_and_fenced_sessions_end_in_words(
+    link: ClientLink, trainer: _Server, grant: Grant, reason: str
+) -> None:
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    session = grant.session.replace("SESSION", link.progress.session)
+    trainer.publisher.tell(trainer.connection, "c", grant.model_copy(update={"session": session}))
+    with pytest.raises(ClientRegistrationError, match=reason):
+        link.wait(lambda view: link.answer_of_trainer(view) is not None, 10)
+
+
+def test_the_grant_of_an_older_session_is_no_answer(link: ClientLink, trainer: _Server) -> None:
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    trainer.publish(1, "1-0")
+    assert link.wait(lambda view: view.grant is not None, 10)
+    assert link.answer_of_trainer(link.view) is None
+
+
+def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> None:
+    stop = threading.Event()
+    link = ClientLink(redis_address, "c", 1, stop)
+    assert not link.wait(lambda _: False, 0.01)
+    stop.set()
+    assert not link.wait(lambda _: False)
+    link.close()
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 3), (0, 0)])
+def test_servers_of_another_protocol_are_refused(low: int, high: int) -> None:
+    check_protocol(CONFIG)
+    with pytest.raises(ClientRegistrationError, match="protocol"):
+        check_protocol(CONFIG.model_copy(update={"protocol_min": low, "protocol_max": high}))

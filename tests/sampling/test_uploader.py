@@ -1,0 +1,251 @@
+"""The uploader: credits, a bounded buffer, and an end in every situation."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+import redis
+
+from soulsgui.errors import ClientRegistrationError, ServiceError
+from soulsgui.sampling import uploader as uploader_module
+from soulsgui.sampling.progress import Progress
+from soulsgui.sampling.stream import StreamSession
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.connection import Address, Stopped
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.session import Grant, Hello
+from tests.faults.server import FaultyServer
+from tests.faults.waiting import until
+
+Make = Callable[..., Uploader]
+
+
+class _Client:
+    """An uploader with what surrounds it."""
+
+    def __init__(self, address: Address, buffer_bytes: int = 10_000) -> None:
+        self.keys = Keys(address.prefix)
+        self.progress = Progress("c", Instance(pid=1), 3, {}, run_id="run-1")
+        self.stop = threading.Event()
+        self.sessions: list[str] = []
+        self.uploader = Uploader(
+            address,
+            self.progress,
+            "contract-1",
+            buffer_bytes,
+            self.stop,
+            lambda: self.sessions.append(self.progress.session),
+        )
+        self.uploader.start()
+        until(lambda: self.sessions, "the hello")
+
+    def grant(self, entries: int, size: int = 10**9, **changed: Any) -> None:
+        fields: dict[str, Any] = {"session": self.progress.session, "status": "accepted"} | changed
+        self.uploader.granted(Grant(credit_entries=entries, credit_bytes=size, **fields))
+
+    def push(self, count: int = 1, size: int = 100) -> None:
+        for _ in range(count):
+            self.uploader.push_chunk(b"x" * size)
+
+
+@pytest.fixture
+def client(server: FaultyServer) -> Iterator[_Client]:
+    made = _Client(server.address)
+    yield made
+    made.uploader.close()
+
+
+@pytest.fixture
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploader_module, "_RETRY_S", 0.02)
+    monkeypatch.setattr(uploader_module, "_LINGER_S", 0.1)
+
+
+def _hellos(connection: redis.Redis, key: str) -> list[Hello | None]:
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", connection.xrange(key))
+    return [Hello.read(fields[b"hello"]) for _, fields in entries if b"hello" in fields]
+
+
+def _chunks(connection: redis.Redis, client: _Client) -> int:
+    length = int(connection.xlen(client.keys.chunks("c")))
+    return length - len(_hellos(connection, client.keys.chunks("c")))
+
+
+def test_the_hello_says_who_speaks(client: _Client, connection: redis.Redis) -> None:
+    (hello,) = _hellos(connection, client.keys.chunks("c"))
+    assert hello is not None
+    assert (hello.client, hello.run_id, hello.contract, hello.num_envs) == ("c", "run-1", "contract-1", 3)
+    assert client.sessions == [client.progress.session]
+
+
+def test_nothing_is_sent_beyond_the_credit(client: _Client, connection: redis.Redis) -> None:
+    client.push(5)
+    until(lambda: client.progress.buffered_bytes == 500, "the pushes are taken over")
+    assert _chunks(connection, client) == 0
+    client.grant(2)
+    until(lambda: client.progress.buffered_bytes == 300, "two are sent")
+    assert _chunks(connection, client) == 2
+    client.grant(9, size=300)  # totals since the hello: one more by bytes
+    until(lambda: client.progress.buffered_bytes == 200, "one more is sent")
+    client.grant(9, size=300)  # a repeat gives nothing
+    assert _chunks(connection, client) == 3
+    client.grant(9)
+    until(lambda: client.progress.sent_chunks == 5, "all are sent")
+    assert _chunks(connection, client) == 5
+
+
+@pytest.mark.parametrize(
+    "changed", [{"session": "1-0"}, {"status": "quarantined"}, {"status": "refused"}], ids=str
+)
+def test_grants_that_are_none_are_no_credit(
+    client: _Client, connection: redis.Redis, changed: dict[str, str]
+) -> None:
+    client.push(2)
+    client.grant(100, **changed)
+    client.uploader.push_episode(b"{}")
+    until(lambda: connection.xlen(client.keys.episodes("c")) == 2, "the episode is sent all the same")
+    assert _chunks(connection, client) == 0
+
+
+def test_episodes_have_a_hello_of_their_own_and_need_no_credit(
+    client: _Client, connection: redis.Redis
+) -> None:
+    for _ in range(3):
+        client.uploader.push_episode(b"{}")
+    until(lambda: connection.xlen(client.keys.episodes("c")) == 4, "the episodes are sent")
+    assert len(_hellos(connection, client.keys.episodes("c"))) == 1
+
+
+def test_a_full_buffer_holds_the_pusher_until_there_is_room(client: _Client, connection: redis.Redis) -> None:
+    client.push(3, size=5000)  # the last one still went in; from now on the buffer is full
+    until(lambda: client.progress.buffered_bytes == 15_000, "the pushes are taken over")
+    pusher = threading.Thread(target=client.push)
+    pusher.start()
+    pusher.join(0.15)
+    assert pusher.is_alive()
+    client.grant(1)  # makes room
+    pusher.join(10)
+    assert not pusher.is_alive()
+    client.grant(100)
+    until(lambda: _chunks(connection, client) == 4, "all are sent")
+
+
+@pytest.mark.usefixtures("_hasty")
+def test_a_pusher_before_a_full_buffer_ends_when_asked_to_stop(client: _Client) -> None:
+    client.push(3, size=5000)
+    caught = threading.Event()
+
+    def push() -> None:
+        try:
+            client.push()
+        except Stopped:
+            caught.set()
+
+    pusher = threading.Thread(target=push)
+    pusher.start()
+    client.stop.set()
+    assert caught.wait(10)
+    pusher.join()
+
+
+def test_close_sends_what_waits(client: _Client, connection: redis.Redis) -> None:
+    client.grant(1000)
+    client.push(50)
+    client.uploader.push_episode(b"{}")
+    client.uploader.close()
+    assert _chunks(connection, client) == 50
+    assert connection.xlen(client.keys.episodes("c")) == 2
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.usefixtures("_hasty")
+def test_close_ends_while_the_server_is_away(server: FaultyServer) -> None:
+    client = _Client(server.address)
+    client.grant(10)
+    server.kill()
+    client.push(3)
+    began = time.monotonic()
+    client.uploader.close()
+    assert time.monotonic() - began < 2
+    assert not client.uploader.is_alive()
+
+
+@pytest.mark.allow_warnings
+def test_what_was_pushed_while_the_server_was_away_arrives(
+    server: FaultyServer, connection: redis.Redis, client: _Client
+) -> None:
+    client.grant(10)
+    client.push()
+    until(lambda: client.progress.sent_chunks == 1, "the first is sent")
+    server.kill()
+    client.push(2)
+    server.start()
+    until(lambda: len(client.sessions) == 2, "a new session")
+    client.grant(10)
+    until(lambda: _chunks(connection, client) == 2, "the rest is sent")
+    assert client.sessions[1] > client.sessions[0]
+
+
+@pytest.mark.allow_warnings
+def test_an_idle_uploader_says_hello_to_a_server_that_lost_its_data(
+    server: FaultyServer, connection: redis.Redis, client: _Client
+) -> None:
+    server.restart()
+    client.uploader.distrust()
+    until(lambda: len(client.sessions) == 2, "a new session")
+    assert len(_hellos(connection, client.keys.chunks("c"))) == 1
+
+
+def test_an_idle_uploader_keeps_a_session_that_stands(connection: redis.Redis, client: _Client) -> None:
+    client.uploader.distrust()
+    client.grant(1)
+    client.push()
+    until(lambda: client.progress.sent_chunks == 1, "the chunk is sent")
+    assert len(_hellos(connection, client.keys.chunks("c"))) == 1
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.usefixtures("_hasty")
+def test_a_refusing_server_is_tried_again_and_said(
+    server: FaultyServer, connection: redis.Redis, client: _Client
+) -> None:
+    client.grant(100)
+    connection.config_set("maxmemory", "1")
+    client.push(3)
+    until(lambda: "refuses samples" in client.progress.error, "the refusal is told")
+    connection.config_set("maxmemory", "0")
+    until(lambda: client.progress.sent_chunks == 3, "all are sent")
+    until(lambda: client.progress.error == "", "the refusal is over")
+    assert _chunks(connection, client) == 3
+
+
+def test_a_fenced_uploader_tells_the_pusher_and_stays_silent(
+    connection: redis.Redis, client: _Client
+) -> None:
+    connection.xadd(client.keys.chunks("c"), {"hello": "another process"})
+    client.grant(10)
+    client.push()
+    client.uploader.join(10)
+    with pytest.raises(ClientRegistrationError, match="took over"):
+        client.push()
+    assert "took over" in client.progress.error
+    assert connection.xlen(client.keys.chunks("c")) == 2
+
+
+@pytest.mark.allow_warnings
+def test_an_uploader_that_fails_does_not_leave_the_pusher_waiting(
+    monkeypatch: pytest.MonkeyPatch, client: _Client
+) -> None:
+    def fail(*_: object) -> int:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(StreamSession, "flush", fail)
+    client.push(3, size=5000)
+    client.grant(10)
+    client.uploader.join(10)
+    with pytest.raises(ServiceError, match="a defect"):
+        client.push()
+    assert "a defect" in client.progress.error

@@ -1,0 +1,147 @@
+"""A client for tests, moved by hand: it says and sends exactly what a test wants."""
+
+from typing import Any
+
+import numpy as np
+import redis
+
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant, Hello, RoundShare
+from soulsgui.wire.weights import WeightsHeader, unpack_weights
+
+
+class Player:
+    """One client of a run of CartPole-v1.
+
+    Args:
+        connection: The server.
+        keys: Key names.
+        name: Its id; it is put on the roster, as the runner would do.
+        num_envs: Environments it claims to step.
+        seed: Of what it plays.
+    """
+
+    def __init__(
+        self, connection: redis.Redis, keys: Keys, name: str = "c", num_envs: int = 2, seed: int = 1
+    ) -> None:
+        self.connection = connection
+        self.keys = keys
+        self.name = name
+        self.num_envs = num_envs
+        self.session = ""
+        self.number = 0
+        self._counter = 0
+        self._episode = 0
+        self._rng = np.random.default_rng(seed)
+        connection.hset(keys.clients, name, "{}")
+
+    # --- what it hears ---
+
+    def config(self) -> ServerConfig | None:
+        """The run."""
+        return ServerConfig.read(self._get(self.keys.config))
+
+    def grant(self) -> Grant | None:
+        """The grant of the present session."""
+        grant = Grant.read(self._get(self.keys.grant(self.name)))
+        return grant if grant is not None and grant.session == self.session else None
+
+    def share(self) -> RoundShare | None:
+        """Its part of the present round, once the weights are there too."""
+        grant, weights = self.grant(), self._get(self.keys.weights)
+        if grant is None or grant.round is None or weights is None:
+            return None
+        return grant.round if unpack_weights(weights)[0].model_id == grant.round.round_id else None
+
+    def weights(self) -> tuple[WeightsHeader, dict[str, Any]]:
+        """The newest weights."""
+        data = self._get(self.keys.weights)
+        assert data is not None
+        return unpack_weights(data)
+
+    def _get(self, key: str) -> bytes | None:
+        data = self.connection.get(key)
+        return data if isinstance(data, bytes) else None
+
+    # --- what it says ---
+
+    def hello(self, **changed: Any) -> None:
+        """Begin a session."""
+        config = self.config()
+        said: dict[str, Any] = {
+            "client": self.name,
+            "instance": Instance(),
+            "run_id": config.run_id if config else "",
+            "contract": config.contract if config else "",
+            "num_envs": self.num_envs,
+        }
+        entry = self.connection.xadd(
+            self.keys.chunks(self.name), {"hello": Hello(**(said | changed)).to_json()}
+        )
+        self.session, self.number = entry.decode(), 0
+
+    def beat(self, **changed: Any) -> None:
+        """Give a sign of life."""
+        self._counter += 1
+        config = self.config()
+        said: dict[str, Any] = {
+            "client": self.name,
+            "instance": Instance(),
+            "counter": self._counter,
+            "phase": "sampling",
+            "session": self.session,
+            "run_id": config.run_id if config else "",
+            "num_envs": self.num_envs,
+        }
+        beat = Heartbeat(**(said | changed))
+        self.connection.set(self.keys.beat(self.name), beat.to_json(), ex=EXPIRY_S)
+
+    def deliver(self, steps_per_env: int, **changed: Any) -> None:
+        """Play with the newest weights and send one chunk."""
+        config = self.config()
+        assert config is not None
+        self.send(pack_chunk(config.run_id, config.contract, self.play(steps_per_env, **changed)))
+
+    def send(self, payload: bytes, number: int | None = None) -> None:
+        """Send a chunk, under the next number or a given one."""
+        if number is None:
+            number, self.number = self.number, self.number + 1
+        self.connection.xadd(self.keys.chunks(self.name), {"c": payload, "n": number})
+
+    def play(self, steps_per_env: int, **changed: Any) -> Segments:
+        """Return one segment per environment, acted on with the newest weights.
+
+        Args:
+            steps_per_env: Steps of each.
+            changed: Columns to put in the place of what was played.
+        """
+        config = self.config()
+        assert config is not None
+        header, tensors = self.weights()
+        policy = NumpyMLPPolicy(config.policy)
+        policy.load(tensors)
+        count, steps = self.num_envs, self.num_envs * steps_per_env
+        obs = self._rng.normal(0, 0.05, (steps + count, 4)).astype(np.float32)
+        acted_on = np.delete(obs, [(n + 1) * (steps_per_env + 1) - 1 for n in range(count)], axis=0)
+        action, log_prob = policy.act(acted_on, self._rng)
+        self._episode += 1
+        columns: dict[str, Any] = {
+            "env_index": np.arange(count, dtype=np.int32),
+            "episode": np.full(count, self._episode, np.int64),
+            "first_step": np.zeros(count, np.int64),
+            "length": np.full(count, steps_per_env, np.int32),
+            "model_id_first": np.full(count, header.model_id, np.int64),
+            "model_id_last": np.full(count, header.model_id, np.int64),
+            "digest": np.full(count, digest_number(header.digest), np.uint64),
+            "flags": np.array([(TERMINATED, TRUNCATED, 0)[n % 3] for n in range(count)], np.uint8),
+            "obs": obs,
+            "action": action,
+            "reward": np.ones(steps, np.float32),
+            "log_prob": log_prob,
+        }
+        return Segments(**(columns | changed))

@@ -1,0 +1,257 @@
+"""Checkpoints: whole or not at all, whatever happens while they are written."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.training.checkpoint import MANIFEST, NOTE, newest_resumable, read_checkpoint, write_checkpoint
+from tests.faults.checkpoint_writer import checkpoint
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
+    saved = checkpoint(3, size=10)
+    write_checkpoint(tmp_path / "deep" / "checkpoint", saved)
+    found = read_checkpoint(tmp_path / "deep" / "checkpoint")
+    assert found.info == saved.info
+    assert found.state == saved.state
+    for mine, theirs in ((saved.weights, found.weights), (saved.agent, found.agent)):
+        assert set(mine) == set(theirs)
+        for name, tensor in mine.items():
+            assert theirs[name].shape == tensor.shape
+            np.testing.assert_array_equal(theirs[name], tensor)
+    assert (tmp_path / "deep" / "checkpoint" / NOTE).read_text() == "note 3"
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["checkpoint"]
+
+
+def test_weights_alone_come_back_too(tmp_path: Path) -> None:
+    whole = checkpoint(3, size=10)
+    write_checkpoint(
+        tmp_path / "c", replace(whole, agent={}, state={}, info=replace(whole.info, resumable=False))
+    )
+    found = read_checkpoint(tmp_path / "c")
+    assert (found.agent, found.info.resumable) == ({}, False)
+
+
+def test_the_manifest_tells_hash_and_size_of_every_file(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c", checkpoint(3, size=10))
+    manifest = json.loads((tmp_path / "c" / MANIFEST).read_text())
+    named = set(manifest["files"])
+    assert named == {path.name for path in (tmp_path / "c").iterdir()} - {MANIFEST, NOTE}
+    for name, said in manifest["files"].items():
+        assert said["size"] == (tmp_path / "c" / name).stat().st_size
+        assert len(said["sha256"]) == 64
+    assert (manifest["updates"], manifest["model_id"], manifest["run_id"]) == (3, 3, "run-1")
+
+
+def _damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def _change_manifest(**changed: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        (folder / MANIFEST).write_text(json.dumps(manifest | changed))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (lambda folder: _damage(folder / "weights.safetensors"), "has changed"),
+        (lambda folder: _damage(folder / "agent.safetensors"), "has changed"),
+        (lambda folder: (folder / "state.json").unlink(), "state.json is missing"),
+        (lambda folder: (folder / MANIFEST).unlink(), "manifest.json is missing"),
+        (lambda folder: (folder / MANIFEST).write_text("{"), "can't be read"),
+        (lambda folder: (folder / MANIFEST).write_text("[]"), "can't be read"),
+        (_change_manifest(format=99), "newer version"),
+        (_change_manifest(format="x"), "can't be read"),
+        (_change_manifest(files={}), "can't be read"),
+        (_change_manifest(unheard_of=1), "can't be read"),
+        (_change_manifest(files={"../../etc/passwd": {"sha256": "0"}}), "passwd is missing"),
+    ],
+)
+def test_harmed_checkpoints_are_refused_in_words(
+    tmp_path: Path, harm: Callable[[Path], object], reason: str
+) -> None:
+    write_checkpoint(tmp_path / "c", checkpoint(3, size=10))
+    harm(tmp_path / "c")
+    with pytest.raises(CheckpointError, match=reason):
+        read_checkpoint(tmp_path / "c")
+
+
+def test_a_state_without_its_parts_is_refused(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "c", replace(checkpoint(3, size=10), state={}))
+    with pytest.raises(CheckpointError, match="lacks a part"):
+        read_checkpoint(tmp_path / "c")
+
+
+def _saved(run: RunFolder, path: Path, attempt: int, update: int, resumable: bool = True) -> None:
+    made = checkpoint(update, size=10)
+    write_checkpoint(path, replace(made, info=replace(made.info, attempt=attempt, resumable=resumable)))
+
+
+@pytest.mark.allow_warnings
+def test_the_newest_whole_resumable_checkpoint_is_found(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert newest_resumable(run) is None
+    _saved(run, run.best_model, 1, 30, resumable=False)
+    assert newest_resumable(run) is None
+    _saved(run, run.manual_saves / "a", 1, 20)
+    _saved(run, run.manual_saves / "b", 2, 5)
+    assert newest_resumable(run) == run.manual_saves / "b"
+    _saved(run, run.checkpoint, 2, 9)
+    assert newest_resumable(run) == run.checkpoint
+    _damage(run.checkpoint / "agent.safetensors")
+    assert newest_resumable(run) == run.manual_saves / "b"
+
+
+# --- a crash at every step --------------------------------------------------------------------------
+
+
+class _Killed(BaseException):
+    """The process ended here."""
+
+
+class _Fuse:
+    """Ends the "process" before its n-th operation on files."""
+
+    EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, _: Any) -> None:
+        if self.left is not None and event in self.EVENTS:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise _Killed
+
+    @contextmanager
+    def burning(self, operations: int) -> Iterator[None]:
+        self.left = operations
+        try:
+            yield
+        finally:
+            self.left = None
+
+
+FUSE = _Fuse()  # an audit hook stays for the life of the interpreter
+
+
+def _crash(operations: int, action: Callable[[], object]) -> bool:
+    """Carry an action out, ending it before its n-th operation; return whether it was ended."""
+    try:
+        with FUSE.burning(operations):
+            action()
+    except _Killed:
+        return True
+    return False
+
+
+def _assert_whole(run: RunFolder, target: Path, allowed: set[int], at: object) -> None:
+    """After a crash the newest checkpoint is one of these, and nothing else is left."""
+    assert newest_resumable(run) == target, at
+    assert read_checkpoint(target).info.update in allowed, at
+    assert [path.name for path in run.root.iterdir()] == [target.name], at
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "best_model"])
+def test_a_crash_at_any_step_loses_nothing(tmp_path: Path, name: str) -> None:
+    crashes = 0
+    for operations in range(1000):
+        run = RunFolder(tmp_path / str(operations))
+        target = run.root / name
+        write_checkpoint(target, checkpoint(1, size=2))
+        if not _crash(operations, lambda: write_checkpoint(target, checkpoint(2, size=2))):  # noqa: B023
+            break
+        crashes += 1
+        _assert_whole(run, target, {1, 2}, operations)
+    assert read_checkpoint(target).info.update == 2
+    assert crashes > 15  # it has that many steps at least
+
+
+def test_a_crash_while_putting_a_crash_right_loses_nothing(tmp_path: Path) -> None:
+    template = RunFolder(tmp_path / "template")
+    write_checkpoint(template.checkpoint, checkpoint(1, size=2))
+    tried = 0
+    for first in range(8, 1000, 2):
+        run = RunFolder(tmp_path / str(first))
+        shutil.copytree(template.root, run.root)
+        crashed = _crash(first, lambda: write_checkpoint(run.checkpoint, checkpoint(2, size=2)))  # noqa: B023
+        if not crashed:
+            break
+        for second in range(100):
+            copy = RunFolder(tmp_path / f"{first}-{second}")
+            shutil.copytree(run.root, copy.root)
+            if not _crash(second, lambda: newest_resumable(copy)):  # noqa: B023
+                break
+            tried += 1
+            _assert_whole(copy, copy.checkpoint, {1, 2}, (first, second))
+    assert tried > 20
+
+
+# --- a full disk ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """Mount a disk of a size; where that is not allowed, the test is skipped."""
+    folder.mkdir()
+    mounted = (
+        sys.platform == "linux"
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
+            capture_output=True,
+            check=False,
+        ).returncode
+    )
+    if not mounted:
+        pytest.skip("a disk can be mounted by root on Linux only")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_the_older_checkpoint(tmp_path: Path) -> None:
+    with _small_disk(tmp_path / "disk", "1m") as disk:
+        run = RunFolder(disk)
+        write_checkpoint(run.checkpoint, checkpoint(1, size=50_000))
+        with pytest.raises(CheckpointError, match="could not be saved"):
+            write_checkpoint(run.checkpoint, checkpoint(2, size=100_000))
+        _assert_whole(run, run.checkpoint, {1}, "full")
+        write_checkpoint(run.checkpoint, checkpoint(3, size=1000))
+        _assert_whole(run, run.checkpoint, {3}, "freed")
+
+
+def test_a_failing_disk_keeps_the_older_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path)
+    write_checkpoint(run.checkpoint, checkpoint(1, size=10))
+    write = Path.write_bytes
+
+    def fail(path: Path, data: bytes) -> int:
+        if path.name == "agent.safetensors":
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(CheckpointError, match="No space left"):
+        write_checkpoint(run.checkpoint, checkpoint(2, size=10))
+    monkeypatch.undo()
+    _assert_whole(run, run.checkpoint, {1}, "failed")

@@ -1,0 +1,101 @@
+"""What a segment must be before the learner sees it: each reason, and only the bad ones."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.checks import check_segments, select
+from soulsgui.wire.messages.chunk import Reason, Segments
+from tests.wire.chunks import segments
+
+SPACES = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2))
+UNBOUNDED = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2, start=-1))
+DIGESTS = {4: 70, 5: 7}
+
+
+def _check(made: Segments, spaces: SpacesSpec = SPACES) -> tuple[list[bool], dict[str, int]]:
+    checked = check_segments(made, spaces, DIGESTS, 5, 5, num_envs=2)
+    return checked.accepted.tolist(), checked.refused
+
+
+def _with(column: str, value: Any, at: int = -1, **changed: Any) -> Segments:
+    """Return two good segments of 3 and 2 steps with one value spoilt."""
+    good = segments(model_id=5, **changed)
+    spoilt = getattr(good, column).copy()
+    spoilt[at] = value
+    return segments(model_id=5, **(changed | {column: spoilt}))
+
+
+def test_good_segments_pass() -> None:
+    assert _check(segments(model_id=5)) == ([True, True], {})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("model_id_first", 4, Reason.LATE),
+        ("model_id_last", 6, Reason.LATE),
+        ("model_id_last", 4, Reason.LATE),
+        ("model_id_first", -(2**63), Reason.LATE),
+        ("model_id_last", 2**63 - 1, Reason.LATE),
+        ("digest", 8, Reason.LINEAGE),
+        ("digest", 0, Reason.LINEAGE),
+        ("obs", np.nan, Reason.NOT_FINITE),
+        ("obs", np.inf, Reason.NOT_FINITE),
+        ("reward", np.nan, Reason.NOT_FINITE),
+        ("reward", -np.inf, Reason.NOT_FINITE),
+        ("log_prob", np.nan, Reason.NOT_FINITE),
+        ("log_prob", -np.inf, Reason.NOT_FINITE),
+        ("obs", 100.5, Reason.BOUNDS),
+        ("obs", -101, Reason.BOUNDS),
+        ("action", 2, Reason.BOUNDS),
+        ("action", -1, Reason.BOUNDS),
+        ("action", -(2**63), Reason.BOUNDS),
+        ("log_prob", 0.5, Reason.BOUNDS),
+        ("env_index", 2, Reason.BOUNDS),
+        ("env_index", -1, Reason.BOUNDS),
+        ("episode", -1, Reason.BOUNDS),
+        ("first_step", -1, Reason.BOUNDS),
+        ("flags", 4, Reason.BOUNDS),
+        ("reward", 1e16, Reason.BOUNDS),
+        ("reward", -3e38, Reason.BOUNDS),
+    ],
+)
+def test_a_bad_value_refuses_its_segment_alone(column: str, value: Any, reason: Reason) -> None:
+    assert _check(_with(column, value)) == ([True, False], {reason: 1})
+
+
+@pytest.mark.parametrize(("value", "passes"), [(1e14, True), (1e16, False), (-3e38, False)])
+def test_unbounded_observations_must_be_fit_to_compute_with(value: float, passes: bool) -> None:
+    made = _with("obs", value, action=np.array([-1, 0, -1, 0, 0]))
+    assert _check(made, UNBOUNDED) == ([True, passes], {} if passes else {Reason.BOUNDS: 1})
+
+
+def test_the_last_observation_of_a_segment_is_looked_at_too() -> None:
+    assert _check(_with("obs", np.nan, at=3)) == ([False, True], {Reason.NOT_FINITE: 1})
+
+
+def test_a_segment_is_refused_for_one_reason_only() -> None:
+    spoilt = segments(model_id=4, digest=9, reward=np.full(5, np.nan, np.float32))
+    assert _check(spoilt) == ([False, False], {Reason.LATE: 2})
+
+
+def test_whole_number_observations_are_checked_by_their_bounds() -> None:
+    spaces = SpacesSpec(BoxSpec((2,), "uint8", (0,), (9,)), DiscreteSpec(2))
+    obs = np.zeros((7, 2), np.uint8)
+    obs[5] = 10
+    assert _check(segments(model_id=5, obs=obs), spaces) == ([True, False], {Reason.BOUNDS: 1})
+
+
+@pytest.mark.parametrize("accepted", [[True, True, True], [True, False, True], [False, True, False]])
+def test_selection_keeps_steps_and_observations_of_the_accepted(accepted: list[bool]) -> None:
+    made = segments((3, 1, 2))
+    chosen = select(made, np.array(accepted))
+    kept = [n for n in range(3) if accepted[n]]
+    assert chosen.env_index.tolist() == kept
+    assert chosen.steps == sum([3, 1, 2][n] for n in kept)
+    starts = [0, 4, 6]
+    rows = [row for n in kept for row in range(starts[n], starts[n] + [3, 1, 2][n] + 1)]
+    np.testing.assert_array_equal(chosen.obs, made.obs[rows])

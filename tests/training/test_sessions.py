@@ -1,0 +1,201 @@
+"""Sessions: who may send, what is granted, and what was refused of whom."""
+
+from typing import Any
+
+import pytest
+
+from soulsgui.training.sessions import Session, Sessions
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.session import Grant, Hello, RoundShare
+
+AHEAD = 1_000_000
+
+
+def _sessions() -> Sessions:
+    return Sessions("run-1", "contract-1", AHEAD)
+
+
+def _hello(**changed: Any) -> Hello:
+    fields: dict[str, Any] = {
+        "client": "c",
+        "instance": Instance(),
+        "run_id": "run-1",
+        "contract": "contract-1",
+        "num_envs": 3,
+    }
+    return Hello(**(fields | changed))
+
+
+def _admitted(sessions: Sessions, client: str = "c", ms: int = 1) -> Session:
+    return sessions.hello(client, EntryId(ms, 0), _hello(client=client), now=5.0)
+
+
+def test_a_good_hello_is_accepted() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    assert (session.status, session.id, session.num_envs, session.began_at) == ("accepted", "1-0", 3, 5.0)
+    assert sessions.by_client == {"c": session}
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (None, "can't be read"),
+        (_hello(client="d"), "calls itself 'd'"),
+        (_hello(protocol=2), "speaks protocol 2"),
+        (_hello(run_id="old"), "plays for run 'old'"),
+        (_hello(contract="other"), "spaces differ"),
+        (_hello(client="x\n" * 1000), "calls itself"),
+        (_hello(run_id="x" * 5000), "plays for run"),
+    ],
+)
+@pytest.mark.allow_warnings
+def test_other_hellos_are_refused_in_words(
+    hello: Hello | None, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = _sessions().hello("c", EntryId(1, 0), hello, 0.0)
+    grant = session.grant(AHEAD)
+    assert (grant.status, session.status) == ("refused", "refused")
+    assert reason in grant.reason
+    assert len(grant.reason) < 200
+    assert "\n" not in grant.reason
+
+
+def test_a_new_hello_fences_the_older_session_and_keeps_its_count() -> None:
+    sessions = _sessions()
+    older = _admitted(sessions)
+    older.refuse({"shape": 2}, 0)
+    older.received(10, 5)
+    newer = _admitted(sessions, ms=2)
+    assert sessions.by_client == {"c": newer}
+    assert newer.entries == 0
+    refusals = sessions.refusals()
+    assert refusals.by_client == {"c": {"shape": 2}}
+    assert refusals.missing == 5
+
+
+def test_credits_are_totals_since_the_hello() -> None:
+    session = _admitted(_sessions())
+    first = session.grant(AHEAD)
+    assert (first.credit_bytes, first.session) == (AHEAD, "1-0")
+    assert not session.needs_credit(AHEAD)
+    session.received(AHEAD // 2 + 1, 0)
+    assert session.needs_credit(AHEAD)
+    second = session.grant(AHEAD)
+    assert second.credit_bytes == AHEAD + AHEAD // 2 + 1
+    assert second.credit_entries == first.credit_entries + 1
+    assert session.grant(AHEAD) == second  # repeats are harmless
+
+
+def test_all_clients_share_the_bytes_ahead() -> None:
+    sessions = _sessions()
+    assert sessions.bytes_ahead == AHEAD
+    for client in ("a", "b", "c", "d"):
+        _admitted(sessions, client)
+    assert sessions.bytes_ahead == AHEAD // 4
+
+
+def test_repeated_numbers_are_told() -> None:
+    session = _admitted(_sessions())
+    assert session.received(1, 0)
+    assert session.received(1, 1)
+    assert not session.received(1, 0)
+    assert session.received(1, None)
+    assert session.received(1, None)
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_keeps_failing_is_cut_off() -> None:
+    session = _admitted(_sessions())
+    session.round = RoundShare(round_id=1, steps_per_env=1)
+    assert not any(session.refuse({"shape": 1}, 0) for _ in range(49))
+    assert session.refuse({"not_finite": 1}, 0)
+    assert (session.status, session.round) == ("quarantined", None)
+    assert "50 refused segments" in session.reason
+    assert "shape" in session.reason
+    assert not session.refuse({"shape": 100}, 0)  # once
+
+
+def test_one_good_segment_between_forgives() -> None:
+    session = _admitted(_sessions())
+    for _ in range(10):
+        assert not session.refuse({"shape": 40}, 0)
+        assert not session.refuse({"shape": 40}, 1)
+    assert session.status == "accepted"
+
+
+def test_being_late_is_no_fault() -> None:
+    session = _admitted(_sessions())
+    assert not any(session.refuse({"late": 100}, 0) for _ in range(100))
+
+
+def _grant(**changed: Any) -> Grant:
+    fields: dict[str, Any] = {
+        "session": "1-0", "status": "accepted", "credit_entries": 50, "credit_bytes": 700,
+    }  # fmt: skip
+    return Grant(**(fields | changed))
+
+
+def _beat(**changed: Any) -> Heartbeat:
+    fields: dict[str, Any] = {
+        "client": "c",
+        "instance": Instance(),
+        "counter": 1,
+        "session": "1-0",
+        "run_id": "run-1",
+        "num_envs": 3,
+    }
+    return Heartbeat(**(fields | changed))
+
+
+def test_a_session_goes_on_after_a_restart_of_the_trainer() -> None:
+    sessions = _sessions()
+    session = sessions.readmit("c", _grant(), _beat(), now=3.0)
+    assert session is not None
+    assert (session.id, session.num_envs, sessions.by_client) == ("1-0", 3, {"c": session})
+    grant = session.grant(AHEAD)
+    assert grant.credit_entries > 50  # credits are totals: they never go back
+    assert grant.credit_bytes > 700
+    assert session.received(1, 17)
+    assert session.numbers.missing == 0
+
+
+@pytest.mark.parametrize(
+    ("grant", "beat"),
+    [
+        ({"status": "quarantined"}, {}),
+        ({"status": "refused"}, {}),
+        ({"session": "2-0"}, {}),
+        ({}, {"session": ""}),
+        ({}, {"run_id": "other"}),
+        ({}, {"leaving": True}),
+        ({}, {"num_envs": 0}),
+    ],
+)
+def test_a_session_that_is_over_does_not_go_on(grant: dict[str, Any], beat: dict[str, Any]) -> None:
+    sessions = _sessions()
+    assert sessions.readmit("c", _grant(**grant), _beat(**beat), 0.0) is None
+    assert sessions.by_client == {}
+
+
+def test_counts_of_clients_that_are_gone_are_kept_as_a_sum_only() -> None:
+    sessions = _sessions()
+    for number in range(1000):
+        client = f"client-{number}"
+        _admitted(sessions, client).refuse({"shape": 1, "late": 2}, 0)
+        sessions.count_unadmitted(client, "not_admitted")
+        sessions.forget_all_but(["client-999"])
+    refusals = sessions.refusals()
+    assert refusals.total == {"shape": 1000, "late": 2000, "not_admitted": 1000}
+    assert refusals.by_client == {"client-999": {"shape": 1, "late": 2, "not_admitted": 1}}
+    assert set(sessions.by_client) == {"client-999"}
+
+
+def test_an_ended_session_is_counted_once() -> None:
+    sessions = _sessions()
+    _admitted(sessions).refuse({"shape": 1}, 0)
+    sessions.end("c")
+    sessions.end("c")
+    assert sessions.refusals().total == {"shape": 1}
