@@ -1,0 +1,124 @@
+"""What a double click starts."""
+
+import configparser
+import importlib.machinery
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+LAUNCHERS = Path(__file__).parents[2] / "packaging" / "launchers"
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="runs a POSIX shell")
+
+
+def _entry(path: Path) -> configparser.SectionProxy:
+    parser = configparser.RawConfigParser(comment_prefixes="#")
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(path, encoding="utf-8")
+    return parser["Desktop Entry"]
+
+
+def _tree(folder: Path) -> Path:
+    """A copy of the launchers in a folder with a space and a percent sign, with a bootstrap that tells how."""
+    packaging = folder / "my 100% souls" / "packaging"
+    shutil.copytree(LAUNCHERS, packaging / "launchers")
+    shutil.copytree(
+        LAUNCHERS.parents[1] / "resources" / "icons" / "app", packaging.parent / "resources/icons/app"
+    )
+    (packaging / "bootstrap.py").write_text(
+        "import pathlib, sys\npathlib.Path(__file__).with_name('started').write_text(repr(sys.argv[1:]))\n"
+    )
+    return packaging
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """No terminal program on the path, and a home of its own."""
+    tools = folder / "bin"
+    tools.mkdir()
+    for tool in ("sh", "dirname", "readlink", "mkdir", "sed", "awk", "cp", "rm"):
+        found = shutil.which(tool)
+        assert found is not None
+        (tools / tool).symlink_to(found)
+    (tools / "python3").symlink_to(sys.executable)
+    return {"PATH": str(tools), "HOME": str(folder / "home")}
+
+
+@posix_only
+def test_the_desktop_entry_starts_the_program_beside_it(tmp_path: Path) -> None:
+    packaging = _tree(tmp_path)
+    file = packaging / "launchers" / "SoulsGUI.desktop"
+    words = [str(file) if word == "%k" else word for word in shlex.split(_entry(file)["Exec"])]
+    subprocess.run(words, env=_environment(tmp_path), check=True)
+    assert (packaging / "started").read_text() == "[]"
+
+
+@posix_only
+def test_a_later_start_writes_into_a_log_of_the_user(tmp_path: Path) -> None:
+    packaging = _tree(tmp_path)
+    stamp = packaging.parent / ".venv" / "bootstrap.json"
+    stamp.parent.mkdir()
+    stamp.touch()
+    subprocess.run([packaging / "launchers" / "soulsgui.sh"], env=_environment(tmp_path), check=True)
+    assert (packaging / "started").exists()
+    assert (tmp_path / "home" / ".local" / "state" / "SoulsGUI" / "start.log").exists()
+
+
+@posix_only
+def test_the_menu_entry_starts_the_program_from_its_folder_and_can_be_removed(tmp_path: Path) -> None:
+    packaging = _tree(tmp_path)
+    environment = _environment(tmp_path)
+    install = packaging / "launchers" / "install-linux.sh"
+    subprocess.run([install], env=environment, check=True, capture_output=True)
+    shared = tmp_path / "home" / ".local" / "share"
+    file = shared / "applications" / "soulsgui.desktop"
+    entry = _entry(file)
+    icons = list((shared / "icons" / "hicolor").glob("*/apps/soulsgui.png"))
+    assert len(icons) == 8
+    words = [word.replace("%%", "%") for word in shlex.split(entry["Exec"])]
+    subprocess.run(words, env=environment, check=True)
+    assert (packaging / "started").exists()
+    subprocess.run([install, "remove"], env=environment, check=True, capture_output=True)
+    assert not file.exists()
+    assert not any(icon.exists() for icon in icons)
+
+
+@pytest.mark.parametrize("name", ["soulsgui.sh", "install-linux.sh", "SoulsGUI.command", "SoulsGUI.desktop"])
+@posix_only
+def test_what_is_clicked_may_be_executed_and_parses(name: str) -> None:
+    path = LAUNCHERS / name
+    assert os.access(path, os.X_OK)
+    if path.suffix != ".desktop":
+        subprocess.run(["sh", "-n", path], check=True)
+
+
+@posix_only
+def test_the_mac_launcher_starts_the_program(tmp_path: Path) -> None:
+    packaging = _tree(tmp_path)
+    subprocess.run([packaging / "launchers" / "SoulsGUI.command"], env=_environment(tmp_path), check=True)
+    assert (packaging / "started").exists()
+
+
+def _windows_launcher() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("windows_launcher", str(LAUNCHERS / "SoulsGUI.pyw"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_on_windows_the_set_up_has_a_console_and_the_window_has_none(tmp_path: Path) -> None:
+    launcher = _windows_launcher()
+    python = tmp_path / "pythonw.exe"
+    first, first_flags = launcher.start_command(tmp_path, python, ready=False)
+    assert first == [str(tmp_path / "python.exe"), str(tmp_path / "packaging" / "bootstrap.py")]
+    assert first_flags == 0x10  # CREATE_NEW_CONSOLE
+    later, later_flags = launcher.start_command(tmp_path, python, ready=True)
+    assert later[0].endswith("pythonw.exe")
+    assert later_flags == 0
