@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from soulsgui.cli.output import folders_of
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import UsageError
+from soulsgui.system import new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
 
 
@@ -43,13 +45,11 @@ def redis(arguments: Arguments) -> int:
     folders = folders_of(arguments)
     settings = load_settings(folders, assignments=arguments.assignments)
     server = ensure_server(folders, settings.redis)
-    process = subprocess.Popen(server.argv)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            # Ctrl-C reached the server too; it saves and ends.
-            continue
+    # In a session of its own: asked twice, by the terminal and by us, it would end without saving.
+    process = subprocess.Popen(server.argv, **new_session_kwargs())
+    for number in stop_signals():
+        signal.signal(number, lambda *_: terminate_group(process.pid))
+    return process.wait()
 
 
 def trainer(arguments: Arguments) -> int:

@@ -17,6 +17,7 @@ from soulsgui import __version__
 from soulsgui.config.paths import APP_NAME, Folders
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui import loop
+from soulsgui.gui.client_side import connect_client_side
 from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
@@ -139,8 +140,10 @@ async def _life(
     connector.runner_started.connect(preferences.remember_runner)
     window.retry_wanted.connect(connector.try_now)
     window.start_wanted.connect(connector.start_runner)
+    client = connect_client_side(window.client_side(), folders, tasks)
     # The window first: what a connection imports must not delay it.
     window.first_shown.connect(connector.open)
+    window.first_shown.connect(client.open)
     closed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def end(goes_on: bool) -> None:

@@ -83,11 +83,14 @@ class Closer(QObject):
         if how.ask or how.stop_run:
             self._open_dialog(how)
         else:
-            self._end(shut_down=how.shut_down)
+            self._end(how.shut_down, goes_on=self._run_is_active())
 
     def begin_quietly(self) -> None:
         """Close the window because the system says so: a run goes on, nobody is asked."""
-        self._end(shut_down=self._ending(AtClosing.KEEP).shut_down)
+        self._end(self._ending(AtClosing.KEEP).shut_down, goes_on=self._run_is_active())
+
+    def _run_is_active(self) -> bool:
+        return self._feed.connection.live and run_is_active(self._feed.status.run.state)
 
     def _ending(self, remembered: AtClosing) -> Ending:
         hello = self._feed.hello
@@ -98,11 +101,15 @@ class Closer(QObject):
         dialog = ClosingDialog(self._feed, self._window)
         self._dialog = dialog
         dialog.remembered.connect(self._remember)
-        dialog.decided.connect(lambda choice: self._end(how.shut_down and choice is AtClosing.STOP))
+        dialog.decided.connect(lambda choice: self._decided(choice, how.shut_down))
         dialog.destroyed.connect(self._forget_dialog)
         dialog.open()
         if how.stop_run:
             dialog.stop_now()
+
+    def _decided(self, choice: AtClosing, shut_down: bool) -> None:
+        keep = choice is AtClosing.KEEP
+        self._end(shut_down and not keep, goes_on=keep)
 
     def _forget_dialog(self) -> None:
         self._dialog = None
@@ -110,11 +117,10 @@ class Closer(QObject):
     def _remember(self, choice: AtClosing) -> None:
         self._preferences.at_closing = choice
 
-    def _end(self, shut_down: bool) -> None:
+    def _end(self, shut_down: bool, goes_on: bool) -> None:
         self._window.hide()
         if not shut_down:
-            active = self._feed.connection.live and run_is_active(self._feed.status.run.state)
-            self.closed.emit(active)
+            self.closed.emit(goes_on)
             return
         self._last = self._feed.call("server.shutdown", patience_s=_SHUTDOWN_PATIENCE_S)
         for signal in (self._last.done, self._last.failed, self._last.silent):

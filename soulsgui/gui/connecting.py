@@ -17,7 +17,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.runner_link import RunnerLink, WrongTokenError
-from soulsgui.gui.runner_process import WatchedProcess, read_control, start_runner
+from soulsgui.gui.runner_process import RunnerPlace, WatchedProcess, read_control, server_place, start_runner
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import API_OLDEST, API_VERSION, ApiError, ControlFile, ErrorCode, Hello
 
@@ -87,6 +87,7 @@ class Connector(QObject):
         tasks: Where coroutines run.
         may_start: Whether a runner is started at once where there is none.
         sleep_watch: Notices that the machine slept.
+        place: Which runner of this machine; None for that of the server.
     """
 
     runner_started = Signal(object)
@@ -99,10 +100,11 @@ class Connector(QObject):
         tasks: Tasks,
         may_start: bool = True,
         sleep_watch: SleepWatch | None = None,
+        place: RunnerPlace | None = None,
     ) -> None:
         super().__init__(feed)
         self._feed = feed
-        self._folders = folders
+        self._place = place or server_place(folders)
         self._server = server
         self._tasks = tasks
         self._may_start = may_start
@@ -141,7 +143,7 @@ class Connector(QObject):
     async def _connect_once(self) -> None:
         """Live through one connection: find the runner, follow it, notice its end, wait for what to do."""
         try:
-            control = read_control(self._folders)
+            control = read_control(self._place)
             if control is None or not await self._greeted(control):
                 await self._without_runner(control)
             elif (wrong := self._wrong_version()) is not None:
@@ -240,12 +242,12 @@ class Connector(QObject):
             self._say(ConnectionState.STARTING, phase=tr("waiting for the last runner to end"))
             await asyncio.sleep(_LOOK_EVERY_S)
         try:
-            started = start_runner(self._folders)
+            started = start_runner(self._place)
         except OSError as error:
             await self._start_failed(str(error))
             return
         while True:
-            control = read_control(self._folders)
+            control = read_control(self._place)
             if control is not None and (old is None or control.token != old.token):
                 self._started_token = control.token
                 return
@@ -279,8 +281,10 @@ class Connector(QObject):
 
     async def _until_woken(self, at_most_s: float | None = None) -> None:
         """Wait until somebody asks for a try, the runner's folder changes, or so long."""
-        folder = self._folders.server
-        watcher = QFileSystemWatcher([str(folder)] if folder.is_dir() else [])
+        folder = self._place.folder
+        watcher = QFileSystemWatcher()
+        if folder.is_dir():
+            watcher.addPath(str(folder))
         watcher.directoryChanged.connect(self._wake.set)
         self._wake.clear()
         try:

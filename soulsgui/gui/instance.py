@@ -3,6 +3,7 @@
 import getpass
 import hashlib
 import logging
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -99,13 +100,13 @@ class Instance(QObject):
 
     def _connected(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:
-            socket.readyRead.connect(lambda socket=socket: self._read(socket))
-            socket.disconnected.connect(socket.deleteLater)
-            if socket.bytesAvailable():
-                self._read(socket)
+            # It stays a child of the server: PySide 6.11 crashes when a deferred deletion of such a socket
+            # meets the end of its server, and there is one for each second start only.
+            socket.readyRead.connect(partial(self._read, socket))
+            self._read(socket)
 
     def _read(self, socket: QLocalSocket) -> None:
-        if bytes(socket.readAll().data()) == RAISE:
+        if socket.bytesAvailable() and bytes(socket.readAll().data()) == RAISE:
             socket.write(_ANSWER)
             socket.flush()
             self.raise_wanted.emit()

@@ -8,6 +8,7 @@ from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
+from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed, run_is_active
@@ -69,6 +70,7 @@ class MainWindow(QMainWindow):
         self._run_before = feed.status.run
         self._user_chose = bool(preferences.page)
         self._was_shown = False
+        self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
         self._build()
         self._connect()
@@ -153,6 +155,8 @@ class MainWindow(QMainWindow):
             self.restoreGeometry(geometry)
         self._set_mode(self._mode)
         self._connection_changed(self._feed.connection)
+        # While nothing is connected the commands are off, and the keyboard would be at the bell.
+        self.navigation.setFocus()
 
     # --- what the pages may ask (Shell) ------------------------------------------------------------
 
@@ -188,6 +192,10 @@ class MainWindow(QMainWindow):
         from soulsgui.gui.dialogs.config import ConfigDialog
 
         ConfigDialog(self._feed, self, self).open()
+
+    def client_side(self) -> ClientSide:
+        """Return what the window knows of client mode."""
+        return self._client_side
 
     def settings(self) -> QSettings:
         """Return where this window keeps what it remembers."""

@@ -16,18 +16,46 @@ _CAUSE_LINES = 8
 _TAIL_BYTES = 16 * 2**10
 
 
+@dataclass(frozen=True)
+class RunnerPlace:
+    """One of the runners that this machine can have.
+
+    Attributes:
+        folder: Its folder.
+        argv: Command line that starts it.
+    """
+
+    folder: Path
+    argv: tuple[str, ...]
+
+    @property
+    def control(self) -> Path:
+        """Where it tells how to reach it."""
+        return self.folder / CONTROL_FILE
+
+
+def server_place(folders: Folders) -> RunnerPlace:
+    """Return the place of the runner of a server, which starts without a run."""
+    return RunnerPlace(folders.server, _command_line(folders, "serve", "--idle"))
+
+
+def client_place(folders: Folders) -> RunnerPlace:
+    """Return the place of the runner of client mode, which plays from its start and ends with the window."""
+    return RunnerPlace(folders.client, _command_line(folders, "join", "--watched"))
+
+
 def control_path(folders: Folders) -> Path:
-    """Return where a runner of these folders tells how to reach it."""
-    return folders.server / CONTROL_FILE
+    """Return where the runner of the server of these folders tells how to reach it."""
+    return server_place(folders).control
 
 
-def read_control(folders: Folders) -> ControlFile | None:
-    """Return how to reach the runner of these folders, None when none says so.
+def read_control(place: RunnerPlace) -> ControlFile | None:
+    """Return how to reach a runner, None when none says so.
 
     Raises:
         NotAllowedError: The file is another user's.
     """
-    path = control_path(folders)
+    path = place.control
     try:
         return ControlFile.load(path)
     except ServerUnreachableError as error:
@@ -38,14 +66,12 @@ def read_control(folders: Folders) -> ControlFile | None:
         return None
 
 
-def command_line(folders: Folders) -> list[str]:
-    """Return the command line of an idle runner."""
+def _command_line(folders: Folders, *words: str) -> tuple[str, ...]:
     # -P: what lies in the folder where the user happens to be is no part of the program.
     program = [sys.executable, "-P", "-m", "soulsgui"]
     if getattr(sys, "frozen", False):
         program = [sys.executable]
-    places = ["--config-dir", str(folders.config), "--data-dir", str(folders.data)]
-    return [*program, "serve", "--idle", *places]
+    return (*program, *words, "--config-dir", str(folders.config), "--data-dir", str(folders.data))
 
 
 class WatchedProcess:
@@ -105,18 +131,18 @@ class StartedRunner:
         return "\n".join(self.lines()[-_CAUSE_LINES:])
 
 
-def start_runner(folders: Folders) -> StartedRunner:
+def start_runner(place: RunnerPlace) -> StartedRunner:
     """Start a runner that outlives this window.
 
     Raises:
         OSError: It can't be started, or its log can't be written.
     """
     # It writes runner.log itself; this is for what it says before that, and for its last words.
-    path = folders.server / "logs" / "start.log"
+    path = place.folder / "logs" / "start.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as log:
         process = subprocess.Popen(
-            command_line(folders),
+            place.argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

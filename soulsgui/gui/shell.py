@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from PySide6.QtCore import QSettings, SignalInstance
 
+from soulsgui.gui.client_side import ClientSide
 from soulsgui.wire.control import ApiError
 
 
@@ -55,6 +56,9 @@ class Shell(Protocol):
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog."""
+
+    def client_side(self) -> ClientSide:
+        """Return what the window knows of client mode."""
 
     def settings(self) -> QSettings:
         """Return where this window keeps what it remembers."""

@@ -117,8 +117,8 @@ class Active:
         """
         adopted = await self.crew.adopt()
         if adopted:
-            self._seconds_before = left.seconds(time.time())
-            self._began_at = time.monotonic()
+            self._began_at, self._began = time.monotonic(), time.time()
+            self._seconds_before = left.seconds(self._began)
             self.begun = True
         return adopted
 

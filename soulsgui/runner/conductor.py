@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
@@ -22,7 +21,7 @@ from soulsgui.runner.opening import (
     choose_checkpoint,
     effective_settings,
     goals,
-    left_active,
+    left_run,
     new_run,
     remember_active,
 )
@@ -36,7 +35,7 @@ from soulsgui.runner.run import (
     ended,
     goal_reached,
     interrupted,
-    run_state,
+    seen_as,
     with_progress,
 )
 from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
@@ -250,21 +249,16 @@ class Conductor:
         Returns:
             Whether there was one.
         """
-        left = left_active(self._folders)
-        run = RunFolder(self._folders.runs / left.run_id) if left is not None else None
-        if left is None or run is None or not run.run.exists():
+        found = left_run(self._folders, self._library)
+        if found is None:
             return False
-        try:
-            settings = self._library.settings(run)
-        except ConfigError as error:
-            logger.error("the run %s can't be taken over: %s", run.run_id, error)
-            self._set_active(None)
-            return False
+        left, run, settings = found
         active = self._begin(run, settings, self._library.record(run), left.clients)
         adopted = await active.adopt(left)
         if not adopted:
             self._interrupted(active)
             return False
+        self._set_active(active)
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
         self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
         return True
@@ -297,16 +291,14 @@ class Conductor:
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
         view = RunView(status, present, bool(active.ending), self._knowledge.reachable)
-        state, detail = run_state(view)
-        self.record = with_progress(self.record, trainer, telemetry, wall_time).model_copy(
-            update={"state": state, "detail": detail, "seconds": active.seconds(now)}
-        )
+        progress = with_progress(self.record, trainer, telemetry, wall_time)
+        self.record = seen_as(progress, view, active.seconds(now))
         if active.ending:
             return
         goal = goal_reached(trainer, telemetry)
-        if goal or state == "failed":
+        if goal or self.record.state == "failed":
             active.ending = goal or "failed"
-            self._spawn(self._end(active, detail if state == "failed" else ""))
+            self._spawn(self._end(active, "" if goal else self.record.detail))
             return
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)

@@ -1,10 +1,12 @@
 """What must be there before the services of a run are started: its configuration, folder, record, spaces."""
 
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, unknown_key
 from soulsgui.config.load import layers_of
 from soulsgui.config.paths import Folders, RunFolder
@@ -14,6 +16,8 @@ from soulsgui.runner.run import RunRecord
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import RunStartParams
 from soulsgui.wire.messages.base import Message
+
+logger = logging.getLogger(__name__)
 
 RESUME_FROM = "resume_from"
 """File in a run's folder: the checkpoint (its path below that folder) the trainer is to begin from."""
@@ -55,11 +59,18 @@ def remember_active(folders: Folders, active: ActiveRun | None) -> None:
         atomic_write(path, active.to_json().encode())
 
 
-def left_active(folders: Folders) -> ActiveRun | None:
-    """Return which run went on when the last runner ended, None when none did."""
+def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, Settings] | None:
+    """Return the run that went on when the last runner ended, None when none did or it can't be read."""
     try:
-        return ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
+        left = ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
+        run = RunFolder(folders.runs / left.run_id) if left is not None else None
+        if left is None or run is None or not run.run.exists():
+            return None
+        return left, run, library.settings(run)
     except FileNotFoundError:
+        return None
+    except ConfigError as error:
+        logger.error("the run that went on can't be taken over: %s", error)
         return None
 
 

@@ -27,7 +27,7 @@ async def probe_environment(settings: Settings) -> dict[str, Any]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=os.environ | child_env(single_threaded=True),
+        env=os.environ | child_env(),
         **new_session_kwargs(),
     )
     try:

@@ -144,6 +144,18 @@ def with_progress(
     return record.model_copy(update=changes)
 
 
+def seen_as(record: RunRecord, view: RunView, seconds: float) -> RunRecord:
+    """Return the record with its state.
+
+    Args:
+        record: The record so far.
+        view: What is known of the run now.
+        seconds: How long it has gone on.
+    """
+    state, detail = run_state(view)
+    return record.model_copy(update={"state": state, "detail": detail, "seconds": seconds})
+
+
 def _age(moment: float | None, wall_time: float) -> float | None:
     return None if moment is None else max(wall_time - moment, 0.0)
 
@@ -191,14 +203,14 @@ class BestModel:
         Args:
             verdict: What telemetry says.
             now: Monotonic time, seconds.
-            hurry: Whether the run ends, so that the gap between saves doesn't count.
+            hurry: Whether the run ends: this one is the last, and waits neither for a gap nor for an answer.
         """
         if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
             return None
         best = (verdict.best_model_id, verdict.best_score)
-        if best == self._saved or self._outstanding is not None:
+        if best in (self._saved, self._outstanding):
             return None
-        if not hurry and now - self._last_at < _BEST_SAVE_GAP_S:
+        if not hurry and (self._outstanding is not None or now - self._last_at < _BEST_SAVE_GAP_S):
             return None
         self._outstanding, self._last_at = best, now
         return best

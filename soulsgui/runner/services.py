@@ -63,13 +63,12 @@ def own_command(role: str) -> list[str]:
     return [sys.executable, "-P", "-m", "soulsgui", role]
 
 
-def child_env(single_threaded: bool = False) -> dict[str, str]:
+def child_env() -> dict[str, str]:
     """Return what the environment of a child has beside ours.
 
-    Args:
-        single_threaded: Whether its arrays are too small to be worth several threads.
+    Its arrays are too small to be worth several threads: on a busy machine those cost many times the work.
     """
-    env = {"PYTHONUNBUFFERED": "1"} | (_THREAD_LIMITS if single_threaded else {})
+    env = {"PYTHONUNBUFFERED": "1"} | _THREAD_LIMITS
     root = Path(soulsgui.__file__).parents[1]
     if not any(part in ("site-packages", "dist-packages") for part in root.parts):
         # A checkout that is not installed is found through the current folder alone.
@@ -176,7 +175,7 @@ class RunServices:
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
             grace_s=_TELEMETRY_GRACE_S,
-            env=child_env(single_threaded=True),
+            env=child_env(),
         )
 
     def client(self, name: str) -> ServiceSpec:
@@ -188,7 +187,7 @@ class RunServices:
             tier=2,
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
-            env=child_env(single_threaded=True),
+            env=child_env(),
         )
 
     def _node_argv(self, role: str) -> tuple[str, ...]:

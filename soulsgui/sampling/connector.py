@@ -187,6 +187,7 @@ class PPOConnector:
         self._link.set_phase("waiting")
         while True:
             with self._lock:
+                self._check_run(self._link.view)
                 self._record()
                 self._cut()
                 ready = self._next_round(self._link.view)

@@ -59,6 +59,7 @@ class StreamSession:
         self._last = EntryId(0, 0)
         self._waiting: deque[_Item] = deque()
         self._next_number = 0
+        self._fenced = False
 
     @property
     def waiting(self) -> int:
@@ -95,6 +96,8 @@ class StreamSession:
             Fenced: Another session took the place of this one.
             redis.RedisError: The server is away.
         """
+        if self._fenced:
+            raise Fenced
         if not self.unsure:
             return
         if self.session is not None:
@@ -105,6 +108,7 @@ class StreamSession:
                 self._take_off(item for item in self._waiting if item.sent_as and item.sent_as <= last)
                 self._last = last
             else:
+                self._fenced = True
                 raise Fenced
         self.unsure = False
 
@@ -170,7 +174,8 @@ class StreamSession:
                 refused.append(reply)
         self._take_off(stored)
         if any(item.tries == 1 for item in repeated):
-            raise Fenced  # its id was never used by us: somebody else writes here
+            self._fenced = True  # its id was never used by us: somebody else writes here
+            raise Fenced
         if repeated:
             self.unsure = True
             self.settle(connection)  # stored before its reply was lost: the last id tells

@@ -70,3 +70,4 @@ class Saver(threading.Thread):
             except Exception:
                 logger.exception("what follows the checkpoint %s went wrong", order.target)
             self._orders.task_done()
+        self._orders.task_done()

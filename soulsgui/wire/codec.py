@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 MAX_MESSAGE_BYTES = 64 * 2**20
 
 _ARRAY = 1
-_KINDS = frozenset("biuf")
+_NAMES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+_DTYPES = {np.dtype(name).newbyteorder("<").str: np.dtype(name).newbyteorder("<") for name in _NAMES}
 _MAX_DIMS = 8
 _HEAD_BYTES = 256
 # A list is allocated from the length it claims: nested claims of millions would cost minutes.
@@ -27,9 +28,10 @@ class CodecError(ValueError):
 def _pack_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         array = np.asarray(value, order="C")
-        if array.dtype.kind not in _KINDS:
+        dtype = _DTYPES.get(array.dtype.newbyteorder("<").str)
+        if dtype is None:
             raise TypeError(f"arrays of {array.dtype} can't be sent")
-        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        little = array.astype(dtype, copy=False)
         head = msgpack.packb((little.dtype.str, array.shape))
         return msgpack.ExtType(_ARRAY, bytes(head) + little.tobytes())
     if isinstance(value, np.generic):
@@ -43,8 +45,9 @@ def _unpack_ext(code: int, data: bytes) -> NDArray[Any]:
     head = msgpack.Unpacker(max_buffer_size=len(data) or 1, use_list=False)
     head.feed(data[:_HEAD_BYTES])
     dtype_name, shape = head.unpack()
-    dtype = np.dtype(dtype_name)
-    if dtype.kind not in _KINDS or dtype.itemsize > 8:
+    # Only names that were sent by `pack`: numpy reads many more as types, some of them with surprises.
+    dtype = _DTYPES.get(dtype_name)
+    if dtype is None:
         raise CodecError(f"arrays of {dtype_name} are not accepted")
     if len(shape) > _MAX_DIMS or any(not isinstance(size, int) or size < 0 for size in shape):
         raise CodecError("bad shape")

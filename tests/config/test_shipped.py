@@ -80,5 +80,5 @@ def test_shipped_files_are_found_in_wheel_and_checkout(tmp_path: Path, root: str
     file.write_text("seed: 1\n")
     module = _paths_of(tmp_path / "soulsgui")
     assert module.shipped("configs", "config_d.yaml").samefile(file)
-    with pytest.raises(FileNotFoundError, match="configs/other.yaml is missing"):
+    with pytest.raises(FileNotFoundError, match=r"configs/other\.yaml is missing"):
         module.shipped("configs", "other.yaml")

@@ -1,7 +1,8 @@
 """A process that forks writers of checkpoints for a test to kill; run as a script.
 
-For each line `FOLDER UPDATE` on its standard input it forks a child that writes checkpoint after checkpoint of
-the run in FOLDER, from UPDATE on. It says `pid N`, then `done UPDATE` after each one, and `dead` at the end.
+For each line `FOLDER UPDATE` on its standard input it forks a child that writes one checkpoint after the
+other of the run in FOLDER, from UPDATE on. It says `pid N`, then `done UPDATE` after each one, and `dead` at
+the end.
 """
 
 import os

@@ -25,7 +25,7 @@ def _entry(path: Path) -> configparser.SectionProxy:
 
 
 def _tree(folder: Path) -> Path:
-    """A copy of the launchers in a folder with a space and a percent sign, with a bootstrap that tells how."""
+    """A copy of the launchers in a folder with a space and a percent sign, with a tiny bootstrap."""
     packaging = folder / "my 100% souls" / "packaging"
     shutil.copytree(LAUNCHERS, packaging / "launchers")
     shutil.copytree(

@@ -145,6 +145,14 @@ def test_best_model_keeps_a_gap_unless_the_run_ends() -> None:
     assert best.due(better, 0.5, hurry=True) == (2, 6.0)
 
 
+def test_last_best_model_does_not_wait_for_the_one_before() -> None:
+    best = BestModel()
+    first = Verdict(best_model_id=1, best_score=5.0)
+    assert best.due(first, 0.0) == (1, 5.0)
+    assert best.due(first, 10.0, hurry=True) is None
+    assert best.due(Verdict(best_model_id=2, best_score=6.0), 10.0, hurry=True) == (2, 6.0)
+
+
 def test_best_model_is_due_again_when_nobody_answered() -> None:
     best = BestModel()
     verdict = Verdict(best_model_id=1, best_score=5.0)

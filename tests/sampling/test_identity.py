@@ -77,8 +77,11 @@ def test_a_name_in_use_is_refused_and_nothing_is_written(
     assert beat.instance == ELSEWHERE
 
 
-def test_a_name_whose_owner_is_silent_is_taken_over(redis_client: redis.Redis, keys: Keys) -> None:
-    _beat(redis_client, keys, ELSEWHERE, age_s=0.5)
+@pytest.mark.parametrize("age_s", [0.5, -3600], ids=["a moment ago", "the server's clock was stepped back"])
+def test_a_name_whose_owner_is_silent_is_taken_over(
+    redis_client: redis.Redis, keys: Keys, age_s: float
+) -> None:
+    _beat(redis_client, keys, ELSEWHERE, age_s=age_s)
     _ensure(redis_client, keys)
 
 

@@ -132,6 +132,7 @@ def test_pickles_are_never_executed(tmp_path: Path) -> None:
         np.zeros(1, [("a", "i4")]),
         np.zeros(1, "datetime64[s]"),
         np.zeros(1, complex),
+        np.zeros(1, np.longdouble),
     ],
     ids=lambda array: str(array.dtype),
 )
@@ -162,6 +163,8 @@ def _array(dtype: Any, shape: Any, data: bytes = b"") -> bytes:
         _array("<f4", None, b"1234"),
         _array("<f4", "4", b"1234"),
         _array("<f16", (1,), bytes(16)),
+        _array(">f4", (1,), b"1234"),
+        _array("a", (1,), b"1"),
         _array("(1000000000,)f4", (1,), b"1234"),
         _array("f4,f4", (1,), bytes(8)),
         _array({"names": ["a"], "formats": ["O"]}, (1,), bytes(8)),

@@ -36,11 +36,10 @@ class DifferencesTab(QWidget):
         )
         page = QWidget(self)
         column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
+        column.setContentsMargins(0, 8, 0, 0)
         column.addWidget(about)
         column.addWidget(self.table, 1)
         self._stack = QStackedLayout(self)
-        self._stack.setContentsMargins(0, 8, 0, 0)
         self._stack.addWidget(page)
         self._stack.addWidget(empty)
 

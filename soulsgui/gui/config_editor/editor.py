@@ -120,8 +120,9 @@ class ConfigEditor(QWidget):
         return self._feed.call(command, params) if self._feed.connection.commands_possible else None
 
     def _take_presets(self, result: dict[str, Any]) -> None:
-        self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
-        if self._values is not None:
+        changed = self.presets.offer([Preset.model_validate(preset) for preset in result["presets"]])
+        if changed and self._values is not None:
+            self._flush()
             self._fill()
 
     def _take(self, result: dict[str, Any]) -> None:
@@ -284,6 +285,7 @@ class ConfigEditor(QWidget):
         return self._feed.call("config.save", params)
 
     def _saved(self, result: dict[str, Any]) -> None:
+        self._flush()
         before = self._draft.saved
         self._draft.rebase(str(result["text"]), str(result["hash"]))
         keys = changed_keys(before, self._draft.saved)

@@ -30,6 +30,7 @@ class PresetRow(QWidget):
         self._winning: list[str] = []
         self.box = QComboBox(self)
         self.box.setObjectName("presetBox")
+        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.box.setAccessibleName(self.tr("Preset"))
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = QLabel(self.tr("&Preset"), self)
@@ -55,13 +56,17 @@ class PresetRow(QWidget):
         column.addLayout(head)
         column.addWidget(self._foot)
 
-    def offer(self, presets: Sequence[Preset]) -> None:
-        """Offer these presets."""
-        self._presets = {preset.name: preset for preset in presets}
+    def offer(self, presets: Sequence[Preset]) -> bool:
+        """Offer these presets; tells whether they are others than before."""
+        offered = {preset.name: preset for preset in presets}
+        if offered == self._presets and self.box.count():
+            return False
+        self._presets = offered
         self.box.clear()
         self.box.addItem(self.tr("None (as shipped)"), "")
         for preset in presets:
             self.box.addItem(preset.name, preset.name)
+        return True
 
     def values(self, name: str) -> dict[str, Any]:
         """Return what a preset sets, by dotted key; nothing for one that is not known."""

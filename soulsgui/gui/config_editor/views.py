@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
@@ -38,6 +38,7 @@ class Views(QTabWidget):
         self.differences = DifferencesTab(self)
         self._form_text: str | None = None
         self._pending = False
+        self._stale = False
         self._filling = False
         self._form_page = QWidget(self)
         self._unreadable = QLabel(self._form_page)
@@ -77,7 +78,7 @@ class Views(QTabWidget):
     @property
     def typing(self) -> bool:
         """Whether something was typed in the form that is not in the text, or can't be."""
-        return self._pending or bool(self.form is not None and self.form.edits.problems)
+        return self._pending or bool(self.wrong())
 
     def fill(self, draft: Draft, base: Mapping[str, Any]) -> None:
         """Write a draft into form and text.
@@ -101,7 +102,7 @@ class Views(QTabWidget):
         self._filling = False
 
     def _fill_form(self, draft: Draft, base: Mapping[str, Any]) -> None:
-        self._form_text, self._pending = draft.text, False
+        self._form_text, self._pending, self._stale = draft.text, False, False
         self._unreadable.setVisible(draft.layer is None)
         if self.form is None:
             self.form = SettingsForm(self._form_page)
@@ -148,8 +149,8 @@ class Views(QTabWidget):
     # --- problems ---
 
     def wrong(self) -> list[Problem]:
-        """Return what the form itself knows to be wrong."""
-        if self.form is None:
+        """Return what the form itself knows to be wrong; nothing while the text is ahead of it."""
+        if self.form is None or self._stale:
             return []
         edits = self.form.edits
         return [
@@ -177,6 +178,12 @@ class Views(QTabWidget):
         if self.form is not None and key in specs():
             self.form.reveal(key)
 
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font's size."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "text"):
+            self.text.take_font()
+
     # --- typing ---
 
     def _form_changed(self) -> None:
@@ -186,4 +193,5 @@ class Views(QTabWidget):
 
     def _text_changed(self) -> None:
         if not self._filling:
+            self._stale = True
             self.text_edited.emit(self.text.toPlainText())

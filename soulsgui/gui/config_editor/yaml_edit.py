@@ -96,9 +96,8 @@ class YamlEdit(QPlainTextEdit):
         self.blockCountChanged.connect(self._make_room)
         self.updateRequest.connect(self._scrolled)
         self.cursorPositionChanged.connect(self._mark)
-        self._take_font()
+        self.take_font()
         self._dress()
-        self._make_room()
 
     # --- problems ---
 
@@ -213,20 +212,17 @@ class YamlEdit(QPlainTextEdit):
         self._place_gutter()
 
     def changeEvent(self, event: QEvent) -> None:
-        """Follow colours and size of the application."""
+        """Follow the colours."""
         super().changeEvent(event)
-        if not hasattr(self, "_highlighter"):
-            return
-        if event.type() == QEvent.Type.PaletteChange:
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_highlighter"):
             self._dress()
-        elif event.type() == QEvent.Type.ApplicationFontChange:
-            self._take_font()
-            self._make_room()
 
-    def _take_font(self) -> None:
+    def take_font(self) -> None:
+        """Follow the size of the application's font; the owner calls it when that changes."""
         font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         font.setPointSizeF(QGuiApplication.font().pointSizeF())
         self.setFont(font)
+        self._make_room()
 
     def _dress(self) -> None:
         self._highlighter.dress(colours_of(self))

@@ -26,7 +26,7 @@ from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_title
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 _MOST_CLIENTS = 64
@@ -221,6 +221,9 @@ class NewRunDialog(QDialog):
         self.wrong.show()
 
     def _update(self) -> None:
+        if self.start.stage is Stage.RUNNING:
+            # What goes on now may be the very run that is being begun.
+            return
         run = self._feed.status.run
         active = run_is_active(run.state)
         words = self._stop_words if active else self._start_words

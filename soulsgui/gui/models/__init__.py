@@ -1,1 +1,1 @@
-"""What tables and panes show: clients and log lines."""
+"""What tables and panes show: clients, runs, checkpoints, events, log lines."""

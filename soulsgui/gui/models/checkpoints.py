@@ -102,7 +102,7 @@ def columns() -> tuple[Column[CheckpointInfo], ...]:
             lambda info: kind_look(info.kind).rank,
             tip=lambda info: kind_tip(info.kind),
             look=lambda info: kind_look(info.kind),
-            width=12,
+            width=15,
         ),
         Column(
             "time",

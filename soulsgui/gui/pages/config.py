@@ -43,6 +43,10 @@ class ConfigPage(QWidget):
         if setting:
             self.editor.reveal(setting)
 
+    def refresh(self) -> None:
+        """Ask for the file again."""
+        self.editor.refresh()
+
     def may_leave(self, then: Callable[[bool], None]) -> None:
         """Tell whether one may leave; unsaved changes are asked about first."""
         self.editor.may_leave(then)

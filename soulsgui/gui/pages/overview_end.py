@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
@@ -13,6 +13,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.pages.overview_figures import goal_words
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
@@ -44,7 +45,9 @@ def end_words(run: RunStatus) -> EndWords | None:
     if run.state != "finished":
         return None
     if run.reached == "mean_return":
-        title = tr("Solved: reached {goal} after {time}").format(goal=text.value(run.goal_return), time=after)
+        title = tr("Solved: reached {goal} after {time}").format(
+            goal=goal_words(run.goal_return or 0.0), time=after
+        )
         detail = tr("Mean return {value} after {steps} steps.").format(
             value=text.value(run.mean_return), steps=text.count(run.env_steps)
         )
@@ -112,8 +115,11 @@ class EndStrip(QFrame):
         row.setContentsMargins(10, 5, 10, 5)
         row.setSpacing(8)
         row.addWidget(self._mark)
-        row.addWidget(self._title)
-        row.addWidget(self._detail, 1)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self._title)
+        words.addWidget(self._detail)
+        row.addLayout(words, 1)
         for button in (self.next, self.again, self.checkpoints, self.log):
             row.addWidget(button)
 

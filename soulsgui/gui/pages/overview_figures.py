@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
@@ -67,8 +67,13 @@ def state_words(run: RunStatus) -> str:
     return f"{word}: {run.detail}" if run.detail else word
 
 
+def goal_words(goal: float) -> str:
+    """Return a goal as the user wrote it: `475`."""
+    return f"{goal:,g}"
+
+
 def _mean_return(run: RunStatus) -> Figure:
-    goal = None if run.goal_return is None else text.value(run.goal_return)
+    goal = None if run.goal_return is None else goal_words(run.goal_return)
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
     return Figure(
@@ -163,10 +168,12 @@ class FiguresRow(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.addLayout(head, 5)
         self._boxes: dict[str, _FigureBox] = {}
+        self._known: RunStatus | None = None
         self._space()
 
     def show_run(self, run: RunStatus) -> None:
         """Show how a run stands."""
+        self._known = run
         self._state.show_look(run_look(run.state), state_words(run))
         self._run.setText(run_words(run))
         found = figures(run)
@@ -188,11 +195,14 @@ class FiguresRow(QWidget):
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_row"):
-            self._space()
+            # The labels get the font a moment later.
+            QTimer.singleShot(0, self, self._space)
         super().changeEvent(event)
 
     def _space(self) -> None:
         self._row.setSpacing(_GAP_CHARACTERS * self.fontMetrics().averageCharWidth())
+        if self._known is not None:
+            self.show_run(self._known)
 
     @property
     def words(self) -> str:

@@ -6,12 +6,12 @@ from PySide6.QtCore import QSettings, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QGraphicsOpacityEffect, QVBoxLayout, QWidget
 
-from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.pages.overview_curve import LiveCurve
+from soulsgui.gui.pages.overview_figures import goal_words
 from soulsgui.gui.pages.overview_marks import RunMarks
 from soulsgui.gui.pages.overview_metrics import has_goal, metric_title
 from soulsgui.gui.pages.overview_plot_controls import PlotControls
@@ -47,7 +47,7 @@ class PlotSection(QWidget):
         self._run = RunStatus()
         self._told = ""
         self.controls = PlotControls(settings, self)
-        self.host = PlotHost(self)
+        self.host = PlotHost(self, x_title=False)
         self.marks = RunMarks()
         self.curve = LiveCurve(feed, self)
         self.curve.show_along(self.controls.chosen_axis)
@@ -184,7 +184,8 @@ class PlotSection(QWidget):
     def _show_goal(self) -> None:
         if self.host.plot is not None:
             goal = self._run.goal_return if has_goal(self.controls.wanted) else None
-            self.host.plot.show_goal(goal, tr("goal {value}").format(value=text.value(goal)))
+            words = "" if goal is None else tr("goal {value}").format(value=goal_words(goal))
+            self.host.plot.show_goal(goal, words)
 
     def _show_empty_text(self) -> None:
         if self.host.plot is None:

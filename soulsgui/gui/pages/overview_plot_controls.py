@@ -17,7 +17,7 @@ from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
 
 _SMOOTH_EVERY_MS = 60
-_USUAL_SMOOTHING = 50
+_USUAL_SMOOTHING = 40
 
 
 class PlotControls(QWidget):
@@ -79,7 +79,7 @@ class PlotControls(QWidget):
         row.setSpacing(8)
         for widget, stretch in (
             (self.metric_box, 0),
-            (self._caption(self.tr("&x"), self.axis_box), 0),
+            (self._caption(self.tr("x"), self.axis_box), 0),
             (self.axis_box, 0),
             (self._caption(self.tr("S&moothing"), self.smoothing), 0),
             (self.smoothing, 3),

@@ -102,13 +102,9 @@ class RunsPage(QWidget):
         again.setToolTip(self.tr("List the runs again (F5)"))
         dress(again, "restart")
         again.clicked.connect(self.refresh)
-        for keys, work in (
-            (QKeySequence.StandardKey.Refresh, self.refresh),
-            (QKeySequence.StandardKey.Find, self.words.setFocus),
-        ):
-            shortcut = QShortcut(QKeySequence(keys), self)
-            shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            shortcut.activated.connect(work)
+        shortcut = QShortcut(QKeySequence(QKeySequence.StandardKey.Refresh), self)
+        shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        shortcut.activated.connect(self.refresh)
         row = QHBoxLayout()
         row.addWidget(self.words, 1)
         row.addWidget(self._count)

@@ -102,7 +102,7 @@ class WelcomePage(QWidget):
         self.try_it.setFocus()
 
     def _make_buttons(self) -> None:
-        words = Words(tr("T&ry it now"), tr("Starting …"), tr("Started"))
+        words = Words(tr("Tr&y it now"), tr("Starting …"), tr("Started"))
         self.try_it = CommandButton(words, "play", self._start, self)
         self.try_it.setProperty("role", "primary")
         self.try_it.set_words(words, "play", self._start)

@@ -9,8 +9,6 @@ from soulsgui.gui.colours import Colours
 from soulsgui.gui.plotting.pyramid import Points
 from soulsgui.gui.plotting.series import Piece, Series
 
-_FLATTEST = 0.04
-
 
 class DrawnCurve:
     """A series with the items it is drawn by: a raw and a smoothed one for each piece.
@@ -82,20 +80,6 @@ class DrawnCurve:
         dots = Qt.PenStyle.DotLine
         raw.setPen(pen(faded if self.series.smooths else full, 1, dots if overwritten else None))
         smooth.setPen(pen(full, 1, dots) if overwritten else pen(full, 2))
-
-
-def with_goal(low: float, high: float, goal: float | None) -> tuple[float, float]:
-    """Return the range of y that shows the goal too, unless that would make the curve too flat to be read.
-
-    Args:
-        low: Least value in view.
-        high: Greatest value in view.
-        goal: The value to be reached; None for none.
-    """
-    if goal is None:
-        return low, high
-    least, most = min(low, goal), max(high, goal)
-    return (least, most) if high - low >= _FLATTEST * (most - least) else (low, high)
 
 
 def pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:

@@ -16,12 +16,17 @@ class PlotHost(QWidget):
 
     Signals:
         ready: The plot exists now.
+
+    Args:
+        parent: The widget it stands in.
+        x_title: Whether the plot writes what x means; else its surroundings do.
     """
 
     ready = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
+        self._x_title = x_title
         self.plot: Plot | None = None
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -54,7 +59,7 @@ class PlotHost(QWidget):
         # Not at the top: this import takes longer than the rest of the window.
         from soulsgui.gui.plotting.plot import Plot
 
-        self.plot = Plot(self)
+        self.plot = Plot(self, self._x_title)
         self.setFocusProxy(self.plot)
         self._column.addWidget(self.plot)
         self.ready.emit()

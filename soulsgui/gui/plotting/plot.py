@@ -12,10 +12,11 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
-from soulsgui.gui.colours import Tone, blend
+from soulsgui.gui.colours import blend
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.axes import NumberAxis, View
-from soulsgui.gui.plotting.drawing import DrawnCurve, pen, with_goal
+from soulsgui.gui.plotting.drawing import DrawnCurve, pen
+from soulsgui.gui.plotting.goal import GoalLine, with_goal
 from soulsgui.gui.plotting.legend import Legend, LegendEntry
 from soulsgui.gui.plotting.marks import Mark, mark_at
 from soulsgui.gui.plotting.readout import axis_title, reading_text
@@ -27,8 +28,6 @@ REPAINT_MS = 70
 _MARK_REACH_PX = 5
 _TICK_DENSITY = 1.7
 _EMPTY = (0.0, 1.0)
-# The words of the goal stand above its line, or below where there is no room; at its right end.
-_LABEL_ANCHORS = [(1, 1), (1, 0)]
 
 
 class Plot(QFrame):
@@ -41,19 +40,23 @@ class Plot(QFrame):
     Signals:
         follow_changed: Follow was switched, by the user or by the program.
         picked: The user clicked on the curve at this position of x.
+
+    Args:
+        parent: The widget it stands in.
+        x_title: Whether it writes what x means.
     """
 
     follow_changed = Signal(bool)
     picked = Signal(float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
+        self._with_x_title = x_title
         self.setProperty("part", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(self.tr("Plot"))
         self._curves: list[DrawnCurve] = []
         self._marks: list[Mark] = []
-        self._goal: float | None = None
         self._axis = Axis.EPISODE
         self._follow = True
         self._last_part: float | None = None
@@ -80,12 +83,9 @@ class Plot(QFrame):
         scene.sigMouseClicked.connect(self._mouse_clicked)
         self._mark_lines = pg.PlotCurveItem(connect="pairs")
         self._crosshair = pg.InfiniteLine(angle=90)
-        self._goal_line = pg.InfiniteLine(
-            angle=0, label="", labelOpts={"position": 1, "anchors": _LABEL_ANCHORS}
-        )
-        for line in (self._crosshair, self._goal_line):
-            line.hide()
-        for item in (self._mark_lines, self._crosshair, self._goal_line):
+        self._crosshair.hide()
+        self._goal = GoalLine()
+        for item in (self._mark_lines, self._crosshair, self._goal):
             self._canvas.addItem(item, ignoreBounds=True)
         self._empty = QLabel(self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -132,12 +132,13 @@ class Plot(QFrame):
             value: The value; None takes the line away.
             words: What stands at the line.
         """
-        self._goal = value
-        self._goal_line.setVisible(value is not None)
-        if value is not None:
-            self._goal_line.setPos(value)
-            self._goal_line.label.setFormat(words.replace("{", "{{").replace("}", "}}"))
+        self._goal.show_goal(value, words)
         self._throttle.request()
+
+    @property
+    def goal(self) -> float | None:
+        """The value that is to be reached; None without one."""
+        return self._goal.goal
 
     def show_along(self, axis: Axis) -> None:
         """Give x another meaning, for all curves."""
@@ -267,7 +268,7 @@ class Plot(QFrame):
             least, most = curve.draw(left, right, width, colours_of(self))
             low, high = min(low, least), max(high, most)
         if self._fit_y and low <= high:
-            low, high = with_goal(low, high, self._goal)
+            low, high = with_goal(low, high, self._goal.goal)
             room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
             self._view.setYRange(low - room, high + room, padding=0)
         self._draw_marks()
@@ -376,12 +377,11 @@ class Plot(QFrame):
             axis.label.setFont(self.font())
             # Below the curves, which are children of the view at 0.
             axis.setZValue(-1)
-        self._canvas.getAxis("bottom").setHeight(2.3 * self.fontMetrics().height() + 4)
+        lines = 2.3 if self._with_x_title else 1.3
+        self._canvas.getAxis("bottom").setHeight(lines * self.fontMetrics().height() + 4)
         self._mark_lines.setPen(pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
         self._crosshair.setPen(pen(colours.text, 1, Qt.PenStyle.DashLine))
-        self._goal_line.setPen(pen(colours.tones[Tone.GOOD], 1, Qt.PenStyle.DashDotLine))
-        self._goal_line.label.setColor(colours.tones[Tone.GOOD])
-        self._goal_line.label.setFont(self.font())
+        self._goal.take_look(colours, self.font())
         self._show_rulers()
         self._throttle.request()
 
@@ -392,5 +392,5 @@ class Plot(QFrame):
             axis = self._canvas.getAxis(name)
             axis.setStyle(showValues=not empty)
             axis.setGrid(False if empty else 255)
-            axis.showLabel(name == "bottom" and not empty)
+            axis.showLabel(name == "bottom" and not empty and self._with_x_title)
         self._empty.setVisible(empty)

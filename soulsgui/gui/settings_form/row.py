@@ -15,7 +15,7 @@ from soulsgui.gui.settings_form.editors import make_editor
 from soulsgui.gui.settings_form.spec import FieldSpec
 from soulsgui.gui.widgets.labels import Badge, Heading
 
-_TITLE_CHARACTERS = 25
+_TITLE_CHARACTERS = 22
 _CODE = re.compile("`([^`]+)`")
 
 
@@ -26,7 +26,7 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
         Effect.NEXT_ROUND: (tr("next round"), Tone.BUSY),
         Effect.NEXT_EPISODE: (tr("next episode"), Tone.BUSY),
         Effect.NEW_RUN: (tr("new run"), Tone.IDLE),
-        Effect.RESTART_RUNNER: (tr("restart of the server"), Tone.WARNING),
+        Effect.RESTART_RUNNER: (tr("server restart"), Tone.WARNING),
     }[effect]
 
 

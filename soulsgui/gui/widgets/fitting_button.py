@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
@@ -48,8 +48,13 @@ class FittingButton(QPushButton):
     @property
     def full_width(self) -> int:
         """How wide it is with its words, in pixels."""
-        words = self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, self._says).width()
-        return self.sizeHint().width() + (words + _ICON_GAP_PX if self._icon_only else 0)
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        option.text = self._says
+        words = self.fontMetrics().size(Qt.TextFlag.TextShowMnemonic, self._says)
+        needed = words + QSize(self.iconSize().width() + _ICON_GAP_PX, 0)
+        kind = QStyle.ContentsType.CT_PushButton
+        return self.style().sizeFromContents(kind, option, needed, self).width()
 
     def _write(self) -> None:
         name = self._says.replace("&", "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QFontDatabase,
     QGuiApplication,
@@ -83,7 +83,10 @@ class LogPane(QWidget):
         self._controls.setVisible(with_controls)
         column.addWidget(self._controls)
         column.addWidget(self._text, 1)
-        if with_controls:
+        if not with_controls:
+            # A glance at the beginnings of lines; a scroll bar would cover one.
+            self._text.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        else:
             find = QShortcut(QKeySequence.StandardKey.Find, self)
             find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             find.activated.connect(self.focus_filter)
@@ -177,6 +180,11 @@ class LogPane(QWidget):
         return self._buffer.lines
 
     @property
+    def shown(self) -> list[LogLine]:
+        """The lines that are shown, oldest first."""
+        return self._buffer.wanted()
+
+    @property
     def least(self) -> str:
         """The least level that is shown."""
         return self._buffer.filter.least
@@ -185,6 +193,11 @@ class LogPane(QWidget):
     def words(self) -> str:
         """The text that lines must contain."""
         return self._buffer.filter.words
+
+    def show_everything(self) -> None:
+        """Take level and filter back: every line is shown."""
+        self._level.setCurrentIndex(0)
+        self._words.clear()
 
     def focus_filter(self) -> None:
         """Let the user type what lines must contain."""
@@ -262,8 +275,9 @@ class LogPane(QWidget):
         if hasattr(self, "_throttle"):
             if event.type() == QEvent.Type.PaletteChange:
                 self._write_all()
-            if event.type() == QEvent.Type.FontChange:
-                self._take_font()
+            if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+                # Later: a new style sheet first gives the text the font back that it had before.
+                QTimer.singleShot(0, self, self._take_font)
         super().changeEvent(event)
 
     def _take_font(self) -> None:

@@ -20,6 +20,7 @@ SendCommand = Callable[[str, dict[str, object]], Call]
 """Sends a command by name with its parameters."""
 
 _MARGIN_PX = 12
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _BUTTON_GAP_PX = 6
 
 
@@ -65,10 +66,11 @@ class ServiceCard(QFrame):
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
         self._state = ElidedLabel("", self)
-        self._facts = ElidedLabel("", self)
-        self._usage = ElidedLabel("", self)
+        self._facts = QLabel(self)
+        self._usage = QLabel(self)
         self._sentence = QLabel(self)
-        self._sentence.setWordWrap(True)
+        for label in (self._facts, self._usage, self._sentence):
+            label.setWordWrap(True)
         for label in (self._facts, self._usage):
             label.setProperty("weight", "muted")
         head = QHBoxLayout()
@@ -150,8 +152,8 @@ class ServiceCard(QFrame):
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.title)
         self._state.setText(words.state)
-        self._facts.setText(words.facts)
-        self._usage.setText(words.usage)
+        self._facts.setText(kept_together(words.facts))
+        self._usage.setText(kept_together(words.usage))
         self._sentence.setText(words.sentence)
         self._sentence.setVisible(bool(words.sentence))
         set_property(self._state, "tone", words.look.tone)
@@ -194,4 +196,9 @@ class ServiceCard(QFrame):
     def words(self) -> str:
         """All it says."""
         labels = (self._title, self._state, self._facts, self._usage, self._sentence)
-        return "\n".join(label.text() for label in labels if label.text())
+        return "\n".join(label.text() for label in labels if label.text()).replace(_NO_BREAK, " ")
+
+
+def kept_together(facts: str) -> str:
+    """Return facts so that a line breaks between two of them, never within one."""
+    return facts.replace(" ", _NO_BREAK).replace(f"{_NO_BREAK}·{_NO_BREAK}", f"{_NO_BREAK}· ")

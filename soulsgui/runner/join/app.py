@@ -15,7 +15,7 @@ from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
 from soulsgui.runner.join.server_watch import ServerWatch
-from soulsgui.system import free_disk_bytes, process_identity, write_private
+from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.messages.owner import ClientFolder
 
@@ -151,18 +151,22 @@ class ClientRunner(BaseRunner):
         """End once no window has followed for so long; one that comes back in time changes that."""
         seen_at = time.monotonic()
         finishing: asyncio.Task[None] | None = None
-        while finishing is None or not finishing.done():
-            await asyncio.sleep(_WATCHED_EVERY_S)
-            if self.feed.followers:
-                seen_at = time.monotonic()
-                if finishing is not None:
-                    finishing.cancel()
-                    finishing = None
-                    self.player.keep_wish()
-            elif finishing is None and time.monotonic() - seen_at > limit_s:
-                logger.info("no window is open any more: ending after the episode")
-                finishing = asyncio.create_task(self.player.finish())
-        self.ask_to_close()
+        try:
+            while finishing is None or not finishing.done():
+                await asyncio.sleep(_WATCHED_EVERY_S)
+                if self.feed.followers:
+                    seen_at = time.monotonic()
+                    if finishing is not None:
+                        finishing.cancel()
+                        finishing = None
+                        self.player.keep_wish()
+                elif finishing is None and time.monotonic() - seen_at > limit_s:
+                    logger.info("no window is open any more: ending after the episode")
+                    finishing = asyncio.create_task(self.player.finish())
+            self.ask_to_close()
+        finally:
+            if finishing is not None:
+                finishing.cancel()
 
     def _run_of(self, service: str) -> str:
         return self.returns.run_id
@@ -185,10 +189,9 @@ class ClientRunner(BaseRunner):
 
     def status(self) -> Status:
         """Return everything at this moment."""
-        free = free_disk_bytes(self.folders.data)
         return Status(
             run=self._reports.run(self.returns.env_steps, self.returns.episodes),
             services=[self.player.status()],
             clients=[self._client()],
-            server=self._server.status.model_copy(update={"disk_free_bytes": free}),
+            server=self._server.status,
         )

@@ -9,6 +9,7 @@ from soulsgui.runner.commands import history, server
 from soulsgui.runner.history import log_lines
 from soulsgui.runner.join.player import CLIENT
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.services import RUNNER
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,
@@ -67,7 +68,7 @@ async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
 
 async def logs(runner: "ClientRunner", params: HistoryLogsParams) -> dict[str, Any]:
     """Return lines of the logs of client and runner."""
-    paths = {path.stem: path for path in sorted(runner.folder.logs.glob("*.log"))}
+    paths = {name: runner.folder.logs / f"{name}.log" for name in (CLIENT, RUNNER)}
     lines, first = await asyncio.to_thread(log_lines, paths, params)
     return {"lines": [line.model_dump(mode="json") for line in lines], "first": first}
 

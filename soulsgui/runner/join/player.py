@@ -207,7 +207,7 @@ def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
         tier=0,
         log_path=folder.logs / f"{CLIENT}.log",
         health=reports.health,
-        env=child_env(single_threaded=True),
+        env=child_env(),
     )
 
 

@@ -1,5 +1,6 @@
 """Where the server is that this machine plays for, and whether it answers."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,11 +32,9 @@ class ServerWatch:
     def look(self) -> None:
         """Read the address and ask the server whether it is there; takes at most about half a second."""
         if self._path.exists():
-            try:
+            # Damaged, or just taken away: what is known stays good until there is something better.
+            with contextlib.suppress(UsageError):
                 self.address = Address.read(self._path)
-            except UsageError:
-                # Damaged, or just taken away: what is known stays good until there is something better.
-                pass
         reachable = self.address is not None and ping(self.address).ready
         url = f"redis://{self.address.host}:{self.address.port}" if self.address is not None else ""
         changed_at = self.status.changed_at if reachable == self.status.reachable else self._wall_clock()

@@ -1,0 +1,248 @@
+"""What the page of client mode says of each state, and what its owner can do in it. Pure."""
+
+from dataclasses import dataclass
+
+from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
+from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import Look
+from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Status
+
+CLIENT = "client"
+"""The service of client mode."""
+
+_QUIET_END = "ended as asked"
+_OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
+
+
+@dataclass(frozen=True)
+class ClientWords:
+    """What there is to say.
+
+    Attributes:
+        look: Icon, tone and the state in words.
+        detail: Why, and what happens next.
+        on: Whether this computer helps, or is about to.
+        wish: What its owner wants of it now (`wire.messages.owner.OwnerState`); empty while it is off.
+    """
+
+    look: Look
+    detail: str = ""
+    on: bool = False
+    wish: str = ""
+
+
+def client_words(connection: Connection, status: Status, now: float) -> ClientWords:
+    """Return the state of client mode in words.
+
+    Args:
+        connection: How the window stands with the runner of client mode.
+        status: What that runner told last.
+        now: Seconds since the epoch.
+    """
+    if not connection.live:
+        return _without_runner(connection, now)
+    service = next((one for one in status.services if one.kind == CLIENT), None)
+    client = status.clients[0] if status.clients else None
+    if service is None or service.state == "stopped":
+        ended = service.outcome if service is not None and service.outcome != _QUIET_END else ""
+        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), ended or _how_to_join())
+    wish = client.wish if client is not None else "run"
+    look, detail = _with_service(service, client, status, now)
+    return ClientWords(look, detail, on=service.state not in ("stopping", "failed"), wish=wish)
+
+
+def _without_runner(connection: Connection, now: float) -> ClientWords:
+    state = connection.state
+    if state in _OFF:
+        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), _how_to_join())
+    if state is ConnectionState.RUNNER_GONE:
+        detail = tr("What watched over the client ended unexpectedly; the client has stopped by itself.")
+        return ClientWords(_look("state-warning", Tone.WARNING, tr("Not joined")), detail)
+    if state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+        detail = connection.phase or connection.detail
+        return ClientWords(_look("state-busy", Tone.BUSY, tr("Connecting …")), detail, on=True)
+    words = banner_words(connection, now)
+    assert words is not None
+    on = state is ConnectionState.RECONNECTING
+    return ClientWords(_look(words.icon, words.tone, words.title), words.detail, on=on)
+
+
+def _with_service(
+    service: ServiceStatus, client: ClientStatus | None, status: Status, now: float
+) -> tuple[Look, str]:
+    """Return look and detail of a client that is up, comes up, goes down, or has failed."""
+    reason = client.error if client is not None else ""
+    if service.state == "failed":
+        look = _look("state-bad", Tone.BAD, tr("Stopped after {n} failures").format(n=service.failures))
+        return look, reason or service.outcome
+    if service.state == "stopping":
+        return _look("state-stopping", Tone.BUSY, tr("Stopping …")), ""
+    if client is not None and _paused_by_owner(service, client):
+        return _look("state-paused", Tone.PAUSED, tr("Paused by you")), _away_words(status.server, now)
+    if service.state == "backoff":
+        seconds = text.about(service.restart_in_s or 0.0)
+        look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
+        return look, reason or service.outcome
+    if service.state == "running" and client is not None:
+        return _playing(client, status, now)
+    return _not_there_yet(status.server, now)
+
+
+def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
+    # What the owner wants holds at once, whether the client is there to say so or not.
+    return client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused")
+
+
+def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
+    """Return look and detail of a client that is up, by what it says of itself."""
+    state, away = client.state, not status.server.reachable
+    if state in ("quarantined", "refused", "revoked"):
+        return _look("state-refused", Tone.BAD, tr("Cut off")), client.error
+    if state in ("late", "lost"):
+        age = text.about(client.age_s)
+        look = _look("state-warning", Tone.WARNING, tr("The game does not answer"))
+        return look, tr("No sign of life for {time}.").format(time=age)
+    if state == "draining":
+        pauses = client.wish == "pause_after_episode"
+        then = tr("Pauses after it.") if pauses else tr("Stops after it.")
+        return _look("state-draining", Tone.BUSY, tr("Finishing episode …")), then
+    if away:
+        return _away(client, status.server, now)
+    if state == "paused":
+        return _look("state-paused", Tone.PAUSED, tr("Paused by the server")), ""
+    if state == "online":
+        number = text.count(client.episodes + 1)
+        return _look("state-good", Tone.GOOD, tr("Playing, episode {n}").format(n=number)), client.env_id
+    if state == "waiting":
+        if status.run.id:
+            word = tr("Waiting for the server")
+            return _look("state-waiting", Tone.BUSY, word), tr("No round goes on at present.")
+        return _look("state-waiting", Tone.BUSY, tr("Waiting for a run")), _waiting_words()
+    return _not_there_yet(status.server, now)
+
+
+def _not_there_yet(server: ServerStatus, now: float) -> tuple[Look, str]:
+    if server.reachable:
+        return _look("state-busy", Tone.BUSY, tr("Connecting …")), ""
+    return _away(None, server, now)
+
+
+def _away(client: ClientStatus | None, server: ServerStatus, now: float) -> tuple[Look, str]:
+    look = _look("state-lost", Tone.WARNING, _away_title(server, now))
+    detail = tr("It is tried again all the time.")
+    if client is not None and client.buffered:
+        waits = tr("{size} of play wait for it.").format(size=text.size(client.buffered))
+        detail = f"{waits} {detail}"
+    return look, detail
+
+
+def _away_title(server: ServerStatus, now: float) -> str:
+    if server.changed_at is None:
+        return tr("Server away")
+    return tr("Server away since {time}").format(time=text.clock(server.changed_at, now))
+
+
+def _away_words(server: ServerStatus, now: float) -> str:
+    return "" if server.reachable else _away_title(server, now)
+
+
+def _how_to_join() -> str:
+    return tr("Switch on, and this computer plays for the server that runs on it.")
+
+
+def _waiting_words() -> str:
+    return tr("It plays as soon as one is started on the server.")
+
+
+def _look(icon: str, tone: Tone, word: str) -> Look:
+    return Look(icon, tone, word)
+
+
+# --- beside the state ------------------------------------------------------------------------------
+
+
+def server_words(status: Status) -> tuple[Look, str]:
+    """Return how the server is, and where: `this computer, 127.0.0.1:6379`."""
+    address = status.server.url.removeprefix("redis://")
+    where = tr("this computer, {address}").format(address=address) if address else tr("this computer")
+    if status.server.reachable:
+        return _look("state-good", Tone.GOOD, tr("Server")), where
+    return _look("state-lost", Tone.WARNING, tr("Server")), where
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that must be well before this computer can play.
+
+    Attributes:
+        name: Its name among `ClientStatus.checks`.
+        look: Whether it is, in icon and words.
+    """
+
+    name: str
+    look: Look
+
+
+def checks(client: ClientStatus | None) -> list[Check]:
+    """Return what was looked at, in the order in which it is looked at."""
+    found = client.checks if client is not None else {}
+    words = {
+        "configuration": (
+            tr("Configuration received"),
+            tr("No configuration yet"),
+            tr("Configuration not received"),
+        ),
+        "version": (tr("Version fits"), tr("Version not compared yet"), tr("Version does not fit")),
+        "environment": (
+            tr("Environment found"),
+            tr("Environment not looked for yet"),
+            tr("Environment not found"),
+        ),
+    }
+    result = []
+    for name, (well, unknown, bad) in words.items():
+        good = found.get(name)
+        if good is None:
+            look = _look("state-idle", Tone.IDLE, unknown)
+        else:
+            look = _look("state-good", Tone.GOOD, well) if good else _look("state-bad", Tone.BAD, bad)
+        result.append(Check(name, look))
+    return result
+
+
+def share(client: str, everyone: list[ClientStatus]) -> float | None:
+    """Return which part of all environment steps a client makes at present, in percent.
+
+    Args:
+        client: The client's id.
+        everyone: All clients, as their server sees them.
+
+    Returns:
+        None while it makes none.
+    """
+    total = sum(one.env_steps_per_s for one in everyone)
+    own = next((one.env_steps_per_s for one in everyone if one.id == client), 0.0)
+    return 100 * own / total if own > 0 else None
+
+
+def why_not_pause(words: ClientWords) -> str:
+    """Return why there is nothing to pause; empty when there is."""
+    if not words.on or not words.wish:
+        return tr("This computer does not play at present.")
+    return tr("It is paused already.") if words.wish == "pause" else ""
+
+
+def why_not_pause_later(words: ClientWords) -> str:
+    """Return why it can't be paused after the episode; empty when it can."""
+    if reason := why_not_pause(words):
+        return reason
+    return tr("It pauses after this episode.") if words.wish == "pause_after_episode" else ""
+
+
+def why_not_resume(words: ClientWords) -> str:
+    """Return why there is nothing to go on with; empty when there is."""
+    if not words.on or words.wish not in ("pause", "pause_after_episode"):
+        return tr("It is not paused by you.")
+    return ""

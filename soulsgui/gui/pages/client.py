@@ -1,0 +1,230 @@
+"""The page of client mode: one switch, what this computer does, and what it has given."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.client_side import ClientSide
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.client_mode import (
+    CLIENT,
+    ClientWords,
+    client_words,
+    why_not_pause,
+    why_not_pause_later,
+    why_not_resume,
+)
+from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
+from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.wire.control import ApiError, ClientStatus, Status
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+_PATIENCE_S = 40.0
+_SHOW_MS = 100
+_WIDEST_CHARACTERS = 140
+
+
+class ClientPage(QWidget):
+    """What the owner of this computer sees of its help, and can do about it.
+
+    Args:
+        server: The feed of the server's runner, for the share of the whole.
+        shell: The window.
+        parent: The widget it stands in.
+        clock: Seconds since the epoch.
+    """
+
+    name = "client"
+    icon = "service-client"
+
+    def __init__(
+        self,
+        server: Feed,
+        shell: "Shell",
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(parent)
+        self.setObjectName("clientPage")
+        self.title = tr("Client")
+        self._server = server
+        self._shell = shell
+        self._side: ClientSide = shell.client_side()
+        self._feed = self._side.feed
+        self._clock = clock
+        self._words = ClientWords(client_words(self._feed.connection, self._feed.status, clock()).look)
+        self._build()
+        self._throttle = Throttle(self, self._show, _SHOW_MS)
+        self._connect()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.state = StateHead(self)
+        self.switch = HelpSwitch(self._ask_switch, self)
+        self.checks = ChecksRow(self)
+        self.given = GivenRow(self)
+        self.curve = OwnCurve(self._feed, self)
+        self.log = LogSection(self._feed, self)
+        self._column = QWidget(self)
+        self._column.setObjectName("clientColumn")
+        column = QVBoxLayout(self._column)
+        column.setContentsMargins(16, 14, 16, 12)
+        column.setSpacing(12)
+        column.addWidget(self.state)
+        column.addLayout(self._controls())
+        column.addWidget(self.checks)
+        column.addWidget(self.given)
+        column.addWidget(self.curve, 1)
+        column.addWidget(self.log)
+        middle = QWidget(self)
+        row = QHBoxLayout(middle)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addStretch(1)
+        row.addWidget(self._column, 100)
+        row.addStretch(1)
+        self._area = QScrollArea(self)
+        self._area.setWidgetResizable(True)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setWidget(middle)
+        outside = QVBoxLayout(self)
+        outside.setContentsMargins(0, 0, 0, 0)
+        outside.addWidget(self._area)
+        self._take_font()
+
+    def _take_font(self) -> None:
+        self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
+
+    def _controls(self) -> QHBoxLayout:
+        now = Words(tr("&Pause now"), tr("Pausing …"), tr("Paused"))
+        later = Words(tr("Pause &after this episode"), tr("Asking …"), tr("Pauses after this episode"))
+        on = Words(tr("&Resume"), tr("Resuming …"), tr("Resumed"))
+        self.pause = self._command(now, "pause", self._pause)
+        self.pause_later = self._command(later, "state-draining", lambda: self._pause(True))
+        self.resume = self._command(on, "play", self._resume)
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.switch)
+        row.addStretch(1)
+        for button in (self.pause, self.pause_later, self.resume):
+            row.addWidget(button)
+        return row
+
+    def _command(self, words: Words, icon: str, start: Callable[[], Call]) -> CommandButton:
+        button = CommandButton(words, icon, start, self)
+        button.problem.connect(self._tell)
+        return button
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.snapshot_taken.connect(self._take_snapshot)
+        for signal in (
+            feed.connection_changed,
+            feed.run_changed,
+            feed.services_changed,
+            feed.server_changed,
+            feed.clients_changed,
+            self._server.clients_changed,
+        ):
+            signal.connect(self._throttle.request)
+        for problem in (self.switch.problem, self.log.problem):
+            problem.connect(self._tell)
+        self.log.opened.connect(self._show_log)
+        self._show()
+
+    # --- what is shown ---
+
+    def show_where(self, **_: Any) -> None:
+        """There is one place alone."""
+
+    def _take_snapshot(self, _: Status) -> None:
+        self.curve.renew()
+        self.log.renew()
+        self._throttle.request()
+
+    @property
+    def _client(self) -> ClientStatus | None:
+        clients = self._feed.status.clients
+        return clients[0] if clients else None
+
+    def _show(self) -> None:
+        connection, status = self._feed.connection, self._feed.status
+        self._words = words = client_words(connection, status, self._clock())
+        self.state.show_words(words)
+        self.state.show_server(status if connection.live else None)
+        self.switch.show_on(words.on)
+        self.pause.allow(*_permission(why_not_pause(words)))
+        self.pause_later.allow(*_permission(why_not_pause_later(words)))
+        self.resume.allow(*_permission(why_not_resume(words)))
+        client = self._client
+        self.checks.show_client(client if words.on else None)
+        everyone = self._server.status.clients if self._server.connection.live else []
+        self.given.show_client(client, everyone)
+        self.curve.show_run(status.run.id)
+        for part in (self.checks, self.given, self.curve):
+            part.setEnabled(connection.live)
+
+    def _show_log(self) -> None:
+        # Once it has its place.
+        QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
+
+    # --- what can be done ---
+
+    def _ask_switch(self, on: bool) -> Call | None:
+        if on and not self._feed.connection.commands_possible:
+            self._side.switch_on()
+            return None
+        return self._feed.call(
+            "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=_PATIENCE_S
+        )
+
+    def _pause(self, after_episode: bool = False) -> Call:
+        return self._feed.call("clients.pause", {"client": self._client_id(), "after_episode": after_episode})
+
+    def _resume(self) -> Call:
+        return self._feed.call("clients.resume", {"client": self._client_id()})
+
+    def _client_id(self) -> str:
+        return self._client.id if self._client is not None else ""
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    # --- seen and not seen ---
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show what came meanwhile."""
+        super().showEvent(event)
+        self._show()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Follow the font."""
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_column"):
+            self._take_font()
+        super().changeEvent(event)
+
+
+def _permission(reason: str) -> tuple[bool, str]:
+    return not reason, reason
+
+
+def make_client_page(shell: "Shell", server: Feed, parent: QWidget | None = None) -> ClientPage:
+    """Return the page of client mode for a window.
+
+    Args:
+        shell: The window.
+        server: The feed of the server's runner.
+        parent: The widget it stands in.
+    """
+    return ClientPage(server, shell, parent)

@@ -1,0 +1,162 @@
+"""Parts of the page of client mode that grow: the curve of this computer's own returns, and its log."""
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
+from soulsgui.gui.pages.overview_curve import LiveCurve
+from soulsgui.gui.plotting.host import PlotHost
+from soulsgui.gui.plotting.rows import RETURN
+from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.widgets.labels import Heading
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import LogLine
+from soulsgui.wire.messages.metrics import Row
+
+if TYPE_CHECKING:
+    from soulsgui.gui.plotting.plot import Plot
+
+_LINES = 300
+_LOG_ROWS = 11
+_PLOT_ROWS = 9
+_SMOOTHING = 0.95
+
+
+class OwnCurve(QWidget):
+    """The returns of the episodes that were played here.
+
+    Args:
+        feed: The runner of client mode.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.host = PlotHost(self)
+        self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
+        self.curve = LiveCurve(feed, self)
+        self.curve.smooth_with(lambda: ExponentialMean(_SMOOTHING))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(Heading(tr("Returns of the episodes played here"), 0, self))
+        column.addWidget(self.host, 1)
+        self.curve.replaced.connect(self._show_series)
+        self.curve.changed.connect(self._draw)
+        feed.rows_arrived.connect(self._take)
+        self.host.when_ready(self._plot_ready)
+
+    def show_run(self, run: str) -> None:
+        """Draw the episodes of this run from now on; without one the last curve stays."""
+        if run:
+            self.curve.follow(run, RETURN)
+
+    def renew(self) -> None:
+        """What came live may have gaps: ask for the curve again."""
+        self.curve.renew()
+
+    def _take(self, rows: list[Row]) -> None:
+        self.curve.take(rows)
+
+    def _plot_ready(self, plot: "Plot") -> None:
+        plot.setAccessibleName(tr("Returns of the episodes played here"))
+        plot.show_empty_text(tr("The first finished episode appears here."))
+        self._show_series()
+
+    def _show_series(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.show_series([(self.curve.series, tr("Return"), 0)])
+
+    def _draw(self) -> None:
+        if self.host.plot is not None:
+            self.host.plot.changed()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what came meanwhile."""
+        super().showEvent(event)
+        self.curve.wake()
+        self.curve.go_on()
+
+
+class LogSection(QWidget):
+    """What the client writes, behind a button.
+
+    Signals:
+        problem: The lines can't be had; with the `ApiError`.
+        opened: The log was opened.
+
+    Args:
+        feed: The runner of client mode.
+        parent: The widget it stands in.
+    """
+
+    problem = Signal(object)
+    opened = Signal()
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._waiting: list[LogLine] | None = None
+        self.button = QPushButton(self)
+        self.button.setCheckable(True)
+        self.button.setObjectName("clientLogButton")
+        self.button.toggled.connect(self._toggled)
+        self.pane = LogPane(self)
+        self.pane.setObjectName("clientLog")
+        self.pane.setMinimumHeight(self.fontMetrics().height() * _LOG_ROWS)
+        self.pane.show_empty_text(tr("What the client writes appears here."))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addWidget(self.button, 0, Qt.AlignmentFlag.AlignLeft)
+        column.addWidget(self.pane)
+        self._fetch = Fetch(self, self._ask)
+        self._fetch.came.connect(self._take)
+        self._fetch.failed.connect(self._not_had)
+        feed.log_arrived.connect(self._add)
+        self._toggled(False)
+
+    def renew(self) -> None:
+        """Ask for the newest lines, if anybody reads them."""
+        if self.button.isChecked():
+            self._waiting = []
+            self._fetch.forget()
+            self._fetch.request()
+
+    def _toggled(self, shown: bool) -> None:
+        self.pane.setVisible(shown)
+        self.button.setText(tr("Hide &log") if shown else tr("Show &log"))
+        dress(self.button, "log")
+        self.renew()
+        if shown:
+            self.opened.emit()
+
+    def _ask(self) -> Call | None:
+        return self._feed.call("history.logs", {"n": _LINES}) if self._feed.connection.live else None
+
+    def _take(self, result: dict[str, Any]) -> None:
+        self.pane.replace([LogLine.model_validate(line) for line in result["lines"]])
+        self._go_on()
+
+    def _not_had(self, error: object) -> None:
+        self.problem.emit(error)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        self.pane.add(waiting or [])
+
+    def _add(self, lines: list[LogLine]) -> None:
+        if not self.button.isChecked():
+            return
+        if self._waiting is None:
+            self.pane.add(lines)
+        else:
+            self._waiting = [*self._waiting, *lines][-_LINES:]

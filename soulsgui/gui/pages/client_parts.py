@@ -1,0 +1,221 @@
+"""Parts of the page of client mode: the state, the switch, the checks, and what this computer has given."""
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from soulsgui.gui import text
+from soulsgui.gui.calls import Call
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.client_mode import ClientWords, checks, server_words, share
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, StateLabel, set_property
+from soulsgui.gui.widgets.toggle import ToggleSwitch
+from soulsgui.wire.control import ApiError, ClientStatus, Status
+
+_MARK_LINES = 2.4
+_SWITCH_SCALE = 1.7
+_STARTING_MS = 1500
+
+
+class StateHead(QFrame):
+    """The state in words, large, and the server it is about."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._mark = IconLabel(round(self.fontMetrics().height() * _MARK_LINES), self)
+        self._title = Heading("", 2, self)
+        self._title.setWordWrap(True)
+        self._detail = QLabel(self)
+        self._detail.setWordWrap(True)
+        for label in (self._title, self._detail):
+            label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._server_state = StateLabel(self)
+        self._server_place = ElidedLabel("", self)
+        self._server_place.setProperty("weight", "muted")
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self._title)
+        words.addWidget(self._detail)
+        place = QHBoxLayout()
+        place.setSpacing(8)
+        place.addWidget(self._server_state)
+        place.addWidget(self._server_place, 1)
+        words.addLayout(place)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(16, 12, 16, 12)
+        row.setSpacing(14)
+        row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+
+    def show_words(self, words: ClientWords) -> None:
+        """Say how this computer stands."""
+        self._mark.show_icon(words.look.icon, words.look.tone)
+        self._title.setText(words.look.word)
+        set_property(self._title, "tone", words.look.tone)
+        self._detail.setText(words.detail)
+        self._detail.setVisible(bool(words.detail))
+        self.setAccessibleName(self.words)
+
+    def show_server(self, status: Status | None) -> None:
+        """Say where the server is; None while that is not known."""
+        for part in (self._server_state, self._server_place):
+            part.setVisible(status is not None)
+        if status is not None:
+            look, where = server_words(status)
+            self._server_state.show_look(look)
+            self._server_place.setText(where)
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return f"{self._title.text()}\n{self._detail.text()}".strip()
+
+    @property
+    def server(self) -> str:
+        """Where it says the server is."""
+        return self._server_place.text()
+
+
+class HelpSwitch(QWidget):
+    """The one switch. It shows what is wanted at once, and what is as soon as that is known.
+
+    Signals:
+        problem: It could not be switched; with the `ApiError`.
+
+    Args:
+        ask: Switches on or off; None when there is nobody to ask yet.
+        parent: The widget it stands in.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, ask: Callable[[bool], Call | None], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._ask = ask
+        self._call: Call | None = None
+        self._on = False
+        self.toggle = ToggleSwitch(tr("&Help train"), self, scale=_SWITCH_SCALE)
+        self.toggle.setObjectName("helpTrain")
+        font = self.toggle.font()
+        font.setBold(True)
+        self.toggle.setFont(font)
+        self.toggle.clicked.connect(self._clicked)
+        self._starting = QTimer(self, singleShot=True, interval=_STARTING_MS)
+        self._starting.timeout.connect(self._settle)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.toggle)
+
+    def show_on(self, on: bool) -> None:
+        """Show whether this computer helps."""
+        self._on = on
+        if on == self.toggle.isChecked():
+            self._starting.stop()
+        elif self._call is None and not self._starting.isActive():
+            self.toggle.setChecked(on)
+
+    def _clicked(self, on: bool) -> None:
+        if self._call is not None:
+            # Whatever an earlier wish still brings is no longer of interest.
+            self._call.disconnect(self)
+        self._call = call = self._ask(on)
+        if call is None:
+            self._starting.start()
+            return
+        call.done.connect(lambda _: self._settle())
+        call.failed.connect(self._failed)
+        call.silent.connect(self._failed)
+
+    def _failed(self, error: ApiError) -> None:
+        self.problem.emit(error)
+        self._settle()
+
+    def _settle(self) -> None:
+        self._call = None
+        self.toggle.setChecked(self._on)
+
+
+class ChecksRow(QWidget):
+    """What must be well before this computer can play."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._labels: dict[str, StateLabel] = {}
+        row = QHBoxLayout(self)
+        row.setContentsMargins(4, 0, 4, 0)
+        row.setSpacing(20)
+        for check in checks(None):
+            self._labels[check.name] = StateLabel(self)
+            row.addWidget(self._labels[check.name])
+        row.addStretch(1)
+        self.show_client(None)
+
+    def show_client(self, client: ClientStatus | None) -> None:
+        """Show what the client has found out."""
+        for check in checks(client):
+            self._labels[check.name].show_look(check.look)
+
+    @property
+    def words(self) -> list[str]:
+        """What it says."""
+        return [label.word for label in self._labels.values()]
+
+
+class GivenRow(QFrame):
+    """What this computer has given to the present run."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("part", "card")
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(16, 10, 16, 10)
+        self._grid.setVerticalSpacing(0)
+        self._values: dict[str, QLabel] = {}
+        for name, caption, tip in (
+            ("episodes", tr("Episodes"), tr("Finished here for this run")),
+            ("steps", tr("Steps"), tr("Environment steps made here for this run")),
+            ("rate", tr("Steps/s"), tr("Environment steps per second")),
+            ("share", tr("Share"), tr("Part of all environment steps that are made at present")),
+            ("return", tr("Mean return"), tr("Over the last 20 episodes played here")),
+        ):
+            self._add(name, caption, tip)
+        self.show_client(None, [])
+
+    def _add(self, name: str, caption: str, tip: str) -> None:
+        column = self._grid.columnCount() if self._values else 0
+        title = QLabel(caption, self)
+        title.setProperty("weight", "muted")
+        value = Heading("", 1, self)
+        for row, label in enumerate((title, value)):
+            label.setToolTip(tip)
+            self._grid.addWidget(label, row, column)
+        self._grid.setColumnStretch(column, 1)
+        value.setAccessibleDescription(tip)
+        self._values[name] = value
+
+    def show_client(self, client: ClientStatus | None, everyone: list[ClientStatus]) -> None:
+        """Show what the client has given.
+
+        Args:
+            client: The client of this computer; None before there is one.
+            everyone: All clients as the server sees them.
+        """
+        if client is None:
+            shown = dict.fromkeys(self._values, text.NOTHING)
+        else:
+            shown = {
+                "episodes": text.count(client.episodes),
+                "steps": text.compact(client.env_steps),
+                "rate": text.compact(client.env_steps_per_s) if client.env_steps_per_s else text.NOTHING,
+                "share": text.percent(share(client.id, everyone)),
+                "return": text.value(client.mean_return),
+            }
+        for name, words in shown.items():
+            self._values[name].setText(words)
+
+    def value(self, name: str) -> str:
+        """Return what it says of `episodes`, `steps`, `rate`, `share` or `return`."""
+        return self._values[name].text()

@@ -1,0 +1,335 @@
+"""The page of the logs: of each service or of all, of this run or an earlier one."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSignalBlocker, QTimer
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import Connection, why_not
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
+from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.pages.logs_reader import LogReader
+from soulsgui.gui.pages.logs_where import (
+    MOST_LINES,
+    PAGE_LINES,
+    LogPlace,
+    as_file,
+    first_since,
+    reaches_back_to,
+    run_words,
+    service_words,
+    services_offered,
+)
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.log_pane import LogPane
+from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+_NARROW_MS = 250
+_MOST_PAGES_BACK = 12
+
+
+class LogsPage(QWidget):
+    """What the services wrote, and write.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it stands in.
+    """
+
+    name = "logs"
+    icon = "page-logs"
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("logsPage")
+        self.title = tr("Logs")
+        self._feed = feed
+        self._shell = shell
+        self._present_run = feed.status.run.id
+        self._seen: set[str] = set()
+        self._moment: float | None = None
+        self._pages_back = 0
+        self._keep: LogLine | None = None
+        self.pane = LogPane(self)
+        self._build()
+        self._reader = LogReader(feed, self)
+        self._runs = Fetch(self, self._ask_runs)
+        self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
+        self._connect()
+        self._offer_services()
+        self._offer_runs([])
+        self._runs.request()
+        self._read()
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.service = QComboBox(self)
+        self.service.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.run = QComboBox(self)
+        self.run.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._note = QLabel(self)
+        self._note.setProperty("weight", "muted")
+        self.earlier = FittingButton(self.tr("Load &earlier"), "arrow-up", self)
+        self.save = FittingButton(self.tr("Save &as…"), "export", self)
+        self.save.explain(self.tr("Save the lines shown as a text file"))
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        for caption, box in ((self.tr("&Service"), self.service), (self.tr("&Run"), self.run)):
+            label = QLabel(caption, self)
+            label.setBuddy(box)
+            row.addWidget(label)
+            row.addWidget(box)
+        row.addWidget(self._note)
+        row.addStretch(1)
+        row.addWidget(self.earlier)
+        row.addWidget(self.save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(8)
+        column.addLayout(row)
+        column.addWidget(self.pane, 1)
+
+    def _connect(self) -> None:
+        self.service.activated.connect(lambda _: self._read())
+        self.run.activated.connect(lambda _: self._read())
+        self.earlier.clicked.connect(self._read_earlier)
+        self.save.clicked.connect(self._ask_where_to_save)
+        self.pane.top_reached.connect(self._read_earlier)
+        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
+        self.pane.follow_changed.connect(self._follow_changed)
+        self._narrow_soon.timeout.connect(self._read)
+        self._reader.newest.connect(self._take_newest)
+        self._reader.earlier.connect(self._take_earlier)
+        self._reader.live.connect(self._take_live)
+        self._reader.failed.connect(self._failed)
+        self._runs.came.connect(self._take_runs)
+        self._feed.snapshot_taken.connect(lambda _: self._begin_anew())
+        self._feed.run_changed.connect(self._run_changed)
+        self._feed.services_changed.connect(lambda _: self._offer_services())
+        self._feed.connection_changed.connect(self._show_connection)
+
+    # --- which log ---
+
+    @property
+    def place(self) -> LogPlace:
+        """The log that is chosen, and which of its lines are wanted."""
+        return LogPlace(
+            service=str(self.service.currentData() or ""),
+            run=str(self.run.currentData() or ""),
+            level=self.pane.least,
+            words=self.pane.words,
+        )
+
+    def show_where(self, service: str = "", time: float | None = None, run: str = "", **_: Any) -> None:
+        """Show a service's log.
+
+        Args:
+            service: Its name; empty for all.
+            time: A moment to look at, seconds since the epoch; None for the present.
+            run: Id of an earlier run; empty for the present one.
+        """
+        self._seen.add(service or "runner")
+        self._offer_services()
+        self.service.setCurrentIndex(max(self.service.findData(service), 0))
+        if run and self.run.findData(run) < 0:
+            self.run.addItem(run, run)
+        self.run.setCurrentIndex(max(self.run.findData(run if run != self._present_run else ""), 0))
+        self.pane.show_everything()
+        self._narrow_soon.stop()
+        self._moment, self._pages_back = time, 0
+        self.pane.set_follow(time is None)
+        self._reader.read(self.place, MOST_LINES if time is not None else PAGE_LINES)
+
+    def _read(self) -> None:
+        self._moment = self._keep = None
+        self._reader.read(self.place)
+        self._say_state()
+
+    def _read_earlier(self) -> None:
+        if not self.place.service:
+            # All logs come anew: what is in view now is brought into view again.
+            self._keep = next(iter(self.pane.shown), None)
+        self._reader.read_earlier()
+
+    def _begin_anew(self) -> None:
+        # What came live before may have gaps.
+        self._present_run = self._feed.status.run.id
+        self._offer_services()
+        self._runs.request()
+        self._read()
+
+    def _run_changed(self, run: RunStatus) -> None:
+        if run.id != self._present_run:
+            self._present_run = run.id
+            self._runs.request()
+            if not self.place.run:
+                self._read()
+
+    # --- the choosers ---
+
+    def _offer_services(self) -> None:
+        offered = ["", *services_offered(self._feed.status.services, self._seen)]
+        if offered == [self.service.itemData(place) for place in range(self.service.count())]:
+            return
+        chosen = self.service.currentData()
+        with QSignalBlocker(self.service):
+            self.service.clear()
+            for name in offered:
+                self.service.addItem(service_words(name), name)
+            self.service.setCurrentIndex(max(self.service.findData(chosen), 0))
+
+    def _ask_runs(self) -> Call | None:
+        return self._feed.call("runs.list") if self._feed.connection.live else None
+
+    def _take_runs(self, result: dict[str, Any]) -> None:
+        self._offer_runs([RunSummary.model_validate(run) for run in result["runs"]])
+
+    def _offer_runs(self, runs: list[RunSummary]) -> None:
+        chosen = self.run.currentData()
+        now = time.time()
+        with QSignalBlocker(self.run):
+            self.run.clear()
+            self.run.addItem(tr("This run"), "")
+            for run in runs:
+                if run.id != self._present_run:
+                    self.run.addItem(run_words(run, now), run.id)
+            self.run.setCurrentIndex(max(self.run.findData(chosen), 0))
+
+    # --- lines ---
+
+    def _take_newest(self, lines: list[LogLine]) -> None:
+        self._learn(lines)
+        self.pane.replace(lines, with_service=not self.place.service)
+        keep, self._keep = self._keep, None
+        if self._moment is not None:
+            self._look_for_moment()
+        elif keep is not None:
+            self.pane.show_line(keep)
+        else:
+            self.pane.set_follow(True)
+        self._say_state()
+
+    def _take_earlier(self, lines: list[LogLine]) -> None:
+        if lines and self.pane.prepend(lines):
+            self._reader.at_end = False
+        if self._moment is not None:
+            self._look_for_moment()
+        self._say_state()
+
+    def _take_live(self, lines: list[LogLine]) -> None:
+        self._learn(lines)
+        self.pane.add(lines)
+
+    def _learn(self, lines: list[LogLine]) -> None:
+        new = {line.service for line in lines} - self._seen
+        if new:
+            self._seen |= new
+            self._offer_services()
+
+    def _look_for_moment(self) -> None:
+        """Page back until the lines reach to the moment that is wanted, then show it."""
+        assert self._moment is not None
+        lines = self.pane.lines
+        back = not reaches_back_to(lines, self._moment) and self._reader.has_earlier and self.place.service
+        if back and self._pages_back < _MOST_PAGES_BACK:
+            self._pages_back += 1
+            self._reader.read_earlier()
+            return
+        found = first_since(lines, self._moment)
+        self._moment = None
+        if found is not None:
+            self.pane.show_line(found)
+
+    def _follow_changed(self, follow: bool) -> None:
+        if follow and not self._reader.at_end:
+            self._read()
+
+    def _failed(self, error: ApiError) -> None:
+        if error.code is ErrorCode.NOT_FOUND:
+            self.pane.replace([])
+            self.pane.show_empty_text(f"{error.message}\n{error.remedy}".strip())
+        else:
+            notify_problem(self._shell, error)
+        self._say_state(keep_empty_text=True)
+
+    # --- words around them ---
+
+    def _say_state(self, keep_empty_text: bool = False) -> None:
+        connection = self._feed.connection
+        more = self._reader.has_earlier
+        reason = why_not(connection) or ("" if more else tr("These are all there are."))
+        self.earlier.setEnabled(more and connection.commands_possible)
+        self.earlier.explain(reason or tr("Read older lines; scrolling to the top does the same"))
+        words = "" if self._reader.at_end else tr("Newer lines are not shown: Follow brings them back")
+        self._note.setText(words)
+        if not keep_empty_text:
+            self.pane.show_empty_text(self._empty_words())
+
+    def _empty_words(self) -> str:
+        if not self._feed.connection.live:
+            return why_not(self._feed.connection)
+        if self._reader.loading:
+            return tr("Reading …")
+        if self.place.words or self.place.level != "debug":
+            return tr("No line fits. Choose a lower level, or empty the filter.")
+        return tr("Nothing was written yet.")
+
+    def _show_connection(self, connection: Connection) -> None:
+        if connection.live:
+            self._reader.go_on()
+        self._say_state()
+
+    # --- saving ---
+
+    def _ask_where_to_save(self) -> None:
+        name = f"{self.place.service or 'soulsgui'}.log"
+        dialog = QFileDialog(self, self.tr("Save the lines shown"), str(Path.home() / name))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setNameFilter(self.tr("Log files (*.log *.txt);;All files (*)"))
+        dialog.selectFile(name)
+        dialog.fileSelected.connect(lambda path: self.save_to(Path(path)))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def save_to(self, path: Path) -> None:
+        """Write the lines shown into a file, and tell what became of it."""
+        lines = self.pane.shown
+        try:
+            path.write_text(as_file(lines), encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self._shell.notify(
+                "error",
+                tr("The log could not be saved: {reason}").format(reason=reason),
+                tr("Choose another folder than {folder}.").format(folder=path.parent),
+            )
+            return
+        done = plural(len(lines), "{n} line was saved", "{n} lines were saved")
+        self._shell.notify("success", done, str(path))
+
+    # --- the window's shortcuts ---
+
+    def focus_filter(self) -> None:
+        """Let the user type what lines must contain (Ctrl+F)."""
+        self.pane.focus_filter()
+
+    def relist(self) -> None:
+        """Read the newest lines again (F5)."""
+        self._begin_anew()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show the present."""
+        super().showEvent(event)
+        self._offer_services()
+        self._say_state()

@@ -1,0 +1,205 @@
+"""The page one lives on: services, the live curve, the clients, the last log lines."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+
+from soulsgui.gui.connection_state import Connection
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.memory import Memory
+from soulsgui.gui.pages.overview_clients import ClientsSection
+from soulsgui.gui.pages.overview_end import EndStrip
+from soulsgui.gui.pages.overview_figures import FiguresRow
+from soulsgui.gui.pages.overview_log import LastLines
+from soulsgui.gui.pages.overview_plot import PlotSection
+from soulsgui.gui.pages.overview_services import ServiceRow
+from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.wire.control import ApiError, ClientStatus, RunStatus, Status
+
+if TYPE_CHECKING:
+    from soulsgui.gui.shell import Shell
+
+_TICK_MS = 1000
+# Of the height: curve, clients, log lines.
+_SHARES = (7, 3, 2)
+
+
+class OverviewPage(QWidget):
+    """How everything stands, and the hand on the switches.
+
+    Args:
+        feed: The runner.
+        shell: The window.
+        parent: The widget it stands in.
+    """
+
+    name = "overview"
+    icon = "page-overview"
+
+    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("overviewPage")
+        self.title = tr("Overview")
+        self._feed = feed
+        self._shell = shell
+        self._memory = Memory(shell.settings(), self.name)
+        self.services = ServiceRow(feed, self)
+        self.end = EndStrip(feed, shell, self)
+        self.figures = FiguresRow(self)
+        self.plot = PlotSection(feed, shell.settings(), self)
+        self.clients = ClientsSection(feed, self)
+        self.log = LastLines(feed, self)
+        self._build()
+        self._timer = QTimer(self, interval=_TICK_MS)
+        self._timer.timeout.connect(self._tick)
+        self._connect()
+        self._memory.restore(self._splitter, self.clients.table)
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.empty = EmptyState("page-plots", "", "", tr("New run…"), "play", self)
+        self.empty.acted.connect(lambda: self._shell.open_new_run())
+        self._run_part = QWidget(self)
+        inner = QVBoxLayout(self._run_part)
+        inner.setContentsMargins(0, 0, 0, 0)
+        inner.setSpacing(6)
+        inner.addWidget(self.end)
+        inner.addWidget(self.figures)
+        inner.addWidget(self.plot, 1)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._run_part)
+        self._stack.addWidget(self.empty)
+        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
+        self._splitter.setObjectName("overviewSplitter")
+        for place, (part, share) in enumerate(
+            zip((self._stack, self.clients, self.log), _SHARES, strict=True)
+        ):
+            self._splitter.addWidget(part)
+            self._splitter.setStretchFactor(place, share)
+        self._splitter.setSizes([100 * share for share in _SHARES])
+        self._splitter.setCollapsible(0, False)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 10, 12, 8)
+        column.setSpacing(8)
+        column.addWidget(self.services)
+        column.addWidget(self._splitter, 1)
+
+    def _connect(self) -> None:
+        feed = self._feed
+        feed.snapshot_taken.connect(self._take_snapshot)
+        feed.run_changed.connect(self._run_changed)
+        feed.services_changed.connect(lambda _: self._if_seen(self._show_services))
+        feed.clients_changed.connect(self._clients_changed)
+        feed.connection_changed.connect(self._show_connection)
+        for problem in (
+            self.services.problem,
+            self.plot.problem,
+            self.clients.problem,
+            self.log.problem,
+        ):
+            problem.connect(self._tell)
+        for log_asked in (self.services.log_asked, self.end.log_asked, self.log.log_asked):
+            log_asked.connect(self._open_log)
+        self._show_connection(feed.connection)
+
+    # --- what comes ---
+
+    def _take_snapshot(self, status: Status) -> None:
+        # Whatever came live before may have gaps.
+        self.plot.renew()
+        self.log.renew()
+        self._if_seen(self._show_all)
+
+    def _run_changed(self, run: RunStatus) -> None:
+        self._if_seen(self._show_run)
+
+    def _clients_changed(self, changed: list[ClientStatus], removed: list[str]) -> None:
+        self._if_seen(lambda: self.clients.apply(changed, removed))
+
+    def _if_seen(self, show: Callable[[], None]) -> None:
+        # What is missed while hidden is made up for from the newest status when the page is shown.
+        if self.isVisible():
+            show()
+
+    def _open_log(self, service: str) -> None:
+        self._shell.show_page("logs", service=service)
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
+
+    # --- what is shown ---
+
+    def _show_all(self) -> None:
+        self._show_services()
+        self._show_run()
+        self.clients.replace(self._feed.status.clients)
+
+    def _show_services(self) -> None:
+        self.services.show_status(self._feed.status)
+
+    def _show_run(self) -> None:
+        run = self._feed.status.run
+        self.plot.show_run(run)
+        self.end.show_run(run)
+        self.figures.show_run(run)
+        if run.id:
+            self._stack.setCurrentWidget(self._run_part)
+        else:
+            self._say_why_empty()
+            self._stack.setCurrentWidget(self.empty)
+
+    def _say_why_empty(self) -> None:
+        known = self._feed.last_data is not None or self._feed.connection.live
+        if known:
+            self.empty.say(tr("No run yet"), tr("Start one, and its curve appears here within seconds."))
+        else:
+            self.empty.say(tr("Nothing to see yet"), tr("The server has not told anything so far."))
+        self.empty.button.setVisible(known)
+
+    def _show_connection(self, connection: Connection) -> None:
+        self.services.show_connection(connection)
+        self.clients.show_connection(connection)
+        self.figures.setEnabled(connection.live)
+        self.plot.dim(not connection.live)
+        self.log.show_connection(connection)
+        if self.isVisible():
+            self._say_why_empty()
+
+    def _tick(self) -> None:
+        # Without a connection nothing goes on: what is shown is as of then.
+        if self._feed.connection.live:
+            self.services.tick()
+            self.clients.tick()
+
+    def show_where(self, **_: Any) -> None:
+        """There is one place only."""
+
+    def relist(self) -> None:
+        """Ask for curve, checkpoints and log lines again (F5)."""
+        self.plot.renew()
+        self.log.renew()
+
+    def focus_filter(self) -> None:
+        """Let the user type which clients to show (Ctrl+F)."""
+        self.clients.focus_filter()
+
+    # --- seen or not ---
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show the present."""
+        super().showEvent(event)
+        self._show_connection(self._feed.connection)
+        self._show_all()
+        self._timer.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Rest, and remember how the page is arranged."""
+        super().hideEvent(event)
+        self._timer.stop()
+        self._memory.keep(self._splitter, self.clients.table)

@@ -1,0 +1,130 @@
+"""What can be done with clients now, and why not. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import client_look
+from soulsgui.wire.control import ClientStatus
+
+_GONE = ("left", "revoked", "refused")
+_FORGETTABLE = ("lost", *_GONE)
+
+
+@dataclass(frozen=True)
+class ClientAction:
+    """Something to be done with clients.
+
+    Attributes:
+        name: Tells it from the others.
+        command: Its command.
+        title: What its button says.
+        doing: What it says meanwhile.
+        done: What it says afterwards.
+        icon: Name of its icon.
+        tip: What it means.
+    """
+
+    name: str
+    command: str
+    title: str
+    doing: str
+    done: str
+    icon: str
+    tip: str
+
+
+def client_actions() -> tuple[ClientAction, ...]:
+    """Return every action, in the order of the toolbar."""
+    return (
+        ClientAction(
+            "pause",
+            "clients.pause",
+            tr("Pause"),
+            tr("Pausing …"),
+            tr("Paused"),
+            "pause",
+            tr("It waits, with its environments open, until it is resumed"),
+        ),
+        ClientAction(
+            "resume", "clients.resume", tr("Resume"), tr("Resuming …"), tr("Resumed"), "resume", tr("Play on")
+        ),
+        ClientAction(
+            "drain",
+            "clients.drain",
+            tr("Finish episode, then stop"),
+            tr("Asking …"),
+            tr("Asked"),
+            "state-draining",
+            tr("It plays its episodes to the end, sends them, and leaves"),
+        ),
+        ClientAction(
+            "stop",
+            "clients.stop",
+            tr("Stop"),
+            tr("Stopping …"),
+            tr("Asked"),
+            "stop",
+            tr("It leaves at once; its unfinished episodes are lost"),
+        ),
+        ClientAction(
+            "forget",
+            "clients.forget",
+            tr("Forget"),
+            tr("Forgetting …"),
+            tr("Forgotten"),
+            "trash",
+            tr("Take it off the list, with whatever it left unread"),
+        ),
+    )
+
+
+def why_not_possible(action: str, client: ClientStatus, run_active: bool) -> str:
+    """Return why something can't be done with a client; empty when it can.
+
+    Args:
+        action: Name of the action.
+        client: The client.
+        run_active: Whether a run goes on.
+    """
+    gone = client.state in _GONE
+    word = client_look(client.state).word.lower()
+    if action == "forget":
+        if client.state in _FORGETTABLE:
+            return ""
+        return tr("{client} is {state}: it would come back at once. Stop it first.").format(
+            client=client.name, state=word
+        )
+    if action == "resume":
+        if client.wish != "run" or client.state == "paused":
+            return ""
+        if gone and client.local:
+            # One of the server's own that was stopped is started again.
+            return "" if run_active else tr("No run goes on: start or resume one first.")
+        return tr("{client} is not paused.").format(client=client.name)
+    if gone:
+        return tr("{client} is {state}: there is nobody to ask.").format(client=client.name, state=word)
+    wished = {"pause": "pause", "drain": "finish", "stop": "stop"}[action]
+    if client.wish == wished:
+        return tr("{client} is asked to already.").format(client=client.name)
+    return ""
+
+
+def possible(
+    action: str, clients: Sequence[ClientStatus], run_active: bool
+) -> tuple[list[ClientStatus], str]:
+    """Return with which of the chosen clients something can be done.
+
+    Args:
+        action: Name of the action.
+        clients: The chosen ones.
+        run_active: Whether a run goes on.
+
+    Returns:
+        Those it can be done with, and why with none of them; that is empty when there is one.
+    """
+    if not clients:
+        return [], tr("Choose a client first.")
+    reasons = [why_not_possible(action, client, run_active) for client in clients]
+    able = [client for client, reason in zip(clients, reasons, strict=True) if not reason]
+    return able, "" if able else reasons[0]

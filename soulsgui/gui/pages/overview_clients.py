@@ -1,0 +1,207 @@
+"""The clients on the overview: their table, and what can be done with the chosen ones."""
+
+from collections.abc import Callable
+from functools import partial
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxLayout, QWidget
+
+from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import Connection, why_not
+from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
+from soulsgui.gui.models.clients import ClientsModel
+from soulsgui.gui.pages.overview_client_rules import ClientAction, client_actions, possible
+from soulsgui.gui.pages.overview_together import together
+from soulsgui.gui.throttle import Throttle
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.widgets.fitting_button import fit
+from soulsgui.gui.widgets.labels import ElidedLabel, Heading
+from soulsgui.gui.widgets.table import Table
+from soulsgui.wire.control import ClientStatus
+
+_TICK_MS = 200
+_GAP_PX = 6
+_HERE = frozenset({"online", "waiting", "paused", "draining", "late", "joining"})
+
+
+class ClientsSection(QWidget):
+    """Every client of the roster, with a toolbar for the chosen ones.
+
+    Signals:
+        problem: A command failed; with the `ApiError`.
+
+    Args:
+        feed: The runner.
+        parent: The widget it stands in.
+    """
+
+    problem = Signal(object)
+
+    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._feed = feed
+        self._connection = feed.connection
+        self.model = ClientsModel(self)
+        self.table = Table("overviewClients", self.tr("Clients"), self)
+        self.buttons: dict[str, CommandButton] = {}
+        self._build()
+        self._throttle = Throttle(self, self._tick, _TICK_MS)
+
+    # --- building ---
+
+    def _build(self) -> None:
+        self.table.setModel(self.model)
+        self.table.sort_by(self.model.column_number("name"))
+        self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.table.customContextMenuRequested.connect(self._open_menu)
+        self.table.selectionModel().selectionChanged.connect(lambda *_: self._arrange_buttons())
+        self.empty = QLabel(self)
+        self.empty.setWordWrap(True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty.setProperty("weight", "muted")
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self.empty)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(6)
+        column.addLayout(self._toolbar())
+        column.addWidget(self._stack, 1)
+
+    def _toolbar(self) -> QHBoxLayout:
+        self._heading = Heading(self.tr("Clients"), 0, self)
+        self._count = ElidedLabel("", self)
+        self._count.setProperty("weight", "muted")
+        self.words = FilterEdit(self.tr("Filter by name, host, state, environment or error"), self)
+        self.words.textChanged.connect(self._narrow)
+        row = QHBoxLayout()
+        row.setSpacing(_GAP_PX)
+        row.addWidget(self._heading)
+        row.addWidget(self._count, 2)
+        row.addWidget(self.words, 2)
+        for action in client_actions():
+            words = Words(action.title, action.doing, action.done)
+            button = CommandButton(words, action.icon, partial(self._send, action), self)
+            button.problem.connect(self.problem)
+            self.buttons[action.name] = button
+            row.addWidget(button)
+        return row
+
+    # --- data in ---
+
+    def replace(self, clients: list[ClientStatus]) -> None:
+        """Show these clients and no others."""
+        self.model.replace(clients)
+        self._throttle.request()
+
+    def apply(self, changed: list[ClientStatus], removed: list[str]) -> None:
+        """Show what changed."""
+        self.model.apply(changed, removed)
+        self._throttle.request()
+
+    def tick(self) -> None:
+        """Let the ages of heartbeats go on; the owner calls it once a second while they are the present."""
+        self._throttle.request()
+
+    def show_connection(self, connection: Connection) -> None:
+        """Grey the table while it is not the present."""
+        self._connection = connection
+        self.table.setEnabled(connection.live)
+        self._arrange_buttons()
+
+    def _narrow(self, words: str) -> None:
+        self.model.set_filter(words)
+        self._show_count()
+
+    def _tick(self) -> None:
+        self.model.tick()
+        self._show_count()
+        self._arrange_buttons()
+
+    def _show_count(self) -> None:
+        clients = self._feed.status.clients
+        here = sum(client.state in _HERE for client in clients)
+        words = tr("{here} of {all} connected").format(here=here, all=len(clients))
+        self._count.setText(words if clients else "")
+        if clients:
+            self.empty.setText(tr("No client fits the filter."))
+        else:
+            self.empty.setText(
+                tr("No clients yet. They appear when a run begins or one joins from elsewhere.")
+            )
+        self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+
+    # --- the chosen ones ---
+
+    @property
+    def chosen(self) -> list[ClientStatus]:
+        """The selected clients, from top to bottom."""
+        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        found = [self.model.client_at(row) for row in rows]
+        return [client for client in found if client is not None]
+
+    @property
+    def _run_active(self) -> bool:
+        return run_is_active(self._feed.status.run.state)
+
+    def choose(self, *names: str) -> None:
+        """Select these clients and no others."""
+        selection = self.table.selectionModel()
+        selection.clear()
+        for name in names:
+            row = self.model.row_of(name)
+            if row is not None:
+                flags = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
+                selection.select(self.model.index(row, 0), flags)
+
+    def _send(self, action: ClientAction) -> Call:
+        able, _ = possible(action.name, self.chosen, self._run_active)
+        return together([self._feed.call(action.command, {"client": client.id}) for client in able])
+
+    def _arrange_buttons(self) -> None:
+        chosen = self.chosen
+        for action in client_actions():
+            able, reason = possible(action.name, chosen, self._run_active)
+            reason = why_not(self._connection) or reason
+            allowed = bool(able) and self._connection.commands_possible
+            self.buttons[action.name].allow(allowed, action.tip if allowed else reason)
+
+    def _open_menu(self, place: QPoint) -> None:
+        menu = self.menu()
+        menu.popup(self.table.viewport().mapToGlobal(place))
+
+    def menu(self) -> QMenu:
+        """Return a menu with the same actions as the toolbar."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for action in client_actions():
+            button = self.buttons[action.name]
+            entry = menu.addAction(action.title)
+            dress(entry, action.icon)
+            entry.setEnabled(button.isEnabled())
+            entry.setToolTip(button.toolTip())
+            entry.triggered.connect(_click(button))
+        return menu
+
+    # --- room ---
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the words of the buttons out where there is no room for them."""
+        super().resizeEvent(event)
+        room = self.width() - self._heading.sizeHint().width() - 34 * self.fontMetrics().averageCharWidth()
+        fit(list(self.buttons.values()), room, _GAP_PX)
+
+    def focus_filter(self) -> None:
+        """Let the user type which clients to show."""
+        self.words.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.words.selectAll()
+
+
+def _click(button: CommandButton) -> Callable[[], None]:
+    # The button stays; the menu is gone when the answer comes.
+    return lambda: button.click()

@@ -1,0 +1,143 @@
+"""A screen nobody sees (Xvfb), with a mouse and a keyboard (xdotool) and a look at its pixels."""
+
+import os
+import shutil
+import struct
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+WIDTH, HEIGHT = 1280, 800
+_BUTTON_PX = 50
+_STILL_S = 0.25
+MISSING = [tool for tool in ("Xvfb", "xdotool") if shutil.which(tool) is None]
+
+Pixels = NDArray[np.uint8]
+
+
+class Screen:
+    """An X server of its own.
+
+    Args:
+        folder: Its picture goes here.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._picture = folder / "Xvfb_screen0"
+        reading, writing = os.pipe()
+        size = f"{WIDTH}x{HEIGHT}x24"
+        # Without -noreset it begins anew whenever the last program has left, and refuses who comes then.
+        command = [
+            "Xvfb",
+            "-displayfd",
+            str(writing),
+            "-fbdir",
+            str(folder),
+            "-noreset",
+            "-screen",
+            "0",
+            size,
+        ]
+        with (folder / "Xvfb.log").open("wb") as log:
+            self._server = subprocess.Popen(command, pass_fds=[writing], stdout=log, stderr=log)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            number = told.readline().strip()
+        assert number, "Xvfb did not start"
+        self.env = {
+            **os.environ,
+            "DISPLAY": f":{number}",
+            "QT_QPA_PLATFORM": "xcb",
+            "XDG_SESSION_TYPE": "x11",
+        }
+        self.env.pop("WAYLAND_DISPLAY", None)
+
+    def close(self) -> None:
+        """End it."""
+        self._server.terminate()
+        self._server.wait(10)
+
+    def pixels(self) -> Pixels:
+        """Return what is on the screen, `[height, width, 3]`, red, green, blue."""
+        data = self._picture.read_bytes()
+        header = struct.unpack(">25I", data[:100])
+        size, width, height, stride, colours = header[0], header[4], header[5], header[12], header[19]
+        start = size + 12 * colours
+        rows = np.frombuffer(data[start : start + stride * height], np.uint8).reshape(height, stride)
+        return rows.reshape(height, stride // 4, 4)[:, :width, 2::-1]
+
+    def count(self, colour: str) -> int:
+        """Return how many pixels have exactly this colour, `#rrggbb`."""
+        return int(self._mask(colour).sum())
+
+    def button(self, colour: str) -> tuple[int, int] | None:
+        """Return the middle of the area that is filled with a colour: x, y; None while there is none."""
+        filled = self._mask(colour).astype(np.int32).cumsum(axis=1)
+        # Icons and letters in the same colour have no lines as long as this.
+        y, x = np.nonzero(filled[:, _BUTTON_PX:] - filled[:, :-_BUTTON_PX] == _BUTTON_PX)
+        if not x.size:
+            return None
+        return int((x.min() + x.max() + _BUTTON_PX) // 2), int((y.min() + y.max()) // 2)
+
+    def settled_button(self, colour: str, limit_s: float) -> tuple[int, int]:
+        """Wait until the filled area stands still, and return its middle."""
+        seen: list[tuple[int, int] | None] = [None]
+
+        def still() -> bool:
+            time.sleep(_STILL_S)
+            seen.append(self.button(colour))
+            return seen[-1] is not None and seen[-1] == seen[-2]
+
+        seconds_until(still, f"a button in {colour}", limit_s)
+        found = seen[-1]
+        assert found is not None
+        return found
+
+    def _mask(self, colour: str) -> NDArray[np.bool_]:
+        wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)], np.uint8)
+        mask: NDArray[np.bool_] = (self.pixels() == wanted).all(axis=2)
+        return mask
+
+    def focus(self, title: str) -> None:
+        """Give the keyboard to a window, as a window manager does when a dialog has closed."""
+        self._do("windowfocus", "--sync", self.windows(title)[0])
+
+    def click(self, x: int, y: int) -> None:
+        """Click with the left button."""
+        self._do("mousemove", str(x), str(y), "click", "1")
+
+    def press(self, *keys: str) -> None:
+        """Press keys one after the other, such as `ctrl+shift+s`."""
+        self._do("key", "--delay", "30", *keys)
+
+    def write(self, text: str) -> None:
+        """Type a text."""
+        self._do("type", "--delay", "15", text)
+
+    def windows(self, title: str) -> list[str]:
+        """Return the visible windows whose title contains a text."""
+        found = subprocess.run(
+            ["xdotool", "search", "--onlyvisible", "--name", title],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return found.stdout.split()
+
+    def _do(self, *words: str) -> None:
+        subprocess.run(["xdotool", *words], env=self.env, check=True, timeout=20, capture_output=True)
+
+
+def seconds_until(look: Callable[[], object], what: str, limit_s: float) -> float:
+    """Wait until something is seen, and return how long it took."""
+    start = time.monotonic()
+    while not look():
+        passed = time.monotonic() - start
+        assert passed < limit_s, f"not within {limit_s:g} s: {what}"
+        time.sleep(0.03)
+    return time.monotonic() - start

@@ -1,0 +1,178 @@
+"""The window as a user meets it: a real screen, mouse and keys, a real server, real crashes."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from soulsgui.gui.colours import LIGHT
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.runner_process import control_path
+from soulsgui.gui.theme import ThemeChoice
+from soulsgui.wire.api_client import ApiClient
+from soulsgui.wire.control import ControlFile, Status
+from tests.end_to_end.screen import MISSING, Screen, seconds_until
+from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
+from tests.gui.shell.conftest import folders_below
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {' and '.join(MISSING)} on this machine")
+
+START_S = 30.0
+
+
+class User:
+    """Somebody at a computer with SoulsGUI.
+
+    Args:
+        folder: Everything goes below it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folders = folders_below(folder)
+        self.screen = Screen(folder)
+        self.window: subprocess.Popen[str] | None = None
+        self.folders.config.mkdir(parents=True)
+        preferences = Preferences(self.folders)
+        preferences.theme = ThemeChoice.LIGHT
+        preferences.settings.sync()
+
+    def open(self) -> float:
+        """Start the window; return the seconds until it is on the screen."""
+        with (self.folder / "window.out").open("ab") as output:
+            self.window = subprocess.Popen(
+                command_line("gui", folder=self.folder),
+                env=self.screen.env,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        seconds = seconds_until(lambda: self.screen.windows("SoulsGUI"), "the window", START_S)
+        self.screen.focus("SoulsGUI")
+        return seconds
+
+    def kill_window(self) -> None:
+        """Let the window crash."""
+        assert self.window is not None
+        self.window.kill()
+        self.window.wait(10)
+
+    def left(self) -> int:
+        """Wait until the window has ended; return its exit code."""
+        assert self.window is not None
+        return self.window.wait(START_S)
+
+    @property
+    def said(self) -> str:
+        """What the windows wrote to their terminal."""
+        return (self.folder / "window.out").read_text()
+
+    def api(self) -> ApiClient:
+        """The server."""
+        return ApiClient(ControlFile.load(control_path(self.folders)))
+
+    def status(self) -> Status:
+        """What the server says."""
+        return Status.model_validate(self.api().status())
+
+    def wait_updates(self, more: int) -> int:
+        """Wait until the run has learned so many times more."""
+        start = self.status().run.updates
+        wait_for(lambda: self.status().run.updates >= start + more, f"{more} updates", START_S)
+        return self.status().run.updates
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.window is not None and self.window.poll() is None:
+            self.kill_window()
+        if control_path(self.folders).exists():
+            soulsgui("shutdown", folder=self.folder)
+        self.screen.close()
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    made = User(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(240)
+def test_a_walk_with_mouse_and_keys(user: User) -> None:
+    screen = user.screen
+    user.open()
+
+    # One click on the first tile, and the curve moves.
+    wait_for(lambda: control_path(user.folders).exists(), "the runner", START_S)
+    screen.click(*screen.settled_button(LIGHT.accent, START_S))
+    wait_for(lambda: user.status().run.name == "Try it", "the run begins", START_S)
+    curve = LIGHT.curve(0)
+    seconds_until(lambda: screen.count(curve) > 40, "there is a curve", START_S)
+    before = screen.count(curve)
+    seconds_until(lambda: screen.count(curve) != before, "the curve moves", START_S)
+
+    # Another run by keys alone; the dialog stops the first one.
+    screen.press("alt+n")
+    seconds_until(lambda: screen.windows("New run"), "the dialog", START_S)
+    screen.settled_button(LIGHT.accent, START_S)
+    screen.write("walk")
+    screen.press("Return")
+    wait_for(lambda: user.status().run.name == "walk", "the second run begins", START_S)
+    user.wait_updates(2)
+
+    # Quicksave by keys.
+    screen.focus("SoulsGUI")
+    screen.press("ctrl+shift+s")
+    run = Path(user.status().run.dir)
+    wait_for(lambda: list((run / "manual_save").glob("*/manifest.json")), "the checkpoint", START_S)
+
+    # The window crashes; training does not care; the next window shows the same run.
+    user.kill_window()
+    user.wait_updates(2)
+    user.open()
+    seconds = seconds_until(lambda: screen.windows("walk, running"), "the same run is shown", START_S)
+    assert seconds < 3.0
+    assert "Traceback" not in user.said
+
+    # A second start raises the first and ends.
+    again = subprocess.run(
+        command_line("gui", folder=user.folder), env=screen.env, timeout=START_S, check=False
+    )
+    assert again.returncode == 0
+    assert len(screen.windows("SoulsGUI")) == 1
+
+    # Closing asks; Enter keeps training.
+    screen.press("ctrl+q")
+    seconds_until(lambda: screen.windows("Close SoulsGUI"), "the question", START_S)
+    screen.press("Return")
+    assert user.left() == 0
+    assert "Training goes on" in user.said
+    user.wait_updates(1)
+
+    # Opened again, closing with Stop ends the run, and the runner that a window started.
+    user.open()
+    seconds_until(lambda: screen.windows("walk, running"), "the run is shown again", START_S)
+    screen.press("ctrl+q")
+    seconds_until(lambda: screen.windows("Close SoulsGUI"), "the question", START_S)
+    screen.press("alt+s")
+    assert user.left() == 0
+    wait_for(lambda: not processes_below(user.folder / "data"), "nothing is left", START_S)
+    assert not control_path(user.folders).exists()
+    assert '"state": "stopped"' in (run / "run.json").read_text().replace('":"', '": "')
+
+
+def test_without_a_screen_it_says_so_and_offers_the_server(tmp_path: Path) -> None:
+    env = {
+        name: value
+        for name, value in psutil.Process().environ().items()
+        if name not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    }
+    done = subprocess.run(
+        command_line(folder=tmp_path), env=env, capture_output=True, text=True, timeout=START_S, check=False
+    )
+    assert done.returncode == 1
+    assert "no screen" in done.stderr
+    assert "soulsgui serve" in done.stderr
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,168 @@
+"""Garbage of every kind (R15): none reaches the learner, nothing breaks, all is counted."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.checks import check_segments, select
+from soulsgui.wire.codec import pack, unpack
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk import ChunkError, Segments, unpack_chunk
+from tests.training.nodes import STEPS, join, next_round, play, running_node, small_settings
+from tests.wire.chunks import CONTRACT, RUN, chunk, segments
+
+SPACES = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2))
+GOOD = chunk(segments(model_id=5))
+STRANGE: list[Any] = [
+    None,
+    True,
+    -1,
+    2**63,
+    1e308,
+    float("nan"),
+    "x" * 1000,
+    b"\x00" * 100,
+    [],
+    {},
+    np.zeros(0),
+    np.full((3, 2), np.nan, np.float32),
+    np.full(5, np.inf, np.float32),
+    np.array([2**31 - 1, 1], np.int32),
+    np.array(-1),
+]
+
+
+def _mutated(rng: random.Random) -> bytes:
+    """Return garbage: bytes at random, a damaged chunk, or a chunk with a strange field."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(200))
+    if kind == 1:
+        damaged = bytearray(GOOD[: rng.randrange(1, len(GOOD) + 1)])
+        for _ in range(rng.randrange(1, 8)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        return bytes(damaged)
+    message = unpack(GOOD)
+    if rng.random() < 0.3:
+        message[rng.choice(list(message))] = rng.choice(STRANGE)
+    else:
+        columns = message["s"]
+        name = rng.choice(list(columns))
+        columns[name] = rng.choice([*STRANGE, _spoilt(columns[name], rng)])
+    return _packed(message)
+
+
+def _spoilt(column: Any, rng: random.Random) -> Any:
+    """Return a column of the right form with one strange value in it."""
+    other = column.copy()
+    limits = [np.nan, np.inf, 3e38] if other.dtype.kind == "f" else [np.iinfo(other.dtype).max, 0, 1]
+    other.reshape(-1)[rng.randrange(other.size)] = rng.choice(limits)
+    return other
+
+
+def _packed(message: Any) -> bytes:
+    try:
+        return pack(message)
+    except TypeError:  # more than 64 bits
+        return pack(None)
+
+
+def _accepted(data: bytes) -> Segments | None:
+    """Return what the learner would be given of a payload, None for nothing."""
+    try:
+        opened = unpack_chunk(data, RUN, CONTRACT, (2,), "float32")
+    except ChunkError:
+        return None
+    checked = check_segments(opened, SPACES, {5: 7}, 5, 5, num_envs=2)
+    return select(opened, checked.accepted) if checked.accepted.any() else None
+
+
+def _assert_harmless(made: Segments) -> None:
+    assert np.isfinite(made.obs).all()
+    assert np.isfinite(made.reward).all()
+    assert np.isfinite(made.log_prob).all()
+    assert (np.abs(made.obs) <= 100).all()
+    assert np.isin(made.action, (0, 1)).all()
+    assert (made.log_prob <= 1e-3).all()
+    assert (np.abs(made.reward) <= 1e15).all()
+    assert (made.model_id_first == 5).all()
+    assert (made.model_id_last == 5).all()
+    assert (made.digest == 7).all()
+    assert made.length.min() > 0
+    assert made.steps == made.length.sum()
+    assert len(made.obs) == made.steps + made.count
+
+
+def _fuzz(count: int) -> None:
+    rng = random.Random(11)
+    refused = 0
+    for _ in range(count):
+        made = _accepted(_mutated(rng))
+        if made is None:
+            refused += 1
+        else:  # the damage hit a value that may be anything, such as a reward
+            _assert_harmless(made)
+    assert refused > count * 0.7
+
+
+def test_1000_forged_chunks_reach_the_learner_in_no_harmful_form() -> None:
+    assert _accepted(GOOD) is not None
+    _fuzz(1000)
+
+
+@pytest.mark.slow
+def test_100000_forged_chunks_reach_the_learner_in_no_harmful_form() -> None:
+    _fuzz(100_000)
+
+
+def _attack(address: Address, root: Path, messages: int) -> dict[str, int]:
+    """Let one client send garbage while another one trains; return what was counted."""
+    rng = random.Random(5)
+    settings = small_settings(ppo__n_clients=1, ppo__round_timeout=2.0)
+    with running_node(address, root, settings) as node:
+        good = join(node, "good")
+        last = play(good)
+        bad = join(node, "bad")
+        connection, keys = node.connection, node.keys
+        for number in range(messages):
+            choice = rng.randrange(6)
+            if choice == 0:
+                connection.xadd(keys.chunks("bad"), {"hello": rng.randbytes(50)})
+            elif choice == 1:
+                connection.set(keys.beat("bad"), rng.randbytes(rng.randrange(20_000)))
+            elif choice == 2:
+                connection.xadd(keys.chunks("bad"), {rng.randbytes(3): rng.randbytes(30)})
+            else:
+                bad.send(_mutated(rng), number=rng.randrange(2**62))
+            if number % 100 == 50:
+                bad.hello()
+        connection.delete(keys.chunks("bad"))
+        connection.set(keys.chunks("bad"), "mine")
+        connection.delete(keys.beat("bad"))
+        connection.lpush(keys.beat("bad"), "not a beat")
+        updates = node.node.agent.updates
+        for _ in range(3):
+            last = next_round(good, last).round_id
+            good.deliver(STEPS)
+        node.wait_for_updates(updates + 3)
+        state = node.wait_for(lambda now: now.rejected.get("wrong_type"), "the stream is left out")
+        assert state.env_steps == state.updates * 2 * STEPS  # of the good client alone
+        assert set(state.rejected_by_client) == {"bad"}
+        return state.rejected
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_sends_garbage_harms_nobody(redis_address: Address, tmp_path: Path) -> None:
+    rejected = _attack(redis_address, tmp_path, 300)
+    assert rejected["unreadable"] > 10
+    assert rejected["not_admitted"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.allow_warnings
+def test_10000_garbage_messages_harm_nobody(redis_address: Address, tmp_path: Path) -> None:
+    _attack(redis_address, tmp_path, 10_000)

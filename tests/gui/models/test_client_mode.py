@@ -1,0 +1,168 @@
+"""Client mode in words: every state, and what its owner can do in it."""
+
+from typing import Any
+
+import pytest
+
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.models.client_mode import (
+    checks,
+    client_words,
+    server_words,
+    share,
+    why_not_pause,
+    why_not_pause_later,
+    why_not_resume,
+)
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+
+NOW = 1_790_000_000.0
+LIVE = Connection(ConnectionState.CONNECTED, "this computer")
+
+
+def _status(
+    service: str = "running", state: str = "online", reachable: bool = True, run: str = "run-1", **rest: Any
+) -> Status:
+    of_service = {name: rest.pop(name) for name in ("outcome", "failures", "restart_in_s") if name in rest}
+    return Status(
+        run=RunStatus(id=run),
+        services=[
+            ServiceStatus.model_validate({"name": "client", "kind": "client", "state": service} | of_service)
+        ],
+        clients=[
+            ClientStatus.model_validate({"id": "c", "name": "c", "state": state, "env_id": "Toy-v0"} | rest)
+        ],
+        server=ServerStatus(url="redis://127.0.0.1:6379", reachable=reachable, changed_at=NOW - 60),
+    )
+
+
+AWAY = "Server away since"
+
+
+@pytest.mark.parametrize(
+    ("connection", "title", "on"),
+    [
+        (ConnectionState.WELCOME, "Not joined", False),
+        (ConnectionState.SHUT_DOWN, "Not joined", False),
+        (ConnectionState.RUNNER_GONE, "Not joined", False),
+        (ConnectionState.STARTING, "Connecting …", True),
+        (ConnectionState.CONNECTING, "Connecting …", True),
+        (ConnectionState.START_FAILED, "The runner could not be started", False),
+        (ConnectionState.RECONNECTING, "Connection to this computer lost, trying again …", True),
+        (ConnectionState.WRONG_TOKEN, "this computer does not accept this window's token", False),
+        (ConnectionState.NOT_ALLOWED, "Not allowed to steer this computer", False),
+        (ConnectionState.TOO_OLD, "This window is too old for this computer", False),
+        (ConnectionState.TOO_NEW, "this computer is too old for this window", False),
+    ],
+)
+def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool) -> None:
+    words = client_words(Connection(connection, "this computer"), _status(), NOW)
+    assert (words.look.word, words.on, words.wish) == (title, on, "")
+    assert why_not_pause(words)
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "detail"),
+    [
+        (_status("stopped"), "Not joined", "Switch on"),
+        (_status("stopped", outcome="ended as asked"), "Not joined", "Switch on"),
+        (
+            _status("stopped", outcome="exit 0 after 3 s: the server asked it to stop"),
+            "Not joined",
+            "asked it to",
+        ),
+        (_status("starting"), "Connecting …", ""),
+        (_status("starting", reachable=False), AWAY, "tried again"),
+        (_status("starting", wish="pause"), "Paused by you", ""),
+        (_status("stopping"), "Stopping …", ""),
+        (_status("backoff", restart_in_s=8.0, outcome="exit 1"), "Trying again in 8 s", "exit 1"),
+        (
+            _status("backoff", restart_in_s=8.0, outcome="exit 1", error="name in use"),
+            "Trying again",
+            "name in",
+        ),
+        (_status("backoff", wish="pause"), "Paused by you", ""),
+        (_status("failed", failures=5, outcome="exit 1"), "Stopped after 5 failures", "exit 1"),
+        (
+            _status("failed", failures=5, error="no such environment"),
+            "Stopped after 5",
+            "no such environment",
+        ),
+        (_status(state="joining"), "Connecting …", ""),
+        (_status(state="waiting", run=""), "Waiting for a run", "as soon as"),
+        (_status(state="waiting"), "Waiting for the server", "No round"),
+        (_status(episodes=96), "Playing, episode 97", "Toy-v0"),
+        (_status(state="draining", wish="pause_after_episode"), "Finishing episode …", "Pauses after it."),
+        (_status(state="draining"), "Finishing episode …", "Stops after it."),
+        (_status(state="paused"), "Paused by the server", ""),
+        (_status(state="paused", wish="pause_after_episode"), "Paused by you", ""),
+        (_status(state="paused", wish="pause"), "Paused by you", ""),
+        (_status(wish="pause"), "Paused by you", ""),
+        (_status(state="paused", wish="pause", reachable=False), "Paused by you", AWAY),
+        (_status(reachable=False), AWAY, "tried again"),
+        (_status(reachable=False, buffered=2_000_000), AWAY, "2.00 MB of play wait for it."),
+        (_status(state="waiting", reachable=False), AWAY, ""),
+        (_status(state="quarantined", error="60 refused segments"), "Cut off", "60 refused segments"),
+        (_status(state="refused", error="other spaces"), "Cut off", "other spaces"),
+        (_status(state="late", age_s=9.0), "The game does not answer", "9 s"),
+        (_status(state="lost", age_s=90.0), "The game does not answer", "1 min"),
+    ],
+)
+def test_states_of_the_client(status: Status, title: str, detail: str) -> None:
+    words = client_words(LIVE, status, NOW)
+    assert title in words.look.word
+    assert detail in words.detail
+    assert words.look.icon.startswith("state-")
+
+
+@pytest.mark.parametrize(
+    ("service", "on"),
+    [("stopped", False), ("failed", False), ("stopping", False)]
+    + [(state, True) for state in ("starting", "running", "backoff")],
+)
+def test_the_switch_shows_whether_this_computer_helps(service: str, on: bool) -> None:
+    assert client_words(LIVE, _status(service), NOW).on is on
+
+
+@pytest.mark.parametrize(
+    ("wish", "allowed"),
+    [
+        ("run", (True, True, False)),
+        ("pause_after_episode", (True, False, True)),
+        ("pause", (False, False, True)),
+    ],
+)
+def test_what_the_owner_can_do_next(wish: str, allowed: tuple[bool, bool, bool]) -> None:
+    words = client_words(LIVE, _status(wish=wish), NOW)
+    reasons = (why_not_pause(words), why_not_pause_later(words), why_not_resume(words))
+    assert tuple(not reason for reason in reasons) == allowed
+
+
+def test_nothing_can_be_paused_while_it_is_off() -> None:
+    words = client_words(LIVE, _status("stopped", wish="pause"), NOW)
+    assert all((why_not_pause(words), why_not_pause_later(words), why_not_resume(words)))
+
+
+def test_the_server_is_named_with_its_address() -> None:
+    assert server_words(_status())[1] == "this computer, 127.0.0.1:6379"
+    good, away = server_words(_status())[0], server_words(_status(reachable=False))[0]
+    assert good.icon != away.icon
+    assert server_words(Status())[1] == "this computer"
+
+
+def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
+    assert len({check.look.word for check in checks(None)}) == 3
+    found = checks(_status(checks={"configuration": True, "version": False}).clients[0])
+    assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle"]
+    assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
+
+
+def test_the_share_is_a_part_of_what_all_clients_make() -> None:
+    def client(name: str, rate: float) -> ClientStatus:
+        return ClientStatus(id=name, name=name, env_steps_per_s=rate)
+
+    everyone = [client("c", 30), client("d", 90)]
+    assert share("c", everyone) == 25
+    assert share("unknown", everyone) is None
+    assert share("c", [client("c", 0)]) is None
+    assert share("c", []) is None

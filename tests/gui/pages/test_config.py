@@ -1,0 +1,279 @@
+"""The editor of the configuration before a real runner: what its controls do to config.yaml."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit, QMessageBox, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.config_editor.editor import ConfigEditor
+from soulsgui.gui.dialogs.config import ConfigDialog
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.pages.config import ConfigPage
+from tests.end_to_end.server import RunningServer
+from tests.gui.fake_feed import FakeShell
+
+LIMIT_MS = 10_000
+FORM, TEXT, DIFFERENCES = 0, 1, 2
+OWN = """# What this server trains by default.
+env:
+  num_envs: 2   # the machine is small
+
+ppo:
+  # patient
+  gamma: 0.995
+"""
+
+
+@pytest.fixture
+def file(server: RunningServer) -> Path:
+    """The user's config.yaml, as a user would write it."""
+    path = server.folder / "config" / "config.yaml"
+    path.write_text(OWN)
+    return path
+
+
+@pytest.fixture
+def page(qtbot: QtBot, feed: Feed, shell: FakeShell, file: Path) -> Iterator[ConfigPage]:
+    made = ConfigPage(feed, shell)
+    qtbot.addWidget(made)
+    made.resize(1100, 690)
+    made.show()
+    ready(qtbot, made.editor)
+    yield made
+    made.hide()
+
+
+def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
+    qtbot.waitUntil(
+        lambda: editor.views.filled and editor.presets.box.count() > 1 and editor.head.state == "Saved",
+        timeout=LIMIT_MS,
+    )
+
+
+def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
+    """Type a value into the form with the keyboard."""
+    assert editor.views.form is not None
+    editor.views.setCurrentIndex(FORM)
+    line = editor.views.form.row(key).editor.findChild(QLineEdit)
+    assert line is not None
+    line.selectAll()
+    qtbot.keyClicks(line, words)
+
+
+def save(qtbot: QtBot, editor: ConfigEditor) -> None:
+    qtbot.waitUntil(editor.head.save.isEnabled, timeout=LIMIT_MS)
+    with qtbot.waitSignal(editor.head.save.finished, timeout=LIMIT_MS):
+        qtbot.keyClick(editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: editor.head.state == "Saved", timeout=LIMIT_MS)
+
+
+def answer(page: QWidget, button: QMessageBox.StandardButton) -> None:
+    box = page.findChild(QMessageBox)
+    assert box is not None
+    box.button(button).click()
+
+
+def test_a_change_in_the_form_is_saved_with_every_comment(
+    qtbot: QtBot, page: ConfigPage, shell: FakeShell, file: Path
+) -> None:
+    type_into(qtbot, page.editor, "seed", "7")
+    assert page.editor.head.state == "Not saved yet"
+    save(qtbot, page.editor)
+    text = file.read_text()
+    assert yaml.safe_load(text) == {"env": {"num_envs": 2}, "ppo": {"gamma": 0.995}, "seed": 7}
+    for comment in ("# What this server trains by default.", "# the machine is small", "# patient"):
+        assert comment in text
+    assert shell.told[-1].level == "success"
+    assert "seed" in shell.told[-1].detail
+
+
+def test_a_reset_takes_the_entry_out_of_the_file(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    assert page.editor.views.form is not None
+    row = page.editor.views.form.row("ppo.gamma")
+    row.reset.click()
+    assert row.editor.read() == (0.99, "")
+    save(qtbot, page.editor)
+    assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}}
+
+
+def test_a_value_typed_wrong_is_not_saved(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    type_into(qtbot, page.editor, "ppo.gamma", "1.5")
+    assert page.editor.head.state == "1 mistake"
+    assert not page.editor.head.save.isEnabled()
+    qtbot.keyClick(page.editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    assert page.editor.views.form is not None
+    assert page.editor.views.form.row("ppo.gamma").problem
+    assert file.read_text() == OWN
+
+
+def test_mistakes_in_the_text_are_shown_at_line_and_setting(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    editor = page.editor
+    editor.views.setCurrentIndex(TEXT)
+    editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "gama: 0.995\n  clip: 70"))
+    qtbot.waitUntil(lambda: len(editor.problem_bar.problems) == 2, timeout=LIMIT_MS)
+    assert set(editor.views.text.problems) == {7, 8}
+    assert "ppo.gamma" in editor.views.text.problems[7]
+    editor.problem_bar.open("1")
+    assert editor.views.text.textCursor().blockNumber() + 1 == 8
+    editor.views.setCurrentIndex(FORM)
+    assert editor.views.form is not None
+    assert "10" in editor.views.form.row("ppo.clip").problem
+    assert not editor.head.save.isEnabled()
+    editor.views.setCurrentIndex(TEXT)
+    editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "clip: 0.3"))
+    save(qtbot, editor)
+    assert yaml.safe_load(file.read_text())["ppo"] == {"clip": 0.3}
+
+
+def test_a_rule_between_settings_is_told_by_the_server(qtbot: QtBot, page: ConfigPage) -> None:
+    editor = page.editor
+    editor.views.setCurrentIndex(TEXT)
+    editor.views.text.setPlainText("ppo:\n  learning_rate_schedule: linear\n")
+    qtbot.waitUntil(lambda: bool(editor.problem_bar.problems), timeout=LIMIT_MS)
+    assert "stop.env_steps" in editor.views.text.problems[2]
+
+
+def test_text_that_is_no_yaml_leaves_the_form_alone(qtbot: QtBot, page: ConfigPage) -> None:
+    editor = page.editor
+    editor.views.setCurrentIndex(TEXT)
+    editor.views.text.setPlainText("ppo: [1,\n")
+    qtbot.waitUntil(lambda: editor.head.state == "1 mistake", timeout=LIMIT_MS)
+    editor.views.setCurrentIndex(FORM)
+    assert editor.views.form is not None
+    assert not editor.views.form.isEnabled()
+    editor.discard_changes()
+    assert editor.views.form.isEnabled()
+    assert editor.views.form.row("ppo.gamma").editor.read() == (0.995, "")
+
+
+def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    editor = page.editor
+    file.write_text("env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
+    editor.refresh()
+    qtbot.waitUntil(lambda: "mean_return: 50" in editor.text, timeout=LIMIT_MS)
+    place = editor.presets.box.findData("lunarlander_ppo")
+    editor.presets.box.setCurrentIndex(place)
+    editor.presets.box.activated.emit(place)
+    assert {"env.id", "stop.mean_return"} <= set(editor.presets.winning)
+    assert "LunarLander-v3" in editor.presets.words
+    save(qtbot, editor)
+    saved = yaml.safe_load(file.read_text())
+    assert saved["preset"] == "lunarlander_ppo"
+    assert (saved["env"]["id"], saved["stop"]["mean_return"]) == ("CartPole-v1", 50)
+    editor.presets.give.click()
+    assert editor.presets.winning == []
+    assert editor.views.form is not None
+    assert editor.views.form.row("env.id").editor.read() == ("LunarLander-v3", "")
+    save(qtbot, editor)
+    saved = yaml.safe_load(file.read_text())
+    assert "env" not in saved
+    assert saved["preset"] == "lunarlander_ppo"
+
+
+def change_meanwhile(qtbot: QtBot, editor: ConfigEditor, file: Path) -> str:
+    """Type something, let somebody else write the file, and try to save."""
+    theirs = OWN + "\nseed: 99   # theirs\n"
+    type_into(qtbot, editor, "ppo.gamma", "0.9")
+    file.write_text(theirs)
+    with qtbot.waitSignal(editor.head.save.problem, timeout=LIMIT_MS):
+        editor.head.save.click()
+    qtbot.waitUntil(editor.conflict_bar.isVisible, timeout=LIMIT_MS)
+    assert file.read_text() == theirs
+    return theirs
+
+
+def test_edits_can_be_kept_on_a_file_changed_meanwhile(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    change_meanwhile(qtbot, page.editor, file)
+    page.editor.conflict_bar.merge_button.click()
+    assert page.editor.head.state == "Not saved yet"
+    save(qtbot, page.editor)
+    text = file.read_text()
+    assert yaml.safe_load(text) == {"env": {"num_envs": 2}, "ppo": {"gamma": 0.9}, "seed": 99}
+    assert "# theirs" in text
+    assert "# patient" in text
+
+
+def test_a_file_changed_meanwhile_can_be_taken(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    theirs = change_meanwhile(qtbot, page.editor, file)
+    page.editor.conflict_bar.reload_button.click()
+    assert page.editor.head.state == "Saved"
+    assert page.editor.text == theirs == file.read_text()
+
+
+def test_a_file_changed_meanwhile_can_be_overwritten(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    change_meanwhile(qtbot, page.editor, file)
+    with qtbot.waitSignal(page.editor.head.save.finished, timeout=LIMIT_MS):
+        page.editor.conflict_bar.overwrite_button.click()
+    assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}, "ppo": {"gamma": 0.9}}
+    assert not page.editor.conflict_bar.isVisible()
+
+
+def test_a_file_changed_while_nothing_was_typed_is_simply_shown(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    file.write_text("seed: 5\n")
+    page.editor.refresh()
+    qtbot.waitUntil(lambda: page.editor.text == "seed: 5\n", timeout=LIMIT_MS)
+    assert page.editor.views.form is not None
+    assert page.editor.views.form.row("seed").editor.read() == (5, "")
+    assert not page.editor.conflict_bar.isVisible()
+
+
+def test_the_table_tells_shipped_from_planned(qtbot: QtBot, page: ConfigPage) -> None:
+    type_into(qtbot, page.editor, "seed", "3")
+    page.editor.views.setCurrentIndex(DIFFERENCES)
+    model = page.editor.views.differences.model
+    rows = {one.spec.key: one for one in model.records}
+    assert set(rows) == {"seed", "env.num_envs", "ppo.gamma"}
+    assert rows["seed"].unsaved
+    assert not rows["ppo.gamma"].unsaved
+    assert (rows["ppo.gamma"].shipped, rows["ppo.gamma"].planned) == (0.99, 0.995)
+
+
+def test_leaving_with_unsaved_changes_asks_and_saves(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    went: list[bool] = []
+    page.may_leave(went.append)
+    assert went == [True]
+    type_into(qtbot, page.editor, "seed", "11")
+    page.may_leave(went.append)
+    answer(page, QMessageBox.StandardButton.Cancel)
+    assert went == [True, False]
+    page.may_leave(went.append)
+    answer(page, QMessageBox.StandardButton.Save)
+    qtbot.waitUntil(lambda: went == [True, False, True], timeout=LIMIT_MS)
+    assert yaml.safe_load(file.read_text())["seed"] == 11
+
+
+def test_leaving_can_throw_the_changes_away(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    went: list[bool] = []
+    type_into(qtbot, page.editor, "seed", "11")
+    page.may_leave(went.append)
+    answer(page, QMessageBox.StandardButton.Discard)
+    assert went == [True]
+    assert file.read_text() == OWN == page.editor.text
+
+
+def test_the_dialog_saves_and_asks_when_it_is_closed(
+    qtbot: QtBot, feed: Feed, shell: FakeShell, file: Path, qapp: object
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = ConfigDialog(feed, shell, parent)
+    dialog.open()
+    ready(qtbot, dialog.editor)
+    type_into(qtbot, dialog.editor, "seed", "21")
+    qtbot.keyClick(dialog.editor, Qt.Key.Key_Return)
+    assert dialog.isVisible()
+    dialog.close()
+    assert dialog.isVisible()
+    with qtbot.waitSignal(dialog.finished, timeout=LIMIT_MS):
+        answer(dialog, QMessageBox.StandardButton.Save)
+    assert yaml.safe_load(file.read_text())["seed"] == 21

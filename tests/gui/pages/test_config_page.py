@@ -1,0 +1,166 @@
+"""The editor of the configuration before a played runner: what it asks, allows and says."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtWidgets import QLineEdit
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.config_editor.editor import ConfigEditor
+from soulsgui.gui.pages.config import ConfigPage
+from soulsgui.gui.settings_form.spec import specs
+from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.wire.control import ConfigValues, ErrorCode, Preset
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+
+DEFAULTS = {key: spec.info.default for key, spec in specs().items()}
+PRESET = Preset(name="small", title="Small networks", values={"ppo.epochs": 3})
+VALUES = ConfigValues(
+    defaults=DEFAULTS,
+    saved={"seed": 3},
+    running={**DEFAULTS, "seed": 5},
+    text="seed: 3\n",
+    hash="h1",
+    path="/config/config.yaml",
+)
+
+
+@pytest.fixture
+def server(fake: FakeFeed) -> FakeFeed:
+    fake.answers |= {
+        "config.get": VALUES,
+        "config.presets": {"presets": [PRESET.model_dump(mode="json")]},
+        "config.check": {"problems": []},
+    }
+    return fake
+
+
+@pytest.fixture
+def editor(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[ConfigEditor]:
+    page = ConfigPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: page.editor.head.state == "Saved" and page.editor.presets.box.count() > 1)
+    yield page.editor
+    page.hide()
+
+
+def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
+    assert editor.views.form is not None
+    line = editor.views.form.row(key).editor.findChild(QLineEdit)
+    assert line is not None
+    line.selectAll()
+    qtbot.keyClicks(line, words)
+
+
+def test_a_hidden_page_asks_nothing(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> None:
+    page = ConfigPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    server.take_snapshot(server.status)
+    qtbot.wait(20)
+    assert server.sent == []
+    assert page.editor.views.form is None
+
+
+def test_what_was_typed_is_checked_once_after_a_moment(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed
+) -> None:
+    type_into(qtbot, editor, "ppo.epochs", "12")
+    qtbot.waitUntil(lambda: len(server.sent_of("config.check")) == 1)
+    assert server.sent_of("config.check")[0].params == {"text": "seed: 3\nppo:\n  epochs: 12\n"}
+
+
+def test_saving_sends_the_hash_it_began_from(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed, shell: FakeShell
+) -> None:
+    type_into(qtbot, editor, "seed", "4")
+    editor.head.save.click()
+    (sent,) = server.sent_of("config.save")
+    assert sent.params == {"text": "seed: 4\n", "base_hash": "h1"}
+    server.answers["config.get"] = VALUES.model_copy(update={"text": "seed: 4\n", "hash": "h2"})
+    sent.call.answer({"text": "seed: 4\n", "hash": "h2"})
+    assert editor.head.state == "Saved"
+    assert shell.told[-1].text == "The configuration is saved"
+
+
+def test_what_is_typed_while_it_is_saved_stays_unsaved(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed
+) -> None:
+    type_into(qtbot, editor, "seed", "4")
+    editor.head.save.click()
+    type_into(qtbot, editor, "seed", "45")
+    server.answers["config.get"] = VALUES.model_copy(update={"text": "seed: 4\n", "hash": "h2"})
+    server.sent_of("config.save")[0].call.answer({"text": "seed: 4\n", "hash": "h2"})
+    assert editor.head.state == "Not saved yet"
+    assert editor.text == "seed: 45\n"
+
+
+def test_a_refused_save_tells_why_and_loses_nothing(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed, shell: FakeShell
+) -> None:
+    type_into(qtbot, editor, "seed", "4")
+    editor.head.save.click()
+    server.sent_of("config.save")[0].call.refuse(refusal("No space left.", "Free some.", ErrorCode.FAILED))
+    assert (shell.told[-1].text, shell.told[-1].detail) == ("No space left.", "Free some.")
+    assert editor.head.save.stage is Stage.FAILED
+    assert editor.text == "seed: 4\n"
+
+
+def test_a_conflict_whose_text_is_no_yaml_can_not_be_merged(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed
+) -> None:
+    editor.views.setCurrentIndex(1)
+    editor.views.text.setPlainText("seed: [")
+    server.answers["config.get"] = VALUES.model_copy(update={"text": "seed: 9\n", "hash": "h9"})
+    editor.refresh()
+    qtbot.waitUntil(editor.conflict_bar.isVisible)
+    assert not editor.conflict_bar.merge_button.isEnabled()
+    assert editor.conflict_bar.merge_button.toolTip()
+
+
+def test_without_a_connection_one_can_go_on_typing_and_saving_waits(
+    qtbot: QtBot, editor: ConfigEditor, server: FakeFeed
+) -> None:
+    server.connect_as(LOST)
+    type_into(qtbot, editor, "seed", "4")
+    assert not editor.head.save.isEnabled()
+    assert editor.head.save.toolTip() == "Not connected to my-server."
+    server.connect_as(LIVE)
+    qtbot.waitUntil(lambda: bool(server.sent_of("config.check")))
+    assert editor.text == "seed: 4\n"
+    assert editor.head.save.isEnabled()
+
+
+def test_the_running_value_stands_beside_the_planned_one(editor: ConfigEditor) -> None:
+    editor.views.setCurrentIndex(2)
+    model = editor.views.differences.model
+    (one,) = model.records
+    assert (one.spec.key, one.shipped, one.planned, one.running) == ("seed", DEFAULTS["seed"], 3, 5)
+    editor.views.differences.table.selectRow(0)
+    editor.views.differences.table.row_opened.emit(model.index(0, 0))
+    assert editor.views.currentIndex() == 0
+
+
+def test_a_preset_shows_through_where_nothing_of_ones_own_stands(editor: ConfigEditor) -> None:
+    editor.presets.chosen.emit("small")
+    assert editor.views.form is not None
+    assert editor.views.form.row("ppo.epochs").editor.read() == (3, "")
+    assert "preset: small" in editor.text
+    editor.presets.chosen.emit("")
+    assert editor.text == "seed: 3\n"
+
+
+def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, editor: ConfigEditor, server: FakeFeed) -> None:
+    server.answers["config.get"] = VALUES.model_copy(
+        update={"text": "preset: gone\n", "hash": "h2", "preset": "gone"}
+    )
+    editor.refresh()
+    qtbot.waitUntil(lambda: "no such preset" in editor.presets.words)
+
+
+def test_a_place_in_the_form_can_be_asked_for(qtbot: QtBot, editor: ConfigEditor) -> None:
+    page = editor.parent()
+    assert isinstance(page, ConfigPage)
+    editor.views.setCurrentIndex(1)
+    page.show_where(setting="ppo.clip")
+    assert editor.views.currentIndex() == 0

@@ -1,0 +1,431 @@
+"""The overview before a played runner: what it shows, asks and allows."""
+
+from collections.abc import Iterator
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox, QSplitter
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.pages.overview import OverviewPage
+from soulsgui.gui.plotting.plot import Plot
+from soulsgui.gui.plotting.rows import Axis
+from soulsgui.wire.control import (
+    ClientStatus,
+    ErrorCode,
+    History,
+    LogLine,
+    Preset,
+    RunStatus,
+    ServiceStatus,
+    Status,
+)
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
+from tests.gui.plotting.curves import RUN, drawn, episodes, history, update
+
+RUNNING = RunStatus(
+    id=RUN,
+    name="cart",
+    state="running",
+    env_id="CartPole-v1",
+    algorithm="ppo",
+    mean_return=312.4,
+    goal_return=475.0,
+    checkpoint_age_s=61.0,
+)
+
+
+def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
+    kind = "client" if name.startswith("client") else name
+    return ServiceStatus.model_validate({"name": name, "kind": kind, "state": state} | fields)
+
+
+def client(name: str, state: str = "online", **fields: object) -> ClientStatus:
+    return ClientStatus.model_validate({"id": name, "name": name, "state": state} | fields)
+
+
+SERVICES = [
+    service("telemetry", uptime_s=30.0),
+    service("client-1"),
+    service("redis", pid=4121, port=6379, uptime_s=60.0, cpu_percent=0.4, memory_bytes=12_000_000),
+    service("trainer", phase="updating", uptime_s=40.0),
+    service("client-2"),
+]
+
+
+@pytest.fixture
+def server(fake: FakeFeed) -> FakeFeed:
+    """A runner with a run that goes on."""
+    fake.status = Status(
+        run=RUNNING, services=SERVICES, clients=[client("gamer-1"), client("gamer-2", "lost")]
+    )
+    fake.answers |= {
+        "history.query": history(range(1, 11)),
+        "checkpoint.list": {"checkpoints": []},
+        "history.logs": {"lines": [], "first": 1},
+        "config.presets": {"presets": []},
+    }
+    return fake
+
+
+@pytest.fixture
+def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
+    made = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(made)
+    made.resize(1120, 710)
+    made.show()
+    qtbot.waitUntil(lambda: made.plot.curve.is_loaded and made.clients.model.rowCount() > 0)
+    yield made
+    made.hide()
+
+
+def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
+    qtbot.waitUntil(lambda: page.plot.host.plot is not None)
+    assert page.plot.host.plot is not None
+    return page.plot.host.plot
+
+
+def press(box: QMessageBox, words: str) -> None:
+    next(button for button in box.buttons() if button.text() == words).click()
+
+
+# --- services ---
+
+
+def test_each_kind_of_service_has_a_card_in_order_and_clients_share_one(page: OverviewPage) -> None:
+    assert list(page.services.cards) == ["redis", "trainer", "telemetry"]
+    assert page.services.cards["redis"].words == (
+        "Redis\nRunning\npid 4121 · port 6379 · 00:01:00\nCPU 0.4 % · 12.0 MB"
+    )
+    assert page.services.clients.words.startswith("Local clients 2/2\nRunning")
+
+
+def test_the_single_clients_are_shown_when_asked_and_can_be_stopped_each(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    page.services.clients.each.click()
+    card = page.services.cards["client-2"]
+    qtbot.waitUntil(card.isVisible)
+    qtbot.mouseClick(card.stop, Qt.MouseButton.LeftButton)
+    assert server.sent_of("service.stop")[-1].params == {"name": "client-2"}
+    server.sent[-1].call.answer({})
+    page.services.clients.each.click()
+    assert "client-2" not in page.services.cards
+
+
+def test_one_client_more_and_one_less_are_asked_for(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    server.answers["service.local_clients"] = {"count": 3}
+    page.services.clients.more.click()
+    qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    page.services.clients.fewer.click()
+    qtbot.waitUntil(lambda: server.sent[-1].call.over)
+    assert [sent.params for sent in server.sent_of("service.local_clients")] == [{"count": 3}, {"count": 1}]
+
+
+def test_a_crash_is_told_in_words_and_counts_down(page: OverviewPage, server: FakeFeed) -> None:
+    fields = {"restart_in_s": 8.0, "failures": 3, "outcome": "killed by signal 9 (SIGKILL) after 3 s"}
+    server.change_services([service("trainer", "backoff", **fields)])
+    words = page.services.cards["trainer"].words
+    assert "Restarting in 8 s (3/5)" in words
+    assert "killed by signal 9" in words
+    assert list(page.services.cards) == ["trainer"]
+
+
+def test_stopping_the_trainer_asks_first(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    page.services.cards["trainer"].stop.click()
+    box = page.findChild(QMessageBox)
+    assert box is not None
+    assert "Clients will wait" in box.informativeText()
+    assert server.sent_of("service.stop") == []
+    press(box, "Stop trainer")
+    assert server.sent_of("service.stop")[-1].params == {"name": "trainer"}
+    server.sent[-1].call.answer({})
+
+
+def test_the_log_buttons_lead_to_the_logs(page: OverviewPage, shell: FakeShell) -> None:
+    page.services.cards["redis"].log.click()
+    page.services.clients.log.click()
+    page.log.open_logs.click()
+    assert shell.shown == [
+        ("logs", {"service": "redis"}),
+        ("logs", {"service": "client-1"}),
+        ("logs", {"service": ""}),
+    ]
+
+
+def test_what_cant_be_done_is_off_and_says_why(page: OverviewPage, server: FakeFeed) -> None:
+    assert not page.services.cards["redis"].stop.isEnabled()
+    assert "stop the run first" in page.services.cards["redis"].stop.toolTip()
+    server.change_run(RUNNING.model_copy(update={"state": "stopped"}))
+    server.change_services([service("redis"), service("trainer", "stopped")])
+    assert page.services.cards["redis"].stop.isEnabled()
+    assert not page.services.cards["trainer"].start.isEnabled()
+    assert "No run goes on" in page.services.cards["trainer"].start.toolTip()
+    assert "No run goes on" in page.services.clients.more.toolTip()
+
+
+def test_a_refused_command_is_told_with_its_remedy(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["service.restart"] = refusal("telemetry is not ready.", "Look at its log.")
+    page.services.cards["telemetry"].restart.click()
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert (shell.told[0].level, shell.told[0].detail) == ("error", "Look at its log.")
+
+
+def test_narrow_cards_keep_their_buttons_without_words(qtbot: QtBot, page: OverviewPage) -> None:
+    button = page.services.cards["trainer"].restart
+    assert button.text() == "Restart"
+    page.resize(700, 710)
+    qtbot.waitUntil(lambda: button.text() == "")
+    assert button.accessibleName() == button.toolTip() == "Restart"
+    page.resize(1400, 710)
+    qtbot.waitUntil(lambda: button.text() == "Restart")
+
+
+# --- the run and its end ---
+
+
+def test_without_a_run_it_says_what_to_do(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
+    server.change_run(RunStatus())
+    assert page.empty.isVisible()
+    assert not page.plot.isVisible()
+    page.empty.button.click()
+    assert shell.opened[0][0] == "new_run"
+
+
+def test_key_figures_follow_the_run(page: OverviewPage, server: FakeFeed) -> None:
+    assert "Mean return: 312.4 of 475" in page.figures.words
+    server.change_run(RUNNING.model_copy(update={"mean_return": 400.0, "rejected": {"late": 2}}))
+    assert "Mean return: 400.0 of 475" in page.figures.words
+    assert "Rejected: 2" in page.figures.words
+    server.change_run(RUNNING)
+    assert "Rejected" not in page.figures.words
+
+
+def test_a_solved_run_offers_what_next(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    preset = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
+    server.answers["config.presets"] = {"presets": [preset.model_dump()]}
+    assert page.end.words == ""
+    server.change_run(
+        RUNNING.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
+    )
+    assert page.end.words.startswith("Solved: reached 475 after 31 s")
+    qtbot.waitUntil(page.end.next.isVisible)
+    assert page.end.next.text() == "Train LunarLander…"
+    page.end.next.click()
+    page.end.checkpoints.click()
+    assert [(what, how["preset"]) for what, how in shell.opened] == [("new_run", "lunar")]
+    assert shell.shown == [("runs", {"run": RUN})]
+    server.change_run(RUNNING)
+    assert not page.end.isVisible()
+
+
+def test_a_failed_run_leads_to_the_log(page: OverviewPage, server: FakeFeed, shell: FakeShell) -> None:
+    server.change_run(RUNNING.model_copy(update={"state": "failed", "error": "out of memory"}))
+    assert page.end.words == "The run failed\nout of memory"
+    page.end.log.click()
+    assert shell.shown == [("logs", {"service": "trainer"})]
+
+
+# --- the curve ---
+
+
+def test_the_curve_goes_on_live(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.bring_rows(episodes([10, 11, 12]))
+    assert [y for _, y in drawn(page.plot.curve.series)] == list(range(1, 13))
+    canvas = plot(qtbot, page)
+    qtbot.waitUntil(lambda: not canvas.drawing_waits and not canvas.is_empty)
+    assert canvas.x_view()[1] >= 12
+
+
+def test_a_snapshot_asks_for_the_curve_again(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["history.query"] = history(range(1, 31))
+    server.take_snapshot(server.status)
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+    assert len(page.plot.curve.series) == 30
+
+
+def test_another_run_is_another_curve(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    other = history(range(1, 4)).model_copy(update={"run_id": "later"})
+    server.answers["history.query"] = other
+    server.change_run(RUNNING.model_copy(update={"id": "later"}))
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+    assert len(page.plot.curve.series) == 3
+    assert server.sent_of("history.query")[-1].params == {"run": "later"}
+
+
+def test_another_metric_is_asked_for_and_remembered(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.bring_rows(update(1, entropy=0.6))
+    box = page.plot.controls.metric_box
+    titles = [box.itemText(place) for place in range(box.count())]
+    assert titles == ["Return", "Episode length", "Mean return", "Entropy"]
+    server.answers["history.query"] = History(
+        run_id=RUN, metric="entropy", last_row=0, row=[], attempt=[], episode=[], env_steps=[], time=[],
+        value=[], total=0, last_update=(1, 0),
+    )  # fmt: skip
+    box.setCurrentIndex(3)
+    box.activated.emit(3)
+    qtbot.waitUntil(lambda: page.plot.curve.is_loaded)
+    server.bring_rows(update(1, entropy=0.6), update(2, entropy=0.5))
+    assert len(page.plot.curve.series) == 2
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.plot.controls.wanted == "entropy"
+
+
+def test_x_smoothing_and_follow_act_on_the_plot(qtbot: QtBot, page: OverviewPage) -> None:
+    canvas, controls = plot(qtbot, page), page.plot.controls
+    controls.axis_box.setCurrentIndex(1)
+    controls.axis_box.activated.emit(1)
+    assert page.plot.curve.series.axis is Axis.ENV_STEP
+    smooth = drawn(page.plot.curve.series, smooth=True)
+    controls.smoothing.setValue(0)
+    qtbot.waitUntil(lambda: not page.plot.curve.series.smooths)
+    assert drawn(page.plot.curve.series, smooth=True) != smooth
+    controls.follow.click()
+    assert not canvas.follow
+    canvas.fit()
+    assert controls.follow.isChecked()
+
+
+def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.bring_rows(episodes([11], values=[400.0]))
+    canvas = plot(qtbot, page)
+    qtbot.waitUntil(lambda: canvas.y_view()[1] > 475)
+    box = page.plot.controls.metric_box
+    box.setCurrentIndex(1)
+    box.activated.emit(1)
+    assert canvas.goal is None
+
+
+def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["history.query"] = refusal("The store is damaged.", code=ErrorCode.FAILED)
+    asked = len(server.sent_of("history.query"))
+    page.relist()
+    qtbot.waitUntil(lambda: len(server.sent_of("history.query")) >= asked + 2)
+    server.answers["history.query"] = history(range(1, 21))
+    qtbot.waitUntil(lambda: len(page.plot.curve.series) == 20)
+    assert [told.text for told in shell.told] == ["The store is damaged."]
+
+
+# --- clients ---
+
+
+def test_the_chosen_clients_are_paused_each(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["clients.pause"] = {}
+    page.clients.choose("gamer-1", "gamer-2")
+    page.clients.buttons["pause"].click()
+    assert [sent.params for sent in server.sent_of("clients.pause")] == [
+        {"client": "gamer-1"},
+        {"client": "gamer-2"},
+    ]
+    qtbot.waitUntil(lambda: all(sent.call.over for sent in server.sent))
+
+
+def test_actions_without_sense_are_off_with_their_reason(page: OverviewPage) -> None:
+    assert page.clients.buttons["stop"].toolTip() == "Choose a client first."
+    page.clients.choose("gamer-1")
+    enabled = {name for name, button in page.clients.buttons.items() if button.isEnabled()}
+    assert enabled == {"pause", "drain", "stop"}
+    assert page.clients.buttons["resume"].toolTip() == "gamer-1 is not paused."
+    page.clients.choose("gamer-2")
+    assert page.clients.buttons["forget"].isEnabled()
+
+
+def test_the_context_menu_holds_what_the_toolbar_holds(page: OverviewPage, server: FakeFeed) -> None:
+    server.answers["clients.forget"] = {}
+    page.clients.choose("gamer-2")
+    menu = page.clients.menu()
+    titles = {action.text(): action for action in menu.actions()}
+    assert list(titles) == ["Pause", "Resume", "Finish episode, then stop", "Stop", "Forget"]
+    assert not titles["Resume"].isEnabled()
+    titles["Forget"].trigger()
+    assert server.sent_of("clients.forget")[-1].params == {"client": "gamer-2"}
+    menu.deleteLater()
+
+
+def test_clients_come_change_and_go(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    server.change_clients([client("gamer-3", "late")], ["gamer-2"])
+    qtbot.waitUntil(lambda: page.clients.model.row_of("gamer-3") is not None)
+    assert page.clients.model.row_of("gamer-2") is None
+    page.focus_filter()
+    qtbot.keyClicks(page.clients.words, "late")
+    assert page.clients.model.rowCount() == 1
+    qtbot.keyClicks(page.clients.words, "xyz")
+    assert page.clients.empty.isVisible()
+    page.clients.words.clear()
+
+
+# --- connection, sight, memory ---
+
+
+def test_without_connection_values_stay_and_nothing_can_be_pressed(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    page.clients.choose("gamer-1")
+    server.connect_as(LOST)
+    assert "Mean return: 312.4 of 475" in page.figures.words
+    assert not page.figures.isEnabled()
+    assert not page.clients.table.isEnabled()
+    for button in (page.services.cards["trainer"].stop, page.clients.buttons["pause"]):
+        assert not button.isEnabled()
+        assert button.toolTip() == "Not connected to my-server."
+    server.connect_as(LIVE)
+    assert page.services.cards["trainer"].stop.isEnabled()
+    assert page.clients.buttons["pause"].isEnabled()
+
+
+def test_nothing_is_asked_and_nothing_shown_while_hidden(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    page.hide()
+    asked = len(server.sent)
+    server.take_snapshot(server.status.model_copy(update={"run": RUNNING.model_copy(update={"updates": 7})}))
+    server.change_services([service("trainer", "failed")])
+    qtbot.wait(600)
+    assert len(server.sent) == asked
+    assert "Updates: 0" in page.figures.words
+    assert "Failed" not in page.services.cards["trainer"].words
+    page.show()
+    assert "Updates: 7" in page.figures.words
+    assert "Failed" in page.services.cards["trainer"].words
+    qtbot.waitUntil(lambda: page.plot.curve.complete)
+
+
+def test_the_last_log_lines_go_on_live(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    def line(number: int) -> LogLine:
+        return LogLine(service="trainer", number=number, level="info", text=f"line {number}")
+
+    server.answers["history.logs"] = {"lines": [line(1).model_dump(), line(2).model_dump()], "first": 1}
+    page.relist()
+    server.bring_log(line(2), line(3))
+    qtbot.waitUntil(lambda: "line 3" in page.log.pane.text)
+    assert page.log.pane.text.count("line 2") == 1
+
+
+def test_the_arrangement_is_remembered(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    splitter = page.findChild(QSplitter, "overviewSplitter")
+    assert splitter is not None
+    splitter.setSizes([220, 330, 100])
+    page.hide()
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    again.resize(page.size())
+    again.show()
+    found = again.findChild(QSplitter, "overviewSplitter")
+    assert found is not None
+    # The heights of the windows may differ by a few pixels.
+    shares = [[size / sum(each.sizes()) for size in each.sizes()] for each in (found, splitter)]
+    assert shares[0] == pytest.approx(shares[1], abs=0.02)
+    again.hide()

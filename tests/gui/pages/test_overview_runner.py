@@ -1,0 +1,187 @@
+"""The overview before a real run: every control acts on the server, a killed trainer leaves no gap."""
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+from PySide6.QtWidgets import QMessageBox
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.pages.overview import OverviewPage
+from soulsgui.wire.control import History, ServiceStatus
+from tests.end_to_end.server import RunningServer
+from tests.gui.fake_feed import FakeShell
+from tests.gui.plotting.curves import drawn
+
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def training(server: RunningServer) -> RunningServer:
+    """The runner with a run without a goal and two local clients."""
+    server.start_run(overrides={"checkpoint.every_updates": 2, "ppo.round_timeout": 4.0, "ppo.n_steps": 64})
+    return server
+
+
+@pytest.fixture
+def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) -> Iterator[OverviewPage]:
+    made = OverviewPage(feed, shell)
+    qtbot.addWidget(made)
+    made.resize(1120, 710)
+    made.show()
+    qtbot.waitUntil(lambda: made.plot.curve.complete and made.clients.model.rowCount() == 2, timeout=10_000)
+    yield made
+    made.hide()
+
+
+def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:
+    qtbot.waitUntil(lambda: bool(seen()), timeout=PATIENCE_MS)
+
+
+def service(feed: Feed, name: str) -> ServiceStatus:
+    return next(found for found in feed.status.services if found.name == name)
+
+
+def told(qtbot: QtBot, feed: Feed, command: str, **params: Any) -> dict[str, Any]:
+    call = feed.call(command, params)
+    with qtbot.waitSignal(call.done, timeout=PATIENCE_MS) as answered:
+        pass
+    result: dict[str, Any] = answered.args[0]
+    return result
+
+
+def rows_drawn(page: OverviewPage) -> list[tuple[float, float]]:
+    series = page.plot.curve.series
+    return sorted(drawn(series) + drawn(series, overwritten=True))
+
+
+def rows_stored(qtbot: QtBot, page: OverviewPage, feed: Feed) -> list[tuple[float, float]]:
+    series = page.plot.curve.series
+    answer = told(qtbot, feed, "history.query", run=series.run_id, metric=series.metric)
+    history = History.model_validate(answer)
+    # The curve is drawn in single precision.
+    values = [float(f"{value:.5g}") for value in history.value]
+    return sorted(zip(map(float, history.episode), values, strict=True))
+
+
+def rounded(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(x, float(f"{y:.5g}")) for x, y in rows]
+
+
+def choose_metric(page: OverviewPage, metric: str) -> None:
+    box = page.plot.controls.metric_box
+    box.setCurrentIndex(box.findData(metric))
+    box.activated.emit(box.currentIndex())
+
+
+def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_without_gap_or_double(
+    qtbot: QtBot, page: OverviewPage, feed: Feed, training: RunningServer
+) -> None:
+    card, series = page.services.cards["trainer"], page.plot.curve.series
+    words: list[str] = []
+    feed.services_changed.connect(lambda _: words.append(card.words))
+    eventually(qtbot, lambda: feed.status.run.checkpoint_env_steps is not None and len(series) > 20)
+    before = feed.status.run.attempt
+    pid = service(feed, "trainer").pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    eventually(qtbot, lambda: feed.status.run.attempt > before)
+    known = len(series)
+    eventually(qtbot, lambda: len(series) > known + 20)
+    crash = [one for one in words if "killed by signal 9 (SIGKILL)" in one]
+    assert any(re.search(r"Restarting in \d+ s \(\d/5\)", one) for one in crash)
+    eventually(qtbot, lambda: "1 restart" in card.words)
+    assert any(mark.text.startswith("Attempt 2") for mark in page.plot.marks.marks)
+
+    page.clients.choose("client-1", "client-2")
+    page.clients.buttons["pause"].click()
+    eventually(
+        qtbot, lambda: {training.client_state(name) for name in ("client-1", "client-2")} == {"paused"}
+    )
+    for metric in ("return", "policy_loss"):
+        choose_metric(page, metric)
+        eventually(qtbot, lambda: page.plot.curve.is_loaded and len(page.plot.curve.series))
+        stored = rows_stored(qtbot, page, feed)
+        eventually(qtbot, lambda rows=stored: rounded(rows_drawn(page)) == rows)
+        assert len(stored) > 5
+    eventually(qtbot, page.clients.buttons["resume"].isEnabled)
+    page.clients.buttons["resume"].click()
+    eventually(
+        qtbot, lambda: {training.client_state(name) for name in ("client-1", "client-2")} == {"online"}
+    )
+
+
+def test_the_curve_that_came_live_is_the_curve_that_is_stored(
+    qtbot: QtBot, page: OverviewPage, feed: Feed
+) -> None:
+    # The page of this test listens from the middle of the run on, with its answers and live rows in any order.
+    choose_metric(page, "entropy")
+    known = len(page.plot.curve.series)
+    eventually(qtbot, lambda: len(page.plot.curve.series) > known + 10)
+    page.hide()
+    qtbot.wait(300)
+    page.show()
+    eventually(qtbot, lambda: page.plot.curve.complete)
+    live = rounded(rows_drawn(page))
+    stored = rows_stored(qtbot, page, feed)
+    both = min(len(live), len(stored))
+    assert both > 10
+    assert live[:both] == stored[:both]
+
+
+def test_buttons_of_a_card_act_on_its_process(
+    qtbot: QtBot, page: OverviewPage, feed: Feed, training: RunningServer
+) -> None:
+    telemetry = page.services.cards["telemetry"]
+    old = training.pid("telemetry")
+    assert old is not None
+    telemetry.restart.click()
+    eventually(qtbot, lambda: training.pid("telemetry") not in (None, old))
+    assert not psutil.pid_exists(old)
+
+    trainer = page.services.cards["trainer"]
+    pid = training.pid("trainer")
+    assert pid is not None
+    trainer.stop.click()
+    box = page.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Stop trainer").click()
+    eventually(qtbot, lambda: not psutil.pid_exists(pid))
+    eventually(qtbot, trainer.start.isVisible)
+    eventually(qtbot, trainer.start.isEnabled)
+    trainer.start.click()
+    eventually(qtbot, lambda: training.pid("trainer") is not None)
+    eventually(qtbot, lambda: service(feed, "trainer").state == "running")
+
+
+def test_clients_are_added_stopped_forgotten_and_taken_away(
+    qtbot: QtBot, page: OverviewPage, training: RunningServer
+) -> None:
+    page.services.clients.more.click()
+    eventually(qtbot, lambda: training.client_state("client-3") in ("waiting", "online"))
+    pid = training.pid("client-3")
+    assert pid is not None
+    eventually(qtbot, lambda: page.clients.model.row_of("client-3") is not None)
+
+    page.clients.choose("client-3")
+    page.clients.buttons["drain"].click()
+    eventually(qtbot, lambda: training.client_state("client-3") == "left")
+    eventually(qtbot, lambda: not psutil.pid_exists(pid))
+    eventually(qtbot, page.clients.buttons["resume"].isEnabled)
+    page.clients.buttons["resume"].click()
+    eventually(qtbot, lambda: training.client_state("client-3") in ("waiting", "online"))
+    eventually(qtbot, page.clients.buttons["stop"].isEnabled)
+    page.clients.buttons["stop"].click()
+    eventually(qtbot, lambda: training.client_state("client-3") == "left")
+
+    eventually(qtbot, page.clients.buttons["forget"].isEnabled)
+    page.clients.buttons["forget"].click()
+    eventually(qtbot, lambda: training.client_state("client-3") == "")
+    eventually(qtbot, page.services.clients.fewer.isEnabled)
+    page.services.clients.fewer.click()
+    eventually(qtbot, lambda: "client-3" not in {one.name for one in training.status().services})

@@ -1,0 +1,19 @@
+from soulsgui.gui.settings_form.edits import Edits
+
+
+def test_a_draft_from_elsewhere_is_what_is_unsaved() -> None:
+    edits = Edits({"ppo.epochs": 10}, {"seed": 3, "ppo.gamma": 0.9})
+    edits.type("ppo.clip", 0.3)
+    edits.take({"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": [8]})
+    assert edits.value("ppo.epochs") == 4
+    assert edits.resets == ["ppo.gamma"]
+    assert edits.changes == {"ppo.epochs": 4, "network.hidden_sizes": [8]}
+    assert edits.own == {"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": (8,)}
+    assert not edits.unsaved("seed")
+
+
+def test_what_is_wrong_in_a_draft_is_named_and_not_ones_own() -> None:
+    edits = Edits({}, {})
+    edits.take({"ppo.gamma": 7, "not.a.setting": 1})
+    assert set(edits.problems) == {"ppo.gamma"}
+    assert edits.own == {}

@@ -1,0 +1,55 @@
+"""Pages with nothing on them, for tests of the window around them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from soulsgui.gui.pages.table import PageEntry, pages
+from soulsgui.gui.shell import Shell
+from soulsgui.gui.widgets.filter_edit import FilterEdit
+
+
+class StubPage(QWidget):
+    """Remembers what the window asked of it."""
+
+    name = "stub"
+    title = "Stub"
+    icon = "help"
+
+    def __init__(self, feed: object, shell: Shell, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.feed = feed
+        self.shell = shell
+        self.places: list[dict[str, Any]] = []
+        self.refreshed = 0
+        self.asked: list[Callable[[bool], None]] = []
+        self.unsaved = False
+        self.filter = FilterEdit("Filter the stub", self)
+        QVBoxLayout(self).addWidget(self.filter)
+
+    def show_where(self, **where: Any) -> None:
+        """Remember the place."""
+        self.places.append(where)
+
+    def refresh(self) -> None:
+        """Count."""
+        self.refreshed += 1
+
+    def may_leave(self, then: Callable[[bool], None]) -> None:
+        """Ask the test where something is unsaved."""
+        if self.unsaved:
+            self.asked.append(then)
+        else:
+            then(True)
+
+
+def stub_pages() -> dict[str, PageEntry]:
+    """Return the window's pages, all but the first replaced by stubs."""
+    code = f"{__name__}:StubPage"
+    return {
+        name: entry
+        if name == "welcome"
+        else PageEntry(entry.name, entry.title, entry.icon, code, entry.mode, entry.listed)
+        for name, entry in pages().items()
+    }

@@ -1,0 +1,251 @@
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.closing import Closer
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.dialogs.closing import ClosingDialog
+from soulsgui.gui.dialogs.new_run import NewRunDialog
+from soulsgui.gui.preferences import AtClosing, Preferences
+from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.command_button import Stage
+from soulsgui.wire.control import ConfigValues, Hello, Preset, RunStatus, ServerStatus, Status
+from tests.gui.fake_feed import LOST, FakeFeed, refusal
+
+NOW = 1_790_000_000.0
+UP = ServerStatus(reachable=True)
+RUN = RunStatus(id="r1", name="lunar-2", state="running", checkpoint_age_s=125.0)
+CONNECTED = Connection(ConnectionState.CONNECTED, "my-server")
+HELLO = Hello(
+    version="1", server_id="s1", pid=7, started=NOW, data_dir="/d", config_dir="/c", capabilities=[]
+)
+CONFIG = ConfigValues(
+    defaults={"env.id": "CartPole-v1", "clients.local": 2, "stop.mean_return": None},
+    saved={"env.id": "Acrobot-v1"},
+    running={},
+    text="",
+    hash="",
+    path="",
+)
+LUNAR = Preset(
+    name="lunarlander_ppo",
+    title="LunarLander.",
+    values={"env.id": "LunarLander-v3", "stop.mean_return": 200},
+)
+
+
+def running_feed() -> FakeFeed:
+    feed = FakeFeed(Status(run=RUN, server=UP), CONNECTED, HELLO)
+    feed.answers = {"config.presets": {"presets": [LUNAR.model_dump(mode="json")]}, "config.get": CONFIG}
+    return feed
+
+
+def idle_feed() -> FakeFeed:
+    feed = running_feed()
+    feed.status = Status(server=UP)
+    return feed
+
+
+# --- a new run ---
+
+
+def new_run(qtbot: QtBot, feed: FakeFeed, **more: object) -> NewRunDialog:
+    dialog = NewRunDialog(feed, **more)  # type: ignore[arg-type]
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    dialog.open()
+    qtbot.waitUntil(lambda: dialog.preset.count() == 2 and dialog.start.isEnabled())
+    return dialog
+
+
+def test_a_run_begins_with_the_current_settings_as_they_are(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed)
+    assert dialog.clients.value() == 2
+    assert dialog.goal.text() == ""
+    assert "Acrobot-v1" in dialog.hint.text()
+    feed.answers["run.start"] = {"run_id": "r2", "run_dir": "/d/runs/r2"}
+    with qtbot.waitSignal(dialog.started) as started:
+        qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert started.args == [{"run_id": "r2", "run_dir": "/d/runs/r2"}]
+    assert feed.sent_of("run.start")[0].params == {
+        "preset": "",
+        "overrides": {},
+        "name": "",
+        "note": "",
+        "if_active": "refuse",
+    }
+    assert not dialog.isVisible()
+
+
+def test_a_preset_fills_the_fields_and_names_what_still_wins(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed, preset="lunarlander_ppo")
+    assert dialog.goal.text() == "200"
+    assert "env.id = Acrobot-v1" in dialog.hint.text()
+    dialog.name.setText(" second ")
+    dialog.note.setPlainText("try it")
+    dialog.clients.setValue(3)
+    dialog.goal.clear()
+    qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert feed.sent_of("run.start")[0].params == {
+        "preset": "lunarlander_ppo",
+        "overrides": {"clients.local": 3, "stop.mean_return": None},
+        "name": "second",
+        "note": "try it",
+        "if_active": "refuse",
+    }
+
+
+def test_settings_of_another_run_go_along(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed, overrides={"seed": 7, "clients.local": 1})
+    assert dialog.clients.value() == 1
+    qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert feed.sent_of("run.start")[0].params["overrides"] == {"seed": 7, "clients.local": 1}
+
+
+def test_an_active_run_is_stopped_only_where_the_button_says_so(qtbot: QtBot, theme: Theme) -> None:
+    feed = running_feed()
+    dialog = new_run(qtbot, feed)
+    assert "lunar-2" in dialog.active.text()
+    assert "2 min" in dialog.active.text()
+    assert "Stop it" in dialog.start.text().replace("&", "")
+    qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert feed.sent_of("run.start")[0].params["if_active"] == "stop"
+
+
+def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed)
+    feed.answers["run.start"] = refusal("Box2D is missing.", "Install it.")
+    with qtbot.waitSignal(dialog.start.problem):
+        qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert dialog.isVisible()
+    assert dialog.wrong.text() == "Box2D is missing.\nInstall it."
+    qtbot.mouseClick(dialog.cancel, Qt.MouseButton.LeftButton)
+    assert not dialog.isVisible()
+
+
+def test_no_run_is_begun_while_the_connection_is_cut(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed)
+    feed.connect_as(LOST)
+    assert not dialog.start.isEnabled()
+    assert dialog.start.toolTip()
+
+
+# --- closing ---
+
+
+class Leaving:
+    """A window that is being closed."""
+
+    def __init__(self, qtbot: QtBot, feed: FakeFeed, folder: Path) -> None:
+        self.window = QWidget()
+        qtbot.addWidget(self.window)
+        self.window.show()
+        self.preferences = Preferences(Folders(folder / "c", folder / "d"))
+        self.closer = Closer(feed, self.preferences, self.window)  # type: ignore[arg-type]
+        self.closed: list[bool] = []
+        self.closer.closed.connect(self.closed.append)
+
+    @property
+    def dialog(self) -> ClosingDialog:
+        assert self.closer.dialog is not None
+        return self.closer.dialog
+
+
+def test_keep_training_closes_the_window_and_sends_nothing(
+    qtbot: QtBot, theme: Theme, tmp_path: Path
+) -> None:
+    feed = running_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.preferences.remember_runner(HELLO)
+    leaving.closer.begin()
+    assert leaving.closed == []
+    qtbot.mouseClick(leaving.dialog.keep, Qt.MouseButton.LeftButton)
+    assert leaving.closed == [True]
+    assert not leaving.window.isVisible()
+    assert feed.sent == []
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_stop_and_quit_waits_for_the_save_and_ends_only_a_runner_of_its_own(
+    qtbot: QtBot, theme: Theme, tmp_path: Path, ours: bool
+) -> None:
+    feed = running_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    if ours:
+        leaving.preferences.remember_runner(HELLO)
+    leaving.closer.begin()
+    dialog = leaving.dialog
+    qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
+    assert dialog.stop.stage is Stage.RUNNING
+    assert not dialog.keep.isEnabled()
+    assert leaving.closed == []
+    feed.answers["server.shutdown"] = {}
+    with qtbot.waitSignal(leaving.closer.closed):
+        feed.sent_of("run.stop")[0].call.answer({})
+    assert leaving.closed == [False]
+    assert bool(feed.sent_of("server.shutdown")) is ours
+
+
+def test_a_run_that_can_not_be_stopped_keeps_the_window(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
+    feed = running_feed()
+    feed.answers["run.stop"] = refusal(
+        "The disk is full.",
+        "Free some.",
+    )
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.closer.begin()
+    dialog = leaving.dialog
+    with qtbot.waitSignal(dialog.stop.problem):
+        qtbot.mouseClick(dialog.stop, Qt.MouseButton.LeftButton)
+    assert "The disk is full." in dialog.wrong.text()
+    assert dialog.keep.isEnabled()
+    qtbot.mouseClick(dialog.cancel, Qt.MouseButton.LeftButton)
+    assert leaving.closed == []
+    assert leaving.window.isVisible()
+    qtbot.waitUntil(lambda: leaving.closer.dialog is None)
+    leaving.closer.begin()
+    assert leaving.dialog.isVisible(), "it can be asked again"
+    leaving.dialog.reject()
+
+
+def test_what_is_remembered_is_not_asked_again(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
+    feed = running_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.closer.begin()
+    leaving.dialog.remember.setChecked(True)
+    qtbot.mouseClick(leaving.dialog.keep, Qt.MouseButton.LeftButton)
+    assert leaving.preferences.at_closing is AtClosing.KEEP
+    again = Leaving(qtbot, feed, tmp_path)
+    again.closer.begin()
+    assert again.closed == [True]
+
+
+def test_a_remembered_stop_shows_its_progress(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
+    feed = running_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.preferences.at_closing = AtClosing.STOP
+    leaving.closer.begin()
+    assert leaving.dialog.stop.stage is Stage.RUNNING
+    feed.sent_of("run.stop")[0].call.answer({})
+    assert leaving.closed == [False]
+
+
+def test_the_end_does_not_wait_for_a_runner_that_is_silent(
+    qtbot: QtBot, theme: Theme, tmp_path: Path
+) -> None:
+    feed = idle_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.preferences.remember_runner(HELLO)
+    leaving.closer.begin()
+    assert leaving.closed == []
+    feed.sent_of("server.shutdown")[0].call.refuse(refusal("gone"))
+    assert leaving.closed == [False]

@@ -1,0 +1,545 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.dialogs.settings import SettingsDialog
+from soulsgui.gui.main_window import MainWindow
+from soulsgui.gui.pages import table
+from soulsgui.gui.preferences import AtClosing, Mode, Preferences
+from soulsgui.gui.shell import Action
+from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.wire.control import (
+    CheckpointInfo,
+    Event,
+    Hello,
+    RunStatus,
+    RunSummary,
+    ServerStatus,
+    ServiceStatus,
+    Status,
+)
+from tests.gui.fake_feed import FakeFeed, refusal
+from tests.gui.shell.stub_pages import StubPage, stub_pages
+
+NOW = 1_790_000_000.0
+S = ConnectionState
+UP = ServerStatus(reachable=True, disk_free_bytes=61_000_000_000)
+IDLE = Status(server=UP)
+RUN = RunStatus(id="r1", name="lunar-2", state="running", env_id="CartPole-v1", goal_return=475.0)
+RUNNING = Status(run=RUN, server=UP)
+HELLO = Hello(
+    version="1", server_id="s1", pid=7, started=NOW, data_dir="/d", config_dir="/c", capabilities=[]
+)
+NO_RUN = Connection(S.NO_RUN, "my-server")
+Make = Callable[..., MainWindow]
+REAL_PAGES = table.pages()
+
+
+@pytest.fixture(autouse=True)
+def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "pages", stub_pages)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "c", tmp_path / "d")
+
+
+@pytest.fixture
+def feed() -> FakeFeed:
+    made = FakeFeed(IDLE, NO_RUN, HELLO)
+    made.answers = {
+        "runs.list": {"runs": []},
+        "config.presets": {"presets": []},
+        "server.shutdown": {},
+    }
+    return made
+
+
+@pytest.fixture
+def make(qtbot: QtBot, both_themes: Theme, folders: Folders, feed: FakeFeed) -> Iterator[Make]:
+    made: list[MainWindow] = []
+
+    def build(mode: Mode | None = None, show: bool = True) -> MainWindow:
+        window = MainWindow(feed, both_themes, Preferences(folders), mode)  # type: ignore[arg-type]
+        made.append(window)
+        if show:
+            with qtbot.waitSignal(window.first_shown):
+                window.show()
+        return window
+
+    yield build
+    for window in made:
+        window.messages.clear()
+        window.hide()
+        window.deleteLater()
+
+
+def page_of(window: MainWindow, name: str) -> StubPage:
+    page = window.pages.made(name)
+    assert isinstance(page, StubPage)
+    return page
+
+
+def button(window: QWidget, name: str) -> QPushButton:
+    found = window.findChild(QPushButton, name)
+    assert isinstance(found, QPushButton)
+    return found
+
+
+# --- pages ---
+
+
+def test_the_first_start_shows_the_welcome_page_and_makes_no_other(make: Make) -> None:
+    window = make()
+    assert window.pages.shown == "welcome"
+    assert window.navigation.currentRow() == -1
+    assert [name for name in table.pages() if window.pages.made(name)] == ["welcome"]
+
+
+def test_pages_are_reached_by_list_and_by_keys_and_remembered(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.navigation.setCurrentRow(1)
+    assert window.pages.shown == "runs"
+    qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: window.pages.shown == "logs")
+    assert window.navigation.currentRow() == 3
+    assert make().pages.shown == "logs"
+
+
+def test_a_page_is_led_to_a_place(make: Make) -> None:
+    window = make()
+    window.show_page("logs", service="trainer")
+    window.show_page("logs", service="redis")
+    assert page_of(window, "logs").places == [{"service": "trainer"}, {"service": "redis"}]
+
+
+def test_unsaved_changes_hold_the_page_until_they_are_answered(make: Make) -> None:
+    window = make()
+    window.show_page("config")
+    config = page_of(window, "config")
+    config.unsaved = True
+    window.navigation.setCurrentRow(0)
+    assert window.pages.shown == "config"
+    config.asked.pop()(False)
+    assert window.navigation.currentRow() == 2, "the list shows where one is"
+    window.show_page("overview")
+    config.asked.pop()(True)
+    assert window.pages.shown == "overview"
+
+
+def test_unsaved_changes_hold_the_window_open(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("config")
+    config = page_of(window, "config")
+    config.unsaved = True
+    window.close()
+    assert window.isVisible()
+    with qtbot.waitSignal(window.closer.closed):
+        config.asked.pop()(True)
+    assert not window.isVisible()
+
+
+@pytest.mark.allow_warnings
+def test_a_damaged_page_says_so_and_the_window_lives(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = stub_pages()
+    entries["logs"] = table.PageEntry("logs", "Logs", "page-logs", "soulsgui.gui.pages.none:None")
+    monkeypatch.setattr(table, "pages", lambda: entries)
+    window = make()
+    window.show_page("logs")
+    assert isinstance(window.pages.made("logs"), EmptyState)
+    window.show_page("runs")
+    assert window.pages.shown == "runs"
+
+
+def test_find_and_refresh_reach_the_page_from_outside_of_it(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("runs")
+    page = page_of(window, "runs")
+    window.navigation.setFocus()
+    qtbot.keyClick(window.navigation, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    assert window.focusWidget() is page.filter
+    qtbot.keyClick(window.navigation, Qt.Key.Key_F5)
+    assert page.refreshed == 1
+
+
+def test_every_page_of_the_table_exists() -> None:
+    for entry in REAL_PAGES.values():
+        page = entry.load()
+        assert page.name == entry.name
+        assert page.icon == entry.icon
+
+
+# --- modes ---
+
+
+def test_client_mode_shows_its_page_alone_and_stops_nothing(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    feed.status = RUNNING
+    window = make()
+    window.show_page("runs")
+    window.toolbar.mode_wanted.emit(Mode.CLIENT)
+    assert window.pages.shown == "client"
+    assert not window.navigation.isVisible()
+    assert not button(window, "newRun").isVisible()
+    assert window.toolbar.badge.text() == "a run goes on"
+    assert not [one for one in feed.sent if not one.command.endswith((".list", ".presets"))]
+    window.show_mode(Mode.SERVER)
+    assert window.pages.shown == "runs"
+    assert window.navigation.isVisible()
+    qtbot.waitUntil(button(window, "newRun").isVisible)
+
+
+def test_the_mode_is_remembered_and_the_command_line_wins(make: Make) -> None:
+    make().show_mode(Mode.CLIENT)
+    assert make().pages.shown == "client"
+    assert make(Mode.SERVER).mode is Mode.SERVER
+
+
+def test_server_mode_on_a_new_computer_asks_for_a_runner(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    feed.connection = Connection(S.WELCOME)
+    window = make(Mode.CLIENT)
+    with qtbot.waitSignal(window.start_wanted):
+        window.show_mode(Mode.SERVER)
+
+
+# --- the connection ---
+
+
+@pytest.mark.parametrize("state", [state for state in S if not Connection(state).live])
+def test_while_not_connected_every_command_is_off_and_says_why(
+    make: Make, feed: FakeFeed, state: ConnectionState
+) -> None:
+    window = make()
+    feed.connect_as(Connection(state, "my-server", since=NOW))
+    for name in ("newRun", "resume", "stopRun", "quicksave", "configure"):
+        assert not button(window, name).isEnabled()
+        assert button(window, name).toolTip()
+    assert not window.status_line.isEnabled()
+    assert window.banner.isVisible() is (state is not S.WELCOME)
+
+
+@pytest.mark.parametrize(
+    ("state", "signal"),
+    [
+        (S.RUNNER_GONE, "start_wanted"),
+        (S.SHUT_DOWN, "start_wanted"),
+        (S.START_FAILED, "start_wanted"),
+        (S.RECONNECTING, "retry_wanted"),
+        (S.WRONG_TOKEN, "retry_wanted"),
+        (S.NOT_ALLOWED, "retry_wanted"),
+    ],
+)
+def test_the_banner_leads_out_of_every_state(
+    qtbot: QtBot, make: Make, feed: FakeFeed, state: ConnectionState, signal: str
+) -> None:
+    window = make()
+    feed.connect_as(Connection(state, "my-server", since=NOW))
+    with qtbot.waitSignal(getattr(window, signal)):
+        qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+
+
+def test_redis_down_leads_to_its_log(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.connect_as(Connection(S.REDIS_DOWN, "my-server"))
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    assert page_of(window, "logs").places == [{"service": "redis"}]
+
+
+@pytest.mark.parametrize("state", [S.TOO_OLD, S.TOO_NEW])
+def test_other_versions_are_told_how_to_meet(
+    qtbot: QtBot, make: Make, feed: FakeFeed, state: ConnectionState
+) -> None:
+    window = make()
+    feed.connect_as(Connection(state, "my-server"))
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    assert "Type:" in window.messages.notices[-1].detail or "type:" in window.messages.notices[-1].detail
+
+
+# --- the run ---
+
+
+def test_a_new_window_meets_a_run_on_the_overview(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.take_snapshot(RUNNING)
+    assert window.pages.shown == "overview"
+
+
+def test_a_page_that_was_chosen_stays_when_a_run_is_met(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.show_page("config")
+    feed.take_snapshot(RUNNING)
+    assert window.pages.shown == "config"
+
+
+def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    qtbot.waitUntil(lambda: "lunar-2, running" in window.status_line.words)
+    assert window.windowTitle().startswith("lunar-2, running")
+    assert "61.0 GB free" in window.status_line.words
+
+
+def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    feed.answers["runs.list"] = {
+        "runs": [RunSummary(id="r0", name="lunar-1", resumable=True).model_dump(mode="json")]
+    }
+    feed.answers["run.resume"] = {"run_id": "r0", "run_dir": "/d/runs/r0"}
+    window = make()
+    feed.take_snapshot(IDLE)
+    resume = button(window, "resume")
+    qtbot.waitUntil(resume.isEnabled)
+    assert "lunar-1" in resume.toolTip()
+    with qtbot.waitSignal(window.toolbar.resume.finished):
+        qtbot.mouseClick(resume, Qt.MouseButton.LeftButton)
+    assert window.pages.shown == "overview"
+
+
+def test_quicksave_by_keys_saves_and_offers_to_show_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    info = CheckpointInfo(
+        id="manual_save/x",
+        kind="manual",
+        path="/x",
+        model_id=3,
+        env_steps=4096,
+        created=NOW,
+        size_bytes=1,
+        valid=True,
+    )
+    feed.answers["checkpoint.save"] = {"checkpoint": info.model_dump(mode="json")}
+    window = make()
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    with qtbot.waitSignal(window.toolbar.saved):
+        qtbot.keyClick(
+            window, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+        )
+    notice = window.messages.notices[-1]
+    assert notice.level == "success"
+    assert "4,096" in notice.text
+    assert notice.act is not None
+    notice.act()
+    assert page_of(window, "runs").places == [{"run": "r1", "checkpoint": "manual_save/x"}]
+
+
+def test_quicksave_by_keys_without_a_run_says_why_not(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    qtbot.keyClick(
+        window, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    )
+    qtbot.waitUntil(lambda: bool(window.messages.notices))
+    assert "No run goes on" in window.messages.notices[-1].detail
+    assert not feed.sent_of("checkpoint.save")
+
+
+def test_a_refused_command_stands_in_the_message_bar(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    feed.answers["run.stop"] = refusal("The run is being stopped already.", "Wait for it.")
+    window = make()
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    with qtbot.waitSignal(window.toolbar.stop.problem):
+        qtbot.mouseClick(button(window, "stopRun"), Qt.MouseButton.LeftButton)
+    notice = window.messages.notices[-1]
+    assert (notice.level, notice.text, notice.detail) == (
+        "error",
+        "The run is being stopped already.",
+        "Wait for it.",
+    )
+
+
+# --- solved ---
+
+SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
+
+
+def test_a_goal_that_is_reached_offers_the_next_task(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.take_snapshot(RUNNING)
+    feed.change_run(SOLVED)
+    assert window.offer.isVisible()
+    assert window.offer.words.text() == "Reached 475 after 31 s."
+    feed.answers["run.start"] = refusal("Box2D is missing.", "Install it: pip install gymnasium[box2d]")
+    qtbot.mouseClick(window.offer.train_next, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(window.messages.notices))
+    assert feed.sent_of("run.start")[0].params == {"preset": "lunarlander_ppo"}
+    assert "pip install" in window.messages.notices[-1].detail
+
+
+def test_the_solved_run_can_be_opened(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.take_snapshot(RUNNING)
+    feed.change_run(SOLVED)
+    qtbot.mouseClick(window.offer.open_run, Qt.MouseButton.LeftButton)
+    assert page_of(window, "runs").places == [{"run": "r1"}]
+    assert not window.offer.isVisible()
+
+
+def test_a_goal_of_yesterday_is_not_offered(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.take_snapshot(Status(run=SOLVED, server=UP))
+    assert not window.offer.isVisible()
+
+
+# --- welcome ---
+
+
+def test_one_click_starts_the_first_run_with_the_presets_own_values(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    values = {"env.id": "CartPole-v1", "stop.mean_return": 475}
+    feed.answers["config.presets"] = {
+        "presets": [{"name": "cartpole_ppo", "title": "CartPole", "values": values}]
+    }
+    window = make()
+    qtbot.waitUntil(lambda: bool(feed.sent_of("config.presets")[0].call.over))
+    welcome: Any = window.pages.made("welcome")
+    qtbot.mouseClick(welcome.try_it, Qt.MouseButton.LeftButton)
+    sent = feed.sent_of("run.start")[0]
+    assert sent.params == {"preset": "cartpole_ppo", "overrides": values, "name": "Try it"}
+    assert window.pages.shown == "overview"
+    sent.call.refuse(refusal("The environment is missing.", "Install it."))
+    assert window.messages.notices[-1].text == "The environment is missing."
+
+
+def test_the_first_run_waits_for_the_active_one_and_says_so(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.show_page("welcome")
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    welcome: Any = window.pages.made("welcome")
+    assert not welcome.try_it.isEnabled()
+    assert "lunar-2" in welcome.tiles[0].why.text()
+    assert welcome.train.isEnabled()
+
+
+def test_helping_a_server_leads_to_client_mode(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    welcome: Any = window.pages.made("welcome")
+    qtbot.mouseClick(welcome.help, Qt.MouseButton.LeftButton)
+    assert window.mode is Mode.CLIENT
+    assert window.pages.shown == "client"
+
+
+# --- events ---
+
+
+def event(number: int, level: str = "error", **more: Any) -> Event:
+    return Event(number=number, time=NOW, level=level, what=f"event {number}", **more)  # type: ignore[arg-type]
+
+
+def test_the_bell_counts_until_its_list_was_open(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    bell = window.toolbar.bell
+    assert bell.text() == ""
+    feed.bring_event(event(1, "info"))
+    feed.bring_event(event(2, service="trainer", run_id="r1"))
+    assert bell.text() == "1"
+    qtbot.mouseClick(bell, Qt.MouseButton.LeftButton)
+    opened = bell.events
+    assert opened is not None
+    assert opened.list.count() == 2
+    assert bell.text() == ""
+    opened.list.itemActivated.emit(opened.list.item(0))
+    place = page_of(window, "logs").places[-1]
+    assert (place["service"], place["run"]) == ("trainer", "r1")
+    assert make().toolbar.bell.text() == "", "seen is remembered"
+
+
+# --- preferences ---
+
+
+def test_settings_take_effect_at_once_and_last(
+    qtbot: QtBot, make: Make, folders: Folders, both_themes: Theme, qapp: QApplication
+) -> None:
+    window = make()
+    qtbot.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: window.findChild(SettingsDialog) is not None)
+    dialog = window.findChild(SettingsDialog)
+    assert isinstance(dialog, SettingsDialog)
+    size = qapp.font().pointSizeF()
+    with qtbot.waitSignal(window.theme_changed):
+        dialog.theme.setCurrentIndex(dialog.theme.findData(ThemeChoice.DARK))
+    dialog.font_size.setCurrentIndex(dialog.font_size.findData(150))
+    dialog.closing.setCurrentIndex(dialog.closing.findData(AtClosing.KEEP))
+    assert both_themes.colours.dark
+    assert qapp.font().pointSizeF() == pytest.approx(1.5 * size)
+    dialog.close()
+    kept = Preferences(folders)
+    assert (kept.theme, kept.font_percent, kept.at_closing) == (ThemeChoice.DARK, 150, AtClosing.KEEP)
+
+
+def test_a_damaged_preferences_file_does_not_matter(folders: Folders) -> None:
+    folders.config.mkdir()
+    (folders.config / "window.ini").write_text(
+        "[look]\ntheme=pink\nfont_percent=many\n[window]\nmode=boss\n[closing]\nrun=burn\n"
+    )
+    kept = Preferences(folders)
+    assert (kept.theme, kept.font_percent) == (ThemeChoice.AUTO, 100)
+    assert (kept.mode, kept.at_closing) == (Mode.SERVER, AtClosing.ASK)
+
+
+def test_the_size_survives_a_restart(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.resize(window.width(), 640)
+    with qtbot.waitSignal(window.closer.closed):
+        window.close()
+    assert make().height() == 640
+
+
+# --- messages, menu, names ---
+
+
+def test_a_message_has_a_button_that_acts(make: Make) -> None:
+    window = make()
+    acted: list[int] = []
+    window.notify("warning", "It happened.", "Do that.", Action("Do it", lambda: acted.append(1)))
+    window.messages.rows()[0].action.click()
+    assert acted == [1]
+
+
+def test_shutting_down_asks_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.menu.shut_down.trigger()
+    box: Any = window.findChild(QWidget, "qt_msgbox_label").window()
+    assert not feed.sent_of("server.shutdown")
+    yes = next(one for one in box.buttons() if one.text() == "Shut down")
+    yes.click()
+    qtbot.waitUntil(lambda: bool(feed.sent_of("server.shutdown")))
+
+
+def test_about_names_the_folders(make: Make) -> None:
+    window = make()
+    window.menu.about.trigger()
+    label: Any = window.findChild(QWidget, "qt_msgbox_label")
+    assert "/d" in label.text()
+    label.window().close()
+
+
+def test_what_can_be_clicked_has_a_name(make: Make) -> None:
+    window = make()
+    nameless = [
+        one.objectName() or str(one)
+        for one in window.findChildren(QPushButton)
+        if one.isVisible() and not (one.text() or one.accessibleName())
+    ]
+    assert not nameless
+    for part in (window.toolbar.bell, window.toolbar.mode, window.toolbar.menu, window.navigation):
+        assert part.accessibleName()
+
+
+SERVICES = [ServiceStatus(name="client-1", kind="client", state="running")]
+
+
+def test_clients_of_this_computer_show_on_the_mode_switch(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.change_services(SERVICES)
+    assert window.toolbar.badge.text() == "1 client plays here"
+    assert window.toolbar.badge.isVisible()

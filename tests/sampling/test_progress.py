@@ -1,0 +1,60 @@
+"""What a client tells of itself: whole numbers from every thread."""
+
+import threading
+
+from soulsgui.sampling.progress import Progress
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
+
+
+def _progress() -> Progress:
+    return Progress("c", Instance(pid=7), 2, {"soulsgui": "1"})
+
+
+def test_beats_are_numbered_and_tell_the_counters() -> None:
+    progress = _progress()
+    progress.stepped(5)
+    assert progress.episode_ended(3.0) == 0
+    assert progress.episode_ended(5.0) == 1
+    first, second = progress.beat(), progress.beat()
+    assert (first.counter, second.counter) == (1, 2)
+    assert (first.env_steps, first.episodes, first.last_return, first.mean_return) == (5, 2, 5.0, 4.0)
+    assert Heartbeat.read(first.to_json()) == first
+
+
+def test_the_mean_is_over_the_last_twenty_episodes() -> None:
+    progress = _progress()
+    for number in range(100):
+        progress.episode_ended(number)
+    assert progress.beat().mean_return == sum(range(80, 100)) / 20
+
+
+def test_the_rate_is_a_recent_one() -> None:
+    progress = _progress()
+    assert progress.beat().env_steps_per_s == 0
+    progress.stepped(1000)
+    assert progress.beat().env_steps_per_s > 0
+
+
+def test_a_long_error_does_not_make_the_beat_too_large() -> None:
+    progress = _progress()
+    progress.error = "x" * 100_000
+    assert len(progress.beat().to_json()) < MAX_BYTES
+
+
+def test_counting_from_several_threads_loses_nothing() -> None:
+    progress = _progress()
+
+    def count() -> None:
+        for _ in range(2000):
+            progress.stepped(1)
+            progress.episode_ended(1.0)
+            progress.beat()
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    beat = progress.beat()
+    assert (beat.env_steps, beat.episodes, beat.counter) == (8000, 8000, 8001)

@@ -1,0 +1,108 @@
+"""What a loop written by hand hands over is checked, and refused in words."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.errors import UsageError
+from soulsgui.sampling.samples import EpisodeInfo, read_episode_info, read_sample
+from soulsgui.wire.codec import pack, pack_sample
+from soulsgui.wire.messages.episode import Episode
+
+SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(3, start=1))
+OBS = np.zeros(2, np.float32)
+
+
+def _packed(**changed: Any) -> bytes:
+    fields: dict[str, Any] = {
+        "obs": OBS,
+        "action": 2,
+        "reward": 0.5,
+        "next_obs": OBS + 1,
+        "terminated": False,
+        "truncated": True,
+        "info": {},
+        "model_id": 4,
+        "step_id": 7,
+    }
+    return pack_sample(**(fields | changed))
+
+
+@pytest.mark.parametrize("action", [2, np.int64(2), np.array(2), np.array([2])])
+def test_samples_are_read(action: Any) -> None:
+    sample = read_sample(_packed(action=action), SPACES)
+    assert (sample.action, sample.reward, sample.terminated, sample.truncated) == (2, 0.5, False, True)
+    assert (sample.model_id, sample.step_id, sample.log_prob) == (4, 7, None)
+    np.testing.assert_array_equal(sample.next_obs, OBS + 1)
+
+
+@pytest.mark.parametrize("log_prob", [-0.25, np.float32(-0.25), np.array([-0.25])])
+def test_the_log_probability_may_be_said(log_prob: Any) -> None:
+    assert read_sample(_packed(info={"log_prob": log_prob}), SPACES).log_prob == -0.25
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"garbage",
+        pack([1, 2, 3]),
+        _packed(obs=np.zeros(3, np.float32)),
+        _packed(next_obs=np.float32(1)),
+        _packed(action=0),
+        _packed(action=4),
+        _packed(action=np.array([1, 2])),
+        _packed(action="left"),
+        _packed(step_id=-1),
+        _packed(info=[]),
+        _packed(info={"log_prob": "low"}),
+        _packed(model_id=None),
+    ],
+    ids=lambda data: data[:24].hex(),
+)
+def test_what_is_no_sample_is_refused(data: bytes) -> None:
+    with pytest.raises(UsageError):
+        read_sample(data, SPACES)
+
+
+def test_episodes_are_told_in_a_few_words() -> None:
+    assert read_episode_info(b'{"total_return": 21, "length": 20}') == EpisodeInfo(21.0, 20, True, 0.0, 0)
+    told = {"total_return": -1.5, "length": 3, "terminated": False, "seconds": 0.5, "env_index": 1}
+    assert read_episode_info(json.dumps(told).encode()) == EpisodeInfo(-1.5, 3, False, 0.5, 1)
+
+
+def test_episodes_are_told_as_the_message_of_the_wire() -> None:
+    episode = Episode(
+        run_id="r",
+        attempt=1,
+        number=5,
+        env_index=2,
+        total_return=9.5,
+        length=8,
+        terminated=False,
+        model_id=3,
+        seconds=1.5,
+    )
+    assert read_episode_info(episode.to_json().encode()) == EpisodeInfo(9.5, 8, False, 1.5, 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"3",
+        b"{}",
+        b'{"total_return": 1}',
+        b'{"total_return": "x", "length": 1}',
+        b'{"total_return": NaN, "length": 1}',
+        b'{"total_return": 1e999, "length": 1}',
+        b'{"total_return": 1, "length": 0}',
+        b"\xff",
+    ],
+)
+def test_what_tells_of_no_episode_is_refused(data: bytes) -> None:
+    with pytest.raises(UsageError):
+        read_episode_info(data)

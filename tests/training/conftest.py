@@ -1,0 +1,25 @@
+"""An intake, and a client moved by hand."""
+
+import pytest
+import redis
+import torch
+
+from soulsgui.wire.keys import Keys
+from tests.training.players import Player
+from tests.training.taking import IntakeOfTest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """As in the trainer's process: threads cost more than they bring to small networks."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def trainer(redis_client: redis.Redis, keys: Keys) -> IntakeOfTest:
+    return IntakeOfTest(redis_client, keys)
+
+
+@pytest.fixture
+def player(redis_client: redis.Redis, keys: Keys, trainer: IntakeOfTest) -> Player:
+    return Player(redis_client, keys)

@@ -1,0 +1,190 @@
+"""A real training node in a thread, on a real server, for clients moved by hand."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.training import PPOTrainingNode
+from soulsgui.training.checkpoint import newest_resumable
+from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import RoundShare
+from tests.faults.waiting import until
+from tests.training.players import Player
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+STEPS = 16
+"""Steps each environment contributes to a round."""
+
+SMALL: dict[str, Any] = {
+    "ppo.n_steps": STEPS,
+    "ppo.n_clients": 1,
+    "ppo.epochs": 2,
+    "ppo.minibatch_size": 32,
+    "network.hidden_sizes": [8],
+    "network.value_hidden_sizes": [8],
+    "checkpoint.every_updates": 1000,
+}
+
+
+def small_settings(**changed: Any) -> Settings:
+    """Settings of runs that take milliseconds; keys are dotted, with `__` for the dot."""
+    changes = {key.replace("__", "."): value for key, value in changed.items()}
+    return combine([Layer("test", SMALL | changes)])
+
+
+class RunningNode:
+    """A node that runs.
+
+    Args:
+        address: The server.
+        root: The run's folder.
+        settings: Its settings.
+        resume: Whether to go on from the newest checkpoint.
+    """
+
+    def __init__(self, address: Address, root: Path, settings: Settings, resume: bool = False) -> None:
+        torch.set_num_threads(1)  # as in the trainer's process
+        self.run = RunFolder(root)
+        self.keys = Keys(address.prefix)
+        self.connection = connect(address, "test-node")
+        self.node = PPOTrainingNode(settings, self.run, address)
+        if resume:
+            newest = newest_resumable(self.run)
+            assert newest is not None
+            self.node.load_checkpoint(newest)
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="node")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.node.run()
+        except BaseException as error:
+            self.failure = error
+
+    def told(self) -> NodeState:
+        """What stands of it on the server."""
+        data = self.connection.get(self.keys.node("trainer"))
+        state = NodeState.read(data if isinstance(data, bytes) else None)
+        assert state is not None
+        return state
+
+    def rows(self) -> list[Row]:
+        """What it put on the curves."""
+        entries = cast("Entries", self.connection.xrange(self.keys.metrics))
+        rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
+        assert None not in rows
+        return [row for row in rows if row is not None]
+
+    def ask(self, command: str, **args: Any) -> str:
+        """Put a command before it; return the command's id."""
+        asked = NodeCommand.model_validate({"command": command, "args": args})
+        send_command(self.connection, self.keys, "trainer", asked)
+        return asked.id
+
+    def answer(self, command_id: str) -> NodeAnswer:
+        """Return its answer to a command, once it is there."""
+        found: list[NodeAnswer] = []
+
+        def look() -> bool:
+            entries = cast("Entries", self.connection.xrange(self.keys.done))
+            answers = [read_answer(fields) for _, fields in entries]
+            found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
+            return bool(found)
+
+        until(look, "the answer")
+        return found[0]
+
+    def wait_for(self, condition: Any, what: str) -> NodeState:
+        """Return its state once it is as wanted."""
+        found: list[NodeState] = []
+
+        def look() -> bool:
+            if self.failure is not None:
+                raise self.failure
+            if self.node.phase == "loading":
+                return False
+            # Not what stands on the server: that comes twice a second.
+            state = self.node._state()
+            if condition(state):
+                found.append(state)
+            return bool(found)
+
+        until(look, what)
+        return found[0]
+
+    def wait_for_updates(self, count: int) -> NodeState:
+        """Return its state after so many updates, beginning the round after them."""
+        return self.wait_for(lambda state: state.updates >= count, f"{count} updates")
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End it and wait."""
+        self.node.shutdown()
+        self.join()
+        self.connection.close()
+
+
+@contextmanager
+def running_node(
+    address: Address, root: Path, settings: Settings | None = None, resume: bool = False
+) -> Iterator[RunningNode]:
+    """Run a node until the block ends; what it raised is raised here."""
+    node = RunningNode(address, root, settings or small_settings(), resume)
+    try:
+        yield node
+    finally:
+        node.stop()
+    if node.failure is not None:
+        raise node.failure
+
+
+def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
+    """Let a player join a run; return it when it was let in."""
+    player = Player(node.connection, node.keys, name, num_envs)
+    until(player.config, "the run is told")
+    player.hello()
+    player.beat()
+    until(player.grant, "the hello is answered")
+    return player
+
+
+def next_round(player: Player, last: int = -1) -> RoundShare:
+    """Return a player's part of a round after the last one, once its weights are there too."""
+    found: list[RoundShare] = []
+
+    def look() -> bool:
+        share = player.share()
+        if share is not None and share.round_id > last:
+            found.append(share)
+        return bool(found)
+
+    until(look, f"a round after {last} for {player.name}")
+    return found[0]
+
+
+def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
+    """Let players play whole rounds; return the id of the last one."""
+    for _ in range(rounds):
+        shares = [next_round(player, last) for player in players]
+        assert len({share.round_id for share in shares}) == 1
+        for player, share in zip(players, shares, strict=True):
+            player.deliver(share.steps_per_env)
+        last = shares[0].round_id
+    return last

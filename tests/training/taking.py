@@ -1,0 +1,63 @@
+"""An intake with what surrounds it, for tests: every chunk that passes is taken over."""
+
+import numpy as np
+import redis
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.intake import Intake
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.sessions import Session
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import Segments
+from soulsgui.wire.messages.server_config import ServerConfig
+from tests.training.players import Player
+from tests.wire.chunks import CONTRACT, RUN
+
+SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
+CONFIG = ServerConfig(run_id=RUN, attempt=1, contract=CONTRACT, spaces=SPACES.to_json(), policy={})
+
+
+class IntakeOfTest:
+    """An intake with what surrounds it; every chunk that passes is taken over."""
+
+    def __init__(self, connection: redis.Redis, keys: Keys) -> None:
+        self.connection = connection
+        self.publisher = Publisher(keys, CONFIG)
+        self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
+        self.publisher.publish(connection, {})
+        self.used: list[tuple[str, Segments]] = []
+        self.dropped_out: list[tuple[str, str]] = []
+        self.intake = Intake(
+            keys,
+            CONFIG,
+            SPACES,
+            self.publisher,
+            10**6,
+            self._use,
+            self._drop,
+        )
+
+    def _use(self, session: Session, made: Segments) -> tuple[int, dict[str, int]]:
+        self.used.append((session.client, made))
+        return made.count, {}
+
+    def _drop(self, client: str, reason: str) -> None:
+        self.dropped_out.append((client, reason))
+
+    def turn(self) -> None:
+        """Look around and take what came."""
+        self.intake._next_look = 0.0
+        self.intake.look_around(self.connection, often=True)
+        for _ in range(3):
+            self.intake.take(self.connection, 0)
+
+    def rejected(self) -> dict[str, int]:
+        """What was refused, by reason."""
+        return self.intake.sessions.refusals().total
+
+
+def joined(trainer: IntakeOfTest, player: Player) -> Player:
+    player.hello()
+    player.beat()
+    trainer.turn()
+    return player

@@ -1,0 +1,257 @@
+"""Checkpoints on order: commands are answered when they are on disk, or can't be."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.training import desk as desk_module
+from soulsgui.training import saver as saver_module
+from soulsgui.training.checkpoint import NOTE, Checkpoint, CheckpointInfo, read_checkpoint
+from soulsgui.training.desk import CommandDesk, score_of
+from soulsgui.training.saver import Saver
+from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import NodeState
+from tests.faults.checkpoint_writer import checkpoint
+from tests.faults.waiting import until
+
+
+class _Node:
+    """What the desk needs of a node; it stands at update 5."""
+
+    def __init__(self) -> None:
+        self.updates = 5
+        self.stopped = False
+
+    def snapshot(self, kind: str, score: float | None = None, note: str = "") -> Checkpoint:
+        made = checkpoint(self.updates, size=4)
+        return replace(made, info=replace(made.info, kind=kind, score=score), note=note)
+
+    def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
+        if model_id > self.updates:
+            raise CheckpointError(f"Model {model_id} is gone.")
+        made = checkpoint(model_id, size=4)
+        return replace(made, info=replace(made.info, kind="best", score=score, resumable=False))
+
+    def shutdown(self, _: Any = None) -> None:
+        self.stopped = True
+
+
+class _Desk:
+    """A desk with what surrounds it."""
+
+    def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
+        self.connection = connection
+        self.keys = keys
+        self.run = RunFolder(root)
+        self.node = _Node()
+        self.saved: list[tuple[CheckpointInfo, Path]] = []
+        self.desk = CommandDesk(
+            self.node, self.run, keys, "trainer", lambda info, path: self.saved.append((info, path))
+        )
+        self.closed = False
+
+    def ask(self, command: str, **args: Any) -> str:
+        asked = NodeCommand.model_validate({"command": command, "args": args})
+        send_command(self.connection, self.keys, "trainer", asked)
+        return asked.id
+
+    def answer(self, command_id: str) -> NodeAnswer:
+        found: list[NodeAnswer] = []
+
+        def look() -> bool:
+            if not self.closed:
+                self.desk.look(self.connection)
+            entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self.connection.xrange(self.keys.done))
+            answers = [read_answer(fields) for _, fields in entries]
+            found[:] = [answer for answer in answers if answer is not None and answer.id == command_id]
+            return bool(found)
+
+        until(look, "the answer")
+        assert len(found) == 1
+        return found[0]
+
+    def close(self, save: bool = False) -> None:
+        if not self.closed:
+            self.closed = True
+            self.desk.close(self.connection, save)
+
+
+@pytest.fixture
+def desk(
+    redis_client: redis.Redis, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[_Desk]:
+    monkeypatch.setattr(desk_module, "_EVERY_S", 0.0)
+    monkeypatch.setattr(desk_module, "_SCORE_EVERY_S", 0.0)
+    made = _Desk(redis_client, keys, tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_manual_save_is_answered_with_its_path(desk: _Desk) -> None:
+    answer = desk.answer(desk.ask("save", kind="manual", note="before supper", score=7.5))
+    assert answer.ok
+    path = desk.run.root / answer.result["path"]
+    assert path.parent == desk.run.manual_saves
+    found = read_checkpoint(path)
+    assert (found.info.kind, found.info.update, found.info.score) == ("manual", 5, 7.5)
+    assert (path / NOTE).read_text() == "before supper"
+    assert [info.kind for info, _ in desk.saved] == ["manual"]
+
+
+def test_manual_saves_of_one_second_stand_side_by_side(desk: _Desk) -> None:
+    ids = [desk.ask("save", kind="manual") for _ in range(4)]
+    paths = {desk.answer(command_id).result["path"] for command_id in ids}
+    assert len(paths) == 4
+    assert len(list(desk.run.manual_saves.iterdir())) == 4
+
+
+def test_the_best_model_is_saved_with_its_score(desk: _Desk) -> None:
+    answer = desk.answer(desk.ask("save", kind="best", model_id=3, score=99.0))
+    assert answer.result == {"path": "best_model"}
+    info = read_checkpoint(desk.run.best_model).info
+    assert (info.model_id, info.score, info.resumable) == (3, 99.0, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [({"model_id": 9}, "is gone"), ({}, "model_id"), ({"model_id": "x"}, "invalid literal")],
+)
+def test_what_can_not_be_saved_is_answered_in_words(desk: _Desk, args: dict[str, Any], reason: str) -> None:
+    answer = desk.answer(desk.ask("save", kind="best", **args))
+    assert not answer.ok
+    assert reason in answer.error
+    assert not desk.run.best_model.exists()
+
+
+@pytest.mark.allow_warnings
+def test_a_full_disk_is_answered_told_and_forgotten(desk: _Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = saver_module.write_checkpoint
+
+    def fail(target: Path, made: Checkpoint) -> None:
+        raise CheckpointError("no space", "Free some.")
+
+    monkeypatch.setattr(saver_module, "write_checkpoint", fail)
+    answer = desk.answer(desk.ask("save", kind="current"))
+    assert (answer.ok, answer.error, desk.desk.last_error) == (False, "no space\nFree some.", "no space")
+    assert desk.desk.last_current is None
+    monkeypatch.setattr(saver_module, "write_checkpoint", write)
+    assert desk.answer(desk.ask("save", kind="current")).ok
+    assert desk.desk.last_error == ""
+    assert desk.desk.last_current is not None
+
+
+def test_stop_saves_ends_and_answers(desk: _Desk) -> None:
+    stop = desk.ask("stop")
+    desk.desk.look(desk.connection)
+    assert desk.node.stopped
+    desk.close(save=True)
+    assert desk.answer(stop).ok
+    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+    assert len(desk.saved) == 1  # not once more at the end
+
+
+def test_the_end_saves_what_is_newer_than_the_last_checkpoint(desk: _Desk) -> None:
+    desk.desk.save_current()
+    desk.node.updates = 6
+    desk.close(save=True)
+    assert [info.update for info, _ in desk.saved] == [5, 6]
+
+
+@pytest.mark.allow_warnings
+def test_the_end_tries_again_what_could_not_be_saved(desk: _Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = saver_module.write_checkpoint
+    calls = 0
+
+    def fail_once(target: Path, made: Checkpoint) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise CheckpointError("no space")
+        write(target, made)
+
+    monkeypatch.setattr(saver_module, "write_checkpoint", fail_once)
+    desk.desk.save_current()
+    desk.close(save=True)
+    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+
+
+def test_the_end_without_saving_still_writes_what_was_ordered(desk: _Desk) -> None:
+    desk.desk.save_current()
+    desk.close(save=False)
+    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+
+
+def test_regular_checkpoints_carry_the_return_telemetry_tells(desk: _Desk) -> None:
+    state = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=desk.run.run_id, mean_return=33.5)
+    desk.connection.set(desk.keys.node("telemetry"), state.to_json())
+    desk.desk.look(desk.connection)
+    desk.desk.save_current()
+    desk.close()
+    assert read_checkpoint(desk.run.checkpoint).info.score == 33.5
+    assert score_of(desk.connection, desk.keys, "another run") is None
+
+
+def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(desk: _Desk) -> None:
+    desk.desk.keep_current_aside("nothing there yet")
+    assert not desk.run.manual_saves.exists()
+    assert desk.answer(desk.ask("save", kind="current")).ok
+    desk.desk.keep_current_aside("the newest")
+    (kept,) = desk.run.manual_saves.iterdir()
+    assert read_checkpoint(kept).info.update == 5
+    assert (kept / NOTE).read_text() == "the newest"
+    assert not desk.run.checkpoint.exists()
+
+
+@pytest.mark.allow_warnings
+def test_the_writing_thread_outlives_every_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = saver_module.write_checkpoint
+
+    def fail(target: Path, made: Checkpoint) -> None:
+        raise MemoryError("a defect")
+
+    monkeypatch.setattr(saver_module, "write_checkpoint", fail)
+    saver = Saver()
+    saver.start()
+    told: list[CheckpointError | None] = []
+    saver.save(tmp_path / "a", checkpoint(1, size=1), told.append)
+    saver.finish()
+    monkeypatch.setattr(saver_module, "write_checkpoint", write)
+
+    def fail_too(_: CheckpointError | None) -> None:
+        raise ValueError("another defect")
+
+    saver.save(tmp_path / "b", checkpoint(1, size=1), fail_too)
+    saver.save(tmp_path / "c", checkpoint(1, size=1), told.append)
+    saver.finish()
+    assert not saver.busy()
+    saver.close()
+    assert "a defect" in str(told[0])
+    assert told[1] is None
+    assert read_checkpoint(tmp_path / "c").info.update == 1
+
+
+def test_orders_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, order = threading.Event(), []
+
+    def write(target: Path, made: Checkpoint) -> None:
+        assert gate.wait(10)
+        order.append(target.name)
+
+    monkeypatch.setattr(saver_module, "write_checkpoint", write)
+    saver = Saver()
+    saver.start()
+    for name in ("a", "b", "c"):
+        saver.save(tmp_path / name, checkpoint(1, size=1), lambda _: None)
+    assert saver.busy()
+    gate.set()
+    saver.close()
+    assert order == ["a", "b", "c"]

@@ -1,0 +1,161 @@
+"""What a node tells: weights, grants, rows, timings; bounded, whole, and not twice."""
+
+import threading
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.training import publisher as publisher_module
+from soulsgui.training.opening import count_attempt, find_spaces, published_model_id
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.report import Rate, Stopwatch, Timing
+from soulsgui.training.rows import Rows
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import digest_number
+from soulsgui.wire.messages.metrics import AttemptRow
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant
+from soulsgui.wire.weights import unpack_weights
+
+CONFIG = ServerConfig(run_id="run-1", attempt=2, contract="x", spaces={}, policy={})
+
+
+def _weights(value: float, size: int = 3) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]]:
+    return {"w": np.full(size, value, np.float32)}
+
+
+def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, keys: Keys) -> None:
+    publisher = Publisher(keys, CONFIG)
+    header = publisher.prepare(Standing(5, 4, 3, 2), _weights(1))
+    assert redis_client.get(keys.weights) is None
+    listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+    listener.subscribe(keys.weights_event)
+    listener.get_message(timeout=5)
+    publisher.publish(redis_client, {"c": Grant(session="1-0", status="accepted")})
+    message = listener.get_message(timeout=5)
+    listener.close()
+    assert message is not None
+    assert message["data"] == b"5"
+    assert ServerConfig.read(cast("bytes", redis_client.get(keys.config))) == CONFIG
+    assert Grant.read(cast("bytes", redis_client.get(keys.grant("c")))) is not None
+    found, tensors = unpack_weights(cast("bytes", redis_client.get(keys.weights)))
+    assert found == header
+    assert (found.run_id, found.attempt, found.model_id, found.update) == ("run-1", 2, 5, 4)
+    np.testing.assert_array_equal(tensors["w"], np.ones(3))
+
+
+def test_the_last_weights_are_kept_with_where_the_run_was(keys: Keys) -> None:
+    publisher = Publisher(keys, CONFIG)
+    for model_id in range(100):
+        publisher.prepare(Standing(model_id, model_id, model_id * 10, model_id), _weights(model_id))
+    assert publisher.kept(35) is None
+    kept = publisher.kept(36)
+    assert kept is not None
+    assert (kept.standing.env_steps, kept.tensors["w"][0]) == (360, 36)
+    assert list(publisher.digests) == list(range(36, 100))
+    assert publisher.digests[36] == digest_number(kept.header.digest)
+
+
+def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "_KEPT_BYTES", 10_000)
+    publisher = Publisher(keys, CONFIG)
+    for model_id in range(10):
+        publisher.prepare(Standing(model_id, 0, 0, 0), _weights(model_id, size=1000))
+    assert list(publisher.digests) == [8, 9]
+    publisher.prepare(Standing(10, 0, 0, 0), _weights(1, size=100_000))
+    assert list(publisher.digests) == [10]  # the newest always
+
+
+@pytest.mark.parametrize(("run_id", "found"), [("run-1", 7), ("run-2", 0)])
+def test_the_published_id_is_found_again(
+    redis_client: redis.Redis, keys: Keys, run_id: str, found: int
+) -> None:
+    assert published_model_id(redis_client, keys, run_id) == 0
+    publisher = Publisher(keys, CONFIG)
+    publisher.prepare(Standing(7, 0, 0, 0), _weights(1, size=10_000))
+    publisher.publish(redis_client, {})
+    assert published_model_id(redis_client, keys, run_id) == found
+    redis_client.set(keys.weights, b"garbage")
+    assert published_model_id(redis_client, keys, run_id) == 0
+
+
+def test_attempts_are_counted_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert [count_attempt(run) for _ in range(3)] == [1, 2, 3]
+    run.attempts.write_text("garbage")
+    assert count_attempt(run) == 1
+
+
+def test_spaces_are_those_of_the_probe_or_of_the_environment(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    probed = find_spaces(Settings(), run)
+    assert probed.observation.shape == (4,)
+    run.spaces.write_text(
+        '{"observation": {"type": "box", "shape": [9], "dtype": "uint8", "low": null, "high": null},'
+        ' "action": {"type": "discrete", "n": 5, "start": 0}}'
+    )
+    assert find_spaces(Settings(), run).observation.shape == (9,)
+
+
+def _row(update: int) -> AttemptRow:
+    return AttemptRow(run_id="r", attempt=1, update=update, env_steps=0, episodes=0, model_id=0, time=0.0)
+
+
+def test_rows_are_sent_in_order_and_once(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 0
+    for update in range(3):
+        rows.add(_row(update))
+    rows.flush(redis_client, keys)
+    rows.flush(redis_client, keys)
+    entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", redis_client.xrange(keys.metrics))
+    assert [fields[b"row"].decode() for _, fields in entries] == [_row(n).to_json() for n in range(3)]
+
+
+def test_rows_that_could_not_be_sent_go_again(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    rows.add(_row(1))
+    redis_client.set(keys.metrics, "of another type")
+    with pytest.raises(redis.ResponseError):
+        rows.flush(redis_client, keys)
+    redis_client.delete(keys.metrics)
+    rows.add(_row(2))
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 2
+
+
+def test_rows_may_be_added_while_others_are_sent(redis_client: redis.Redis, keys: Keys) -> None:
+    rows = Rows()
+    writer = threading.Thread(target=lambda: [rows.add(_row(n)) for n in range(500)])
+    writer.start()
+    while writer.is_alive():
+        rows.flush(redis_client, keys)
+    rows.flush(redis_client, keys)
+    assert redis_client.xlen(keys.metrics) == 500
+
+
+def test_rates_are_taken_over_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.update(100, now=0.0) == 0
+    assert rate.update(150, now=1.0) == 50
+    for second in range(2, 100):
+        last = rate.update(150 + 10 * second, now=float(second))
+    assert last == pytest.approx(10)
+    assert len(rate._points) < 15
+
+
+def test_times_are_measured_also_of_what_fails() -> None:
+    timing = Timing()
+    with Stopwatch(timing):
+        pass
+    assert timing.last_s >= 0
+    timing.last_s = -1
+    with pytest.raises(ValueError, match="x"), Stopwatch(timing):
+        raise ValueError("x")
+    assert timing.last_s >= 0
