@@ -229,7 +229,7 @@ def test_checkpoints_of_no_run_are_code_1(folder: Path, capsys: Capture) -> None
         (["client", "--server", "127.0.0.1:0"], "HOST:PORT"),
         (["client", "--server", "8.8.8.8:6379"], "only servers on this machine"),
         (["client", "--server", "127.0.0.1:6379"], "--config-dir"),
-        (["client", "--name", "two words"], "--name"),
+        (["client", "--name", "two words"], "'two words' is no name"),
         (["client", "--num-envs", "0"], "--num-envs"),
         (["client", "--episodes", "-1"], "--episodes"),
         (["client"], "soulsgui serve"),

@@ -14,6 +14,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.system import new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import check_client_name
 
 
 def serve(arguments: Arguments) -> int:
@@ -86,7 +87,7 @@ def client(arguments: Arguments) -> int:
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
-    name = _client_name(arguments.name)
+    name = check_client_name(arguments.name or socket.gethostname().split(".")[0])
     address = _server(arguments) if arguments.server else _address(arguments)
     return run_client(address, name, arguments.num_envs, arguments.episodes)
 
@@ -142,15 +143,3 @@ def _server(arguments: Arguments) -> Address:
     settings = load_settings(folders, assignments=arguments.assignments)
     password = read_or_make_password(folders.redis_secret)
     return Address(host, int(port), password, settings.redis.prefix)
-
-
-def _client_name(name: str) -> str:
-    from soulsgui.runner.watch import CLIENT_NAME
-
-    chosen = name or socket.gethostname().split(".")[0]
-    if CLIENT_NAME.fullmatch(chosen) is None:
-        raise UsageError(
-            f"--name {chosen!r}: a client's name has letters, digits, '.', '_' and '-', at most 64.",
-            "For instance: --name gamer-01",
-        )
-    return chosen

@@ -15,9 +15,6 @@ from pydantic.fields import FieldInfo
 class Effect(StrEnum):
     """When a changed value is used."""
 
-    NOW = "now"
-    NEXT_ROUND = "next round"
-    NEXT_EPISODE = "next episode"
     NEW_RUN = "new run"
     RESTART_RUNNER = "restart of the runner"
 
@@ -181,10 +178,9 @@ class PPOSettings(Section):
     normalize_advantage: bool = setting(
         True,
         "Scale advantages to mean 0 and deviation 1 over the whole round, once per pass.",
-        effect=Effect.NEXT_ROUND,
     )
     recompute_advantages: bool = setting(
-        True, "Compute advantages anew before each pass instead of once per round.", effect=Effect.NEXT_ROUND
+        True, "Compute advantages anew before each pass instead of once per round."
     )
     target_kl: float | None = setting(
         None,

@@ -1,6 +1,7 @@
 """The list of pages at the left edge."""
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from soulsgui.gui.i18n import tr
@@ -49,6 +50,14 @@ class Navigation(QListWidget):
         else:
             self.setCurrentRow(-1)
             self.clearSelection()
+        self.blockSignals(blocked)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Take the focus without choosing the first page, as a list does by itself."""
+        shown = self.currentRow()
+        blocked = self.blockSignals(True)
+        super().focusInEvent(event)
+        self.setCurrentRow(shown)
         self.blockSignals(blocked)
 
     def recolour(self) -> None:

@@ -211,9 +211,10 @@ class Roster:
 
 
 def _lag(beat: Heartbeat, trainer: NodeState | None) -> int | None:
+    """Return how many updates a client's weights are behind, None while that can't be told."""
     if trainer is None or beat.run_id != trainer.run_id or min(beat.model_id, trainer.model_id) < 0:
         return None
-    return max(trainer.model_id - beat.model_id, 0)
+    return max(trainer.updates - beat.update, 0)
 
 
 def _natural(name: str) -> tuple[str, int]:

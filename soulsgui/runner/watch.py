@@ -1,7 +1,6 @@
 """One reader of the Redis server: node states, clients, new rows and answers, read in a thread."""
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -11,7 +10,7 @@ import redis
 from soulsgui.wire.commands import NodeAnswer, read_answer
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import CLIENT_NAME, Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
@@ -20,9 +19,6 @@ from soulsgui.wire.messages.session import Grant, Wish
 logger = logging.getLogger(__name__)
 
 NODES = ("trainer", "telemetry")
-CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What a client may be called; beats under other names are not looked at."""
-
 _ROWS_AT_ONCE = 2000
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]

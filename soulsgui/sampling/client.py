@@ -123,6 +123,7 @@ class RunPlayer:
         self._config = config
         self._on_episode = on_episode
         settings = config.settings
+        logging.getLogger().setLevel(settings["logging.level"].upper())
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         count = num_envs or int(settings["env.num_envs"])
         link.progress.env_id, link.progress.num_envs = settings["env.id"], count
@@ -203,7 +204,7 @@ class RunPlayer:
         progress, share = self._link.progress, ready.share
         self._policy.load(ready.tensors)
         self._attempt = ready.header.attempt
-        progress.model_id = share.round_id
+        progress.model_id, progress.update = share.round_id, ready.header.update
         self._link.set_phase("sampling")
 
         def go_on() -> bool:

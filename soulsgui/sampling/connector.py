@@ -278,6 +278,7 @@ class PPOConnector:
         self._samples, self._recorded = [], 0
         self._attempt, self._digest = header.attempt, digest_number(header.digest)
         self._model_id = progress.model_id = header.model_id
+        progress.update = header.update
         self._link.set_phase("sampling")
 
     def _share(self) -> int | None:

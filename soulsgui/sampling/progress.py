@@ -37,6 +37,8 @@ class Progress:
     buffered_bytes: int = 0
     dropped: int = 0
     sent_chunks: int = 0
+    sent_bytes: int = 0
+    update: int = 0
     error: str = ""
     leaving: bool = False
     answered: Answer | None = None
@@ -85,6 +87,8 @@ class Progress:
                 buffered_bytes=self.buffered_bytes,
                 dropped=self.dropped,
                 sent_chunks=self.sent_chunks,
+                sent_bytes=self.sent_bytes,
+                update=self.update,
                 versions=self.versions,
                 error=self.error[:1000],
                 answered=self.answered,

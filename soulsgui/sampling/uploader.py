@@ -228,6 +228,7 @@ class Uploader(threading.Thread):
                 self._chunks.flush(connection, entries, size)
             finally:
                 self._progress.sent_chunks = self._chunks.stored
+                self._progress.sent_bytes = self._chunks.stored_bytes
         self._episodes.settle(connection)
         if self._episodes.waiting:
             if self._episodes.session is None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.session import Grant, Hello, RoundShare
+from soulsgui.wire.messages.session import Grant, GrantStatus, Hello, RoundShare
 
 logger = logging.getLogger(__name__)
 
-_ENTRIES_AHEAD = 4096
+ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
 _SHOWN = 80
 
@@ -40,7 +41,7 @@ class Session:
     id: str
     num_envs: int
     began_at: float = 0.0
-    status: str = "accepted"
+    status: GrantStatus = "accepted"
     reason: str = ""
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -57,18 +58,16 @@ class Session:
         Args:
             bytes_ahead: Bytes the client may have on the way.
         """
-        self.granted_entries = self.entries + _ENTRIES_AHEAD
+        self.granted_entries = self.entries + ENTRIES_AHEAD
         self.granted_bytes = self.size + bytes_ahead
-        return Grant.model_validate(
-            {
-                "session": self.id,
-                "status": self.status,
-                "reason": self.reason,
-                "credit_entries": self.granted_entries,
-                "credit_bytes": self.granted_bytes,
-                "rejected": dict(self.rejected),
-                "round": self.round,
-            }
+        return Grant(
+            session=self.id,
+            status=self.status,
+            reason=self.reason,
+            credit_entries=self.granted_entries,
+            credit_bytes=self.granted_bytes,
+            rejected=dict(self.rejected),
+            round=self.round,
         )
 
     def received(self, size: int, number: int | None) -> bool:
@@ -80,7 +79,7 @@ class Session:
     def needs_credit(self, bytes_ahead: int) -> bool:
         """Whether more than half of the credit is used up."""
         return (
-            self.granted_entries - self.entries < _ENTRIES_AHEAD // 2
+            self.granted_entries - self.entries < ENTRIES_AHEAD // 2
             or self.granted_bytes - self.size < bytes_ahead // 2
         )
 
@@ -90,7 +89,7 @@ class Session:
         A client is cut off when it fails many times without one good segment between.
         """
         self.rejected.update(reasons)
-        harmful = sum(count for reason, count in reasons.items() if reason != "late")
+        harmful = sum(count for reason, count in reasons.items() if reason != Reason.LATE)
         self.in_a_row = 0 if accepted else self.in_a_row + harmful
         if self.in_a_row < _QUARANTINE_AFTER or self.status != "accepted":
             return False
@@ -172,7 +171,9 @@ class Sessions:
             return None
         session = Session(client, grant.session, beat.num_envs, now)
         session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
-        session.entries, session.size = grant.credit_entries, grant.credit_bytes
+        # What it stored since its hello counts as received: credits are totals, and never go back.
+        session.entries = min(beat.sent_chunks, grant.credit_entries)
+        session.size = min(beat.sent_bytes, grant.credit_bytes)
         self.by_client[client] = session
         return session
 

@@ -59,14 +59,17 @@ def test_own_client_without_a_beat_is_joining_others_are_lost() -> None:
 def test_status_tells_what_the_client_the_trainer_and_the_runner_say() -> None:
     roster = Roster(Keys())
     grant = Grant(session="1-0", status="refused", reason="other contract", rejected={"late": 1})
-    client = beat("a", session="1-0", run_id="r", model_id=5, env_steps=70, versions={"soulsgui": "1.2"})
+    client = beat(
+        "a", session="1-0", run_id="r", model_id=5, update=4, env_steps=70, versions={"soulsgui": "1.2"}
+    )
     roster.take(turn({"a": seen(client, 0.0, grant, Wish(command_id="x", state="pause"))}), 0.0)
     trainer = NodeState(
         name="trainer",
         instance=Instance(),
         tick=1,
         run_id="r",
-        model_id=8,
+        model_id=9,
+        updates=7,
         rejected_by_client={"a": {"shape": 2}},
     )
     (status,) = roster.statuses(1.0, trainer)

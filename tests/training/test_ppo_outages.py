@@ -141,3 +141,24 @@ def test_the_state_is_told_while_the_server_refuses_everything_else(tmp_path: Pa
         node.connection.config_set("maxmemory", "0")
         tick = node.told().tick
         until(lambda: node.told().tick > tick, "the state is told again")
+
+
+@pytest.mark.allow_warnings
+def test_a_hello_whose_answer_was_refused_is_answered_later(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path) as node:
+        until(lambda: node.connection.exists(node.keys.weights), "the first weights")
+        tell, refusals = node.node._publisher.tell, 0
+
+        def refuse_once(connection: redis.Redis, client: str, grant: Grant) -> None:
+            nonlocal refusals
+            refusals += 1
+            if refusals == 1:
+                raise redis.OutOfMemoryError("full")
+            tell(connection, client, grant)
+
+        monkeypatch.setattr(node.node._publisher, "tell", refuse_once)
+        play(join(node))
+        node.wait_for_updates(1)
+        assert refusals > 1

@@ -156,6 +156,7 @@ def test_a_diverged_agent_is_not_saved(
     node.wait_for(lambda now: now.checkpoint_env_steps, "the good checkpoint")
 
     def diverge(*_: Any) -> None:
+        node.node.agent.updates += 1
         raise ServiceError("the numbers are not finite any more")
 
     monkeypatch.setattr(node.node.agent, "update", diverge)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
@@ -29,6 +29,11 @@ _PLOT_ROWS = 9
 _SMOOTHING = 0.95
 
 
+def _take_what_is_left(widget: QWidget) -> None:
+    """Let a widget have the height that is left over, and not ask for more than its least one."""
+    widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+
+
 class OwnCurve(QWidget):
     """The returns of the episodes that were played here.
 
@@ -41,6 +46,7 @@ class OwnCurve(QWidget):
         super().__init__(parent)
         self.host = PlotHost(self)
         self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
+        _take_what_is_left(self.host)
         self.curve = LiveCurve(feed, self)
         self.curve.smooth_with(lambda: ExponentialMean(_SMOOTHING))
         column = QVBoxLayout(self)
@@ -111,6 +117,7 @@ class LogSection(QWidget):
         self.pane = LogPane(self)
         self.pane.setObjectName("clientLog")
         self.pane.setMinimumHeight(self.fontMetrics().height() * _LOG_ROWS)
+        _take_what_is_left(self.pane)
         self.pane.show_empty_text(tr("What the client writes appears here."))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)

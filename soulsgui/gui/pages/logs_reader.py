@@ -123,8 +123,8 @@ class LogReader(QObject):
             self._remember(lines, int(result["first"]), self._count)
         else:
             self._more = len(lines) >= self._count < MOST_LINES
-        self.newest.emit(lines)
         waiting, self._waiting = self._waiting, None
+        self.newest.emit(lines)
         self._take_live(waiting or [])
 
     def _take_earlier(self, result: dict[str, Any]) -> None:

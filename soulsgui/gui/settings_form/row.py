@@ -22,9 +22,6 @@ _CODE = re.compile("`([^`]+)`")
 def effect_words(effect: Effect) -> tuple[str, Tone]:
     """Return when a change takes effect, in words, with the badge's tone."""
     return {
-        Effect.NOW: (tr("now"), Tone.GOOD),
-        Effect.NEXT_ROUND: (tr("next round"), Tone.BUSY),
-        Effect.NEXT_EPISODE: (tr("next episode"), Tone.BUSY),
         Effect.NEW_RUN: (tr("new run"), Tone.IDLE),
         Effect.RESTART_RUNNER: (tr("server restart"), Tone.WARNING),
     }[effect]

@@ -44,6 +44,8 @@ class Heartbeat(Message):
         buffered_bytes: Samples not yet stored on the server.
         dropped: Environment steps given up because the buffer was full.
         sent_chunks: Chunks stored since the hello.
+        sent_bytes: Their bytes.
+        update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none.
         leaving: Set in the last beat of a clean stop.
@@ -68,6 +70,8 @@ class Heartbeat(Message):
     buffered_bytes: Count = 0
     dropped: Count = 0
     sent_chunks: Count = 0
+    sent_bytes: Count = 0
+    update: Count = 0
     versions: dict[str, str] = Field(default_factory=dict)
     error: str = ""
     answered: Answer | None = None

@@ -13,6 +13,9 @@ CHUNK_FIELD = b"c"
 EPISODE_FIELD = b"e"
 
 
+GrantStatus = Literal["accepted", "refused", "quarantined"]
+
+
 class Hello(Message):
     """First entry of a session.
 
@@ -64,7 +67,7 @@ class Grant(Message):
     """
 
     session: str
-    status: Literal["accepted", "refused", "quarantined"]
+    status: GrantStatus
     reason: str = ""
     credit_bytes: int = 0
     credit_entries: int = 0

@@ -47,6 +47,10 @@ def service(feed: Feed, name: str) -> ServiceStatus:
     return next(found for found in feed.status.services if found.name == name)
 
 
+def states(server: RunningServer) -> set[str]:
+    return {server.client_state(name) for name in ("client-1", "client-2")}
+
+
 def told(qtbot: QtBot, feed: Feed, command: str, **params: Any) -> dict[str, Any]:
     call = feed.call(command, params)
     with qtbot.waitSignal(call.done, timeout=PATIENCE_MS) as answered:
@@ -119,7 +123,7 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
 def test_the_curve_that_came_live_is_the_curve_that_is_stored(
     qtbot: QtBot, page: OverviewPage, feed: Feed
 ) -> None:
-    # The page of this test listens from the middle of the run on, with its answers and live rows in any order.
+    # The page of this test listens from the middle of the run on.
     choose_metric(page, "entropy")
     known = len(page.plot.curve.series)
     eventually(qtbot, lambda: len(page.plot.curve.series) > known + 10)
@@ -143,20 +147,13 @@ def test_buttons_of_a_card_act_on_its_process(
     telemetry.restart.click()
     eventually(qtbot, lambda: training.pid("telemetry") not in (None, old))
     assert not psutil.pid_exists(old)
-
-    trainer = page.services.cards["trainer"]
-    pid = training.pid("trainer")
-    assert pid is not None
-    trainer.stop.click()
-    box = page.findChild(QMessageBox)
-    assert box is not None
-    next(button for button in box.buttons() if button.text() == "Stop trainer").click()
-    eventually(qtbot, lambda: not psutil.pid_exists(pid))
-    eventually(qtbot, trainer.start.isVisible)
-    eventually(qtbot, trainer.start.isEnabled)
-    trainer.start.click()
-    eventually(qtbot, lambda: training.pid("trainer") is not None)
-    eventually(qtbot, lambda: service(feed, "trainer").state == "running")
+    eventually(qtbot, lambda: service(feed, "telemetry").state == "running")
+    eventually(qtbot, telemetry.stop.isEnabled)
+    telemetry.stop.click()
+    eventually(qtbot, lambda: training.pid("telemetry") is None)
+    eventually(qtbot, lambda: telemetry.start.isVisible() and telemetry.start.isEnabled())
+    telemetry.start.click()
+    eventually(qtbot, lambda: training.pid("telemetry") is not None)
 
 
 def test_clients_are_added_stopped_forgotten_and_taken_away(
@@ -185,3 +182,17 @@ def test_clients_are_added_stopped_forgotten_and_taken_away(
     eventually(qtbot, page.services.clients.fewer.isEnabled)
     page.services.clients.fewer.click()
     eventually(qtbot, lambda: "client-3" not in {one.name for one in training.status().services})
+
+
+def test_the_trainer_is_stopped_after_a_yes_and_clients_wait(
+    qtbot: QtBot, page: OverviewPage, training: RunningServer
+) -> None:
+    pid = training.pid("trainer")
+    assert pid is not None
+    page.services.cards["trainer"].stop.click()
+    box = page.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Stop trainer").click()
+    eventually(qtbot, lambda: not psutil.pid_exists(pid))
+    eventually(qtbot, page.services.cards["trainer"].start.isVisible)
+    eventually(qtbot, lambda: training.client_state("client-1") == "waiting")

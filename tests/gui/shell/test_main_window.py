@@ -105,6 +105,15 @@ def test_the_first_start_shows_the_welcome_page_and_makes_no_other(make: Make) -
     assert [name for name in table.pages() if window.pages.made(name)] == ["welcome"]
 
 
+def test_the_keyboard_at_the_list_chooses_no_page_by_itself(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.navigation.clearFocus()
+    window.navigation.setFocus()
+    assert window.pages.shown == "welcome"
+    qtbot.keyClick(window.navigation, Qt.Key.Key_Down)
+    assert window.pages.shown == "overview"
+
+
 def test_pages_are_reached_by_list_and_by_keys_and_remembered(qtbot: QtBot, make: Make) -> None:
     window = make()
     window.navigation.setCurrentRow(1)
