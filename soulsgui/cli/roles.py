@@ -76,20 +76,22 @@ def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode."""
     from soulsgui.runner.join.headless import join
 
-    return join(folders_of(arguments), _client_name(arguments.name), arguments.watched)
+    return join(folders_of(arguments), _client_name(arguments), arguments.watched)
 
 
 def client(arguments: Arguments) -> int:
     """`client`: plays for a server."""
     from soulsgui.sampling.client import run_client
+    from soulsgui.wire.messages.owner import ClientFolder
 
     for option in ("num_envs", "episodes"):
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
-    name = check_client_name(arguments.name or socket.gethostname().split(".")[0])
+    name = _client_name(arguments)
     address = _server(arguments) if arguments.server else _address(arguments)
-    return run_client(address, name, arguments.num_envs, arguments.episodes)
+    owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
+    return run_client(address, name, arguments.num_envs, arguments.episodes, owner)
 
 
 def probe(_arguments: Arguments) -> int:
@@ -143,3 +145,7 @@ def _server(arguments: Arguments) -> Address:
     settings = load_settings(folders, assignments=arguments.assignments)
     password = read_or_make_password(folders.redis_secret)
     return Address(host, int(port), password, settings.redis.prefix)
+
+
+def _client_name(arguments: Arguments) -> str:
+    return check_client_name(arguments.name or socket.gethostname().split(".")[0])

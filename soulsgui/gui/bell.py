@@ -59,6 +59,7 @@ class EventList(QFrame):
         self._none = QLabel(self.tr("Nothing has happened yet."), self)
         self._none.setProperty("weight", "muted")
         self.list = QListWidget(self)
+        self.list.setProperty("part", "navigation")
         self.list.setWordWrap(True)
         self.list.setAccessibleName(self.tr("Events, newest first"))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

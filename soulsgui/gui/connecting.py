@@ -200,6 +200,7 @@ class Connector(QObject):
         link, hello = self._link, self._feed.hello
         assert link is not None
         assert hello is not None
+        logger.info("connected to the runner %d at %s", hello.pid, link.control.url)
         self._may_start = False
         self._feed.carry_with(self._carry)
         if link.control.token == self._started_token:
@@ -281,10 +282,10 @@ class Connector(QObject):
 
     async def _until_woken(self, at_most_s: float | None = None) -> None:
         """Wait until somebody asks for a try, the runner's folder changes, or so long."""
-        folder = self._place.folder
+        # Before the first runner there is no folder of it: its making is waited for.
+        around = (self._place.folder, *self._place.folder.parents)
         watcher = QFileSystemWatcher()
-        if folder.is_dir():
-            watcher.addPath(str(folder))
+        watcher.addPath(str(next(folder for folder in around if folder.is_dir())))
         watcher.directoryChanged.connect(self._wake.set)
         self._wake.clear()
         try:

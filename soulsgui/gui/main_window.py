@@ -26,7 +26,6 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.toolbar import Toolbar
 from soulsgui.gui.widgets.banner import Banner
-from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.gui.window_menu import WindowMenu
@@ -81,7 +80,7 @@ class MainWindow(QMainWindow):
 
     def _build(self) -> None:
         self.menu = WindowMenu(self._feed, self._preferences, self._theme, self)
-        self.toolbar = Toolbar(self._feed, self._preferences, self.menu, self)
+        self.toolbar = Toolbar(self._feed, self._client_side, self._preferences, self.menu, self)
         self.addToolBar(self.toolbar)
         self.banner = Banner(self)
         self.offer = OfferBar(self)
@@ -223,6 +222,8 @@ class MainWindow(QMainWindow):
         if of_mode is Mode.SERVER:
             self._preferences.page = name
             self._user_chose = True
+        if name == table.OVERVIEW:
+            self.offer.hide()
         self.navigation.show_page(name)
         if self._was_shown:
             self.pages.show_page(name, **where)
@@ -273,7 +274,8 @@ class MainWindow(QMainWindow):
     def _offer_next(self) -> None:
         run = self._feed.status.run
         offer = offer_for(self._run_before, run)
-        if offer is not None:
+        if offer is not None and self.pages.shown != table.OVERVIEW:
+            # The overview itself says so when it is in front.
             self.offer.make(offer)
         elif run_is_active(run.state):
             self.offer.hide()
@@ -332,14 +334,11 @@ class MainWindow(QMainWindow):
         self.theme_changed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Ctrl+F and F5 reach the page also when the focus is outside of it."""
-        page = self.pages.page
-        if page is not None and event.matches(QKeySequence.StandardKey.Find):
-            seen = [edit for edit in page.findChildren(FilterEdit) if edit.isVisible()]
-            if seen:
-                seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
-        elif event.matches(QKeySequence.StandardKey.Refresh) and hasattr(page, "refresh"):
-            page.refresh()
+        """Ctrl+F and F5 reach the page also when the keyboard is outside of it."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.pages.focus_filter()
+        elif event.matches(QKeySequence.StandardKey.Refresh):
+            self.pages.relist()
         else:
             super().keyPressEvent(event)
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from soulsgui.gui.feed import Feed
@@ -11,6 +12,7 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.pages.table import PageEntry
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.filter_edit import FilterEdit
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +74,18 @@ class PageStack(QStackedWidget):
             then(True)
         else:
             ask(then)
+
+    def focus_filter(self) -> None:
+        """Let the user type what to search for on the shown page."""
+        seen = [edit for edit in self.findChildren(FilterEdit) if edit.isVisible()]
+        if seen:
+            seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def relist(self) -> None:
+        """Let the shown page ask for its lists again."""
+        relist = getattr(self.page, "relist", None) or getattr(self.page, "refresh", None)
+        if relist is not None:
+            relist()
 
     def _make(self, entry: PageEntry) -> QWidget:
         try:

@@ -44,13 +44,13 @@ def may_resume(connection: Connection, run: RunStatus, newest: RunSummary | None
     if refusal := _refusal(connection):
         return Permission(False, refusal)
     if run_is_active(run.state):
-        return Permission(False, tr("{run} goes on already.").format(run=run_title(run)))
+        return Permission(False, tr("“{run}” goes on already.").format(run=run_title(run)))
     if newest is None:
         return Permission(False, tr("There is no run yet."))
     if not newest.resumable:
-        reason = tr("{run} has no checkpoint to go on from. Start a new run.")
+        reason = tr("“{run}” has no checkpoint to go on from. Start a new run.")
         return Permission(False, reason.format(run=run_title(newest)))
-    return Permission(True, tr("Go on with {run} from its newest checkpoint").format(run=run_title(newest)))
+    return Permission(True, tr("Go on with “{run}” from its newest checkpoint").format(run=run_title(newest)))
 
 
 def may_stop(connection: Connection, run: RunStatus) -> Permission:
@@ -59,6 +59,8 @@ def may_stop(connection: Connection, run: RunStatus) -> Permission:
         return Permission(False, refusal)
     if not run_is_active(run.state):
         return Permission(False, tr("No run goes on."))
+    if run.state == "saving":
+        return Permission(False, tr("The run is being saved and ended already."))
     return Permission(True, tr("Save and end the run; Redis and remote clients stay"))
 
 
@@ -70,6 +72,8 @@ def may_save(connection: Connection, run: RunStatus) -> Permission:
         return Permission(False, tr("No run goes on: there is nothing to save."))
     if run.state == "starting":
         return Permission(False, tr("The run is starting: there is nothing to save yet."))
+    if run.state == "saving":
+        return Permission(False, tr("The run is being saved and ended already."))
     return Permission(True, tr("Save a checkpoint now (Ctrl+Shift+S)"))
 
 

@@ -56,5 +56,11 @@ class Choice:
 
 
 def preset_title(preset: Preset) -> str:
-    """Return a preset's title without its last full stop, or its name."""
-    return preset.title.strip().rstrip(".") or preset.name
+    """Return a preset's title in a few words: what stands before the colon, or its name."""
+    return preset.title.partition(":")[0].strip().rstrip(".") or preset.name
+
+
+def preset_remark(preset: Preset) -> str:
+    """Return what else a preset says of itself, as a sentence; empty for nothing."""
+    rest = preset.title.partition(":")[2].strip().rstrip(".")
+    return f"{rest[0].upper()}{rest[1:]}." if rest else ""

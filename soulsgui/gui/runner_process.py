@@ -138,7 +138,7 @@ def start_runner(place: RunnerPlace) -> StartedRunner:
         OSError: It can't be started, or its log can't be written.
     """
     # It writes runner.log itself; this is for what it says before that, and for its last words.
-    path = place.folder / "logs" / "start.log"
+    path = place.folder / "runner.out"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as log:
         process = subprocess.Popen(

@@ -7,25 +7,31 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from soulsgui.gui.bell import Bell
+from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.fetch import Fetch
-from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Badge
-from soulsgui.wire.control import RunSummary, Status
+from soulsgui.wire.control import RunSummary
 
 
-def other_side(mode: Mode, status: Status) -> str:
-    """Return what goes on at the side of the program that is not shown; empty for nothing."""
+def other_side(mode: Mode, run_state: str, playing: bool) -> str:
+    """Return what goes on at the side of the program that is not shown; empty for nothing.
+
+    Args:
+        mode: The side that is shown.
+        run_state: State of the server's run; empty while it is not known.
+        playing: Whether this computer plays for a server.
+    """
     if mode is Mode.CLIENT:
-        return tr("a run goes on") if run_is_active(status.run.state) else ""
-    playing = sum(one.kind == "client" and one.state == "running" for one in status.services)
-    return plural(playing, "{n} client plays here", "{n} clients play here") if playing else ""
+        return tr("a run goes on") if run_is_active(run_state) else ""
+    return tr("this computer plays") if playing else ""
 
 
 class Toolbar(QToolBar):
@@ -40,6 +46,7 @@ class Toolbar(QToolBar):
 
     Args:
         feed: The runner.
+        client: The other side of the program.
         preferences: Remembers what was seen.
         menu: The menu of the window.
         parent: The window.
@@ -52,7 +59,12 @@ class Toolbar(QToolBar):
     saved = Signal(dict)
 
     def __init__(
-        self, feed: Feed, preferences: Preferences, menu: QMenu, parent: QWidget | None = None
+        self,
+        feed: Feed,
+        client: ClientSide,
+        preferences: Preferences,
+        menu: QMenu,
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setObjectName("toolbar")
@@ -62,6 +74,7 @@ class Toolbar(QToolBar):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
         self.resize_icons()
         self._feed = feed
+        self._client = client
         self._newest: RunSummary | None = None
         self._mode = Mode.SERVER
         self._of_server: list[QAction] = []
@@ -72,7 +85,8 @@ class Toolbar(QToolBar):
         self._last_state = ""
         feed.connection_changed.connect(self._update)
         feed.run_changed.connect(self._run_changed)
-        feed.services_changed.connect(self._update)
+        client.feed.services_changed.connect(self._update)
+        client.feed.connection_changed.connect(self._update)
         feed.snapshot_taken.connect(self._snapshot_taken)
         self._update()
 
@@ -206,7 +220,8 @@ class Toolbar(QToolBar):
         _permit(
             self.configure, Permission(not refusal, refusal or tr("Settings of the next run and the server"))
         )
-        elsewhere = other_side(self._mode, self._feed.status) if connection.live else ""
+        state = run.state if connection.live else ""
+        elsewhere = other_side(self._mode, state, self._client.playing)
         self.badge.setText(elsewhere)
         self.badge.setVisible(bool(elsewhere))
 

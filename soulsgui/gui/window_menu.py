@@ -22,7 +22,7 @@ def shutdown_question(status: Status) -> Question:
     """Return what is asked before everything on the server ends."""
     parts = []
     if run_is_active(status.run.state):
-        parts.append(tr("{run} is saved and ended.").format(run=run_title(status.run)))
+        parts.append(tr("“{run}” is saved and ended.").format(run=run_title(status.run)))
     remote = sum(not one.local and one.state in ("online", "late", "waiting") for one in status.clients)
     if remote:
         waiting = plural(remote, "{n} other computer waits", "{n} other computers wait")

@@ -1,51 +1,14 @@
 """The checkpoints of a run, listed and verified by their manifests; nothing is loaded."""
 
-import hashlib
-import json
 from pathlib import Path
-from typing import Any
-
-from pydantic import Field, ValidationError
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.control import CheckpointInfo, CheckpointKind
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.manifest import NOTE, Manifest, read_manifest, sha256_of, verify
 
-MANIFEST = "manifest.json"
-NOTE = "note.txt"
-FORMAT = 1
-
-_BLOCK = 1 << 20
 _MOVED_TRIES = 5
-
-
-class ManifestFile(Message):
-    """One file of a checkpoint."""
-
-    sha256: str
-    size: int
-
-
-class Manifest(Message):
-    """What a checkpoint says of itself, as `training.checkpoint` writes it."""
-
-    format: int
-    run_id: str
-    attempt: int = 0
-    model_id: int
-    env_steps: int
-    updates: int = 0
-    episodes: int = 0
-    algorithm: str = ""
-    env_id: str = ""
-    kind: CheckpointKind = "current"
-    score: float | None = None
-    note: str = ""
-    created: float = 0.0
-    resumable: bool = True
-    files: dict[str, ManifestFile] = Field(default_factory=dict)
 
 
 class Checkpoints:
@@ -110,7 +73,7 @@ class Checkpoints:
     def _info(self, run: RunFolder, path: Path, kind: CheckpointKind) -> CheckpointInfo | None:
         info = None
         for _ in range(_MOVED_TRIES):
-            place = _present(path)
+            place = find_dir(path)
             if place is None:
                 return None
             before = _identity(place)
@@ -123,12 +86,14 @@ class Checkpoints:
     def _read(self, run: RunFolder, path: Path, place: Path, kind: CheckpointKind) -> CheckpointInfo:
         name = path.relative_to(run.root).as_posix()
         try:
-            manifest = Manifest.model_validate_json((place / MANIFEST).read_bytes())
+            manifest = read_manifest(place)
             note = _note(place)
-            error = self._check(place, manifest)
             size = sum(file.stat().st_size for file in place.iterdir() if file.is_file())
-        except (OSError, ValidationError, json.JSONDecodeError) as problem:
-            return _broken(name, kind, place, f"its manifest can't be read: {_words(problem)}")
+            error = self._fault(place, manifest)
+        except CheckpointError as problem:
+            return _broken(name, kind, place, problem.message)
+        except OSError as problem:
+            return _broken(name, kind, place, f"it can't be read: {problem}")
         return CheckpointInfo(
             id=name,
             kind=kind,
@@ -141,26 +106,18 @@ class Checkpoints:
             score=manifest.score,
             created=manifest.created,
             size_bytes=size,
-            note=manifest.note if note is None else note,
+            note=note,
             valid=not error,
             resumable=manifest.resumable and not error,
             error=error,
         )
 
-    def _check(self, place: Path, manifest: Manifest) -> str:
+    def _fault(self, place: Path, manifest: Manifest) -> str:
         """Return what is wrong with the files, empty when nothing is."""
-        if manifest.format != FORMAT:
-            return f"format {manifest.format} is not known to this version"
-        for name, expected in manifest.files.items():
-            path = place / name
-            if Path(name).name != name:
-                return f"{name!r} lies outside the checkpoint"
-            if not path.is_file():
-                return f"{name} is missing"
-            if path.stat().st_size != expected.size:
-                return f"{name} has {path.stat().st_size} bytes instead of {expected.size}"
-            if self._sha256(path) != expected.sha256:
-                return f"{name} is damaged"
+        try:
+            verify(place, manifest, self._sha256)
+        except CheckpointError as fault:
+            return fault.message
         return ""
 
     def _sha256(self, path: Path) -> str:
@@ -169,18 +126,9 @@ class Checkpoints:
         known = self._hashes.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-        self._hashes[path] = (stamp, digest.hexdigest())
-        return digest.hexdigest()
-
-
-def _present(path: Path) -> Path | None:
-    """Where a checkpoint is now: also beside its place, between the renames of `replace_dir`."""
-    older = path.with_name(f".{path.name}.old")
-    return next((place for place in (path, older) if place.is_dir()), None)
+        digest = sha256_of(path)
+        self._hashes[path] = (stamp, digest)
+        return digest
 
 
 def _identity(place: Path) -> int | None:
@@ -190,11 +138,11 @@ def _identity(place: Path) -> int | None:
         return None
 
 
-def _note(place: Path) -> str | None:
+def _note(place: Path) -> str:
     try:
         return (place / NOTE).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return None
+        return ""
 
 
 def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> CheckpointInfo:
@@ -211,10 +159,3 @@ def _broken(name: str, kind: CheckpointKind, place: Path, error: str) -> Checkpo
         resumable=False,
         error=error,
     )
-
-
-def _words(problem: Any) -> str:
-    if isinstance(problem, ValidationError):
-        detail = problem.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
-    return str(problem)

@@ -14,7 +14,7 @@ from soulsgui.config.schema import Settings, all_settings
 from soulsgui.runner.checkpoints import Checkpoints
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import LIVE_STATES, RunRecord, interrupted
-from soulsgui.system import atomic_write
+from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.control import ErrorCode, RunSummary
 
 logger = logging.getLogger(__name__)
@@ -179,8 +179,7 @@ class Library:
         return size
 
     def _resumable(self, run: RunFolder) -> bool:
-        places = [run.checkpoint, run.checkpoint.with_name(f".{run.checkpoint.name}.old"), run.manual_saves]
-        return run.config.exists() and any(place.exists() for place in places)
+        return run.config.exists() and (find_dir(run.checkpoint) is not None or run.manual_saves.exists())
 
 
 def _moment(run: RunFolder) -> tuple[str, int, str]:

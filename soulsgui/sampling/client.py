@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
@@ -10,13 +11,17 @@ from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.process import setup_logging, stop_on_signals
+from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, Ready, check_protocol
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.uploader import Uploader
+from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.heartbeat import Phase
+from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
 
 logger = logging.getLogger(__name__)
@@ -24,7 +29,13 @@ logger = logging.getLogger(__name__)
 _WAITING_AFTER_S = 1.0
 
 
-def run_client(address: Address, name: str, num_envs: int | None, episodes: int | None) -> int:
+def run_client(
+    address: Address,
+    name: str,
+    num_envs: int | None,
+    episodes: int | None,
+    owner: ClientFolder | None = None,
+) -> int:
     """Run a client until it is told to stop; return its exit code.
 
     Args:
@@ -32,6 +43,7 @@ def run_client(address: Address, name: str, num_envs: int | None, episodes: int 
         name: The client's id.
         num_envs: Environments stepped side by side; None takes what the server's configuration says.
         episodes: Stop after so many finished episodes; None plays on.
+        owner: Folder of the owner's runner, in client mode.
 
     Raises:
         ClientRegistrationError: The server refused this client, or its name is in use.
@@ -39,18 +51,46 @@ def run_client(address: Address, name: str, num_envs: int | None, episodes: int 
     """
     setup_logging()
     stop = stop_on_signals()
-    link = ClientLink(address, name, num_envs or 1, stop)
+    link = ClientLink(address, name, num_envs or 1, stop, owner)
     try:
         link.open()
         Client(link, stop, num_envs, episodes).run()
+        link.farewell = link.farewell or "asked to stop"
     except SoulsGuiError as error:
         link.progress.error = error.message
         raise
     except Stopped:
+        link.farewell = "asked to stop while the server was away"
         logger.info("stopped while the server was away")
     finally:
         link.close()
     return 0
+
+
+def obey(link: ClientLink, stop: threading.Event, plan: Plan, idle: Phase) -> None:
+    """Do what is wanted where no episode is to be ended: pause, stop, or be ready.
+
+    Args:
+        link: The tie to the server.
+        stop: Set when the process should stop.
+        plan: What is wanted.
+        idle: What to show when nothing is in the way.
+    """
+    wish = link.wish
+    if plan.stop:
+        link.farewell = link.why_stop()
+        link.set_phase("stopping")
+        stop.set()
+    else:
+        link.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
+    link.answer(wish)
+
+
+def unanswered(link: ClientLink) -> bool:
+    """Whether the server wants something that it was not answered yet."""
+    answered = link.progress.answered
+    command = link.wish.command_id
+    return bool(command) and (answered is None or answered.command_id != command)
 
 
 class Client:
@@ -74,25 +114,36 @@ class Client:
 
     def run(self) -> None:
         """Wait for runs and play them."""
-        self._link.set_phase("waiting")
-        while self._link.wait(self._has_new_run):
-            config = self._link.view.config
-            assert config is not None
-            check_protocol(config)
+        while (config := self._next_run()) is not None:
             self._run_id = config.run_id
-            RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode).play()
+            self._play(config)
             self._link.leave_run()
-            if not self._stop.is_set():
-                self._link.set_phase("waiting")
 
-    def _has_new_run(self, view: object) -> bool:
-        config = self._link.view.config
-        return config is not None and config.run_id != self._run_id
+    def _next_run(self) -> ServerConfig | None:
+        """Wait for another run; return None when it is time to go."""
+        while not self._stop.is_set():
+            plan, config = self._link.plan, self._link.view.config
+            obey(self._link, self._stop, plan, "waiting")
+            if plan.stepping is Stepping.FREE and config is not None and config.run_id != self._run_id:
+                return config
+            self._link.wait(partial(self._something_new, plan, config))
+        return None
+
+    def _something_new(self, plan: Plan, config: ServerConfig | None, view: View) -> bool:
+        return self._link.plan != plan or view.config != config or unanswered(self._link)
+
+    def _play(self, config: ServerConfig) -> None:
+        with self._link.checked("version"):
+            check_protocol(config)
+        with self._link.checked("environment"):
+            player = RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode)
+        player.play()
 
     def _count_episode(self) -> None:
         if self._episodes_left is not None:
             self._episodes_left -= 1
             if self._episodes_left <= 0:
+                self._link.farewell = "has played its episodes"
                 self._stop.set()
 
 
@@ -128,6 +179,7 @@ class RunPlayer:
         count = num_envs or int(settings["env.num_envs"])
         link.progress.env_id, link.progress.num_envs = settings["env.id"], count
         self._attempt = config.attempt
+        self._episodes_over = True
         self._policy = NumpyMLPPolicy(config.policy)
         vector = make_vector(*env, count)
         try:
@@ -160,57 +212,63 @@ class RunPlayer:
 
     def _next_round(self, last_round: int) -> Ready | None:
         """Wait for a round that has not been played; return None when it is time to go."""
+        link = self._link
         while not self._stop.is_set():
-            if self._obey():
-                return None
-            if not self._link.wait(lambda _: self._something_new(last_round), _WAITING_AFTER_S):
-                if not self._stop.is_set() and self._link.wish.state == "run":
-                    self._link.set_phase("waiting")
+            plan = link.plan
+            if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
+                self._end_episodes()
+                continue
+            obey(link, self._stop, plan, self._idle_phase)
+            if not link.wait(partial(self._something_new, plan, last_round), _WAITING_AFTER_S):
+                if plan.stepping is Stepping.FREE and not self._stop.is_set():
+                    link.set_phase("waiting")
                 continue
             if self._run_changed():
                 return None
-            ready = self._link.ready_round(self._link.view, last_round)
-            if ready is not None and self._link.wish.state == "run":
+            ready = link.ready_round(link.view, last_round)
+            if ready is not None and link.plan.stepping is Stepping.FREE:
                 return ready
         return None
 
-    def _something_new(self, last_round: int) -> bool:
-        ready = self._link.ready_round(self._link.view, last_round) is not None
-        return ready or self._run_changed() or self._unanswered_wish()
+    @property
+    def _idle_phase(self) -> Phase:
+        """What to show until the next round: between two rounds nothing else than in them."""
+        phase = self._link.progress.phase
+        return "waiting" if phase in ("paused", "finishing") else phase
 
-    def _unanswered_wish(self) -> bool:
-        answered = self._link.progress.answered
-        command = self._link.wish.command_id
-        return bool(command) and (answered is None or answered.command_id != command)
+    def _end_episodes(self) -> None:
+        """Let every environment end the episode it is in, unless something else is wanted meanwhile."""
+        self._link.set_phase("finishing")
+        self._link.answer(self._link.wish)
+
+        def go_on() -> bool:
+            return self._link.plan.stepping is Stepping.TO_THE_END and not self._stop.is_set()
+
+        self._episodes_over = self._rollout.end_episodes(self._policy, go_on)
+
+    def _something_new(self, plan: Plan, last_round: int, view: View) -> bool:
+        link = self._link
+        # Asked in any case: it raises when this client is refused.
+        ready = link.ready_round(view, last_round) is not None
+        wanted = plan.stepping is Stepping.FREE
+        return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
 
     def _run_changed(self) -> bool:
         config = self._link.view.config
         return config is not None and config.run_id != self._config.run_id
-
-    def _obey(self) -> bool:
-        """Do what the runner wants; return whether it is time to stop for good."""
-        wish = self._link.wish
-        if wish.state == "pause":
-            self._link.set_phase("paused")
-        elif wish.state in ("finish", "stop"):
-            self._link.set_phase("stopping")
-            self._stop.set()
-        elif self._link.progress.phase == "paused":
-            self._link.set_phase("waiting")
-        self._link.answer(wish)
-        return self._stop.is_set()
 
     def _play_round(self, ready: Ready, uploader: Uploader) -> None:
         progress, share = self._link.progress, ready.share
         self._policy.load(ready.tensors)
         self._attempt = ready.header.attempt
         progress.model_id, progress.update = share.round_id, ready.header.update
+        self._episodes_over = False
         self._link.set_phase("sampling")
 
         def go_on() -> bool:
             header = self._link.view.header
             still = header is not None and header.model_id == share.round_id
-            return still and not self._stop.is_set() and self._link.wish.state == "run"
+            return still and not self._stop.is_set() and self._link.plan.stepping is Stepping.FREE
 
         quota = share.steps_per_env * progress.num_envs
         digest = digest_number(ready.header.digest)
@@ -220,7 +278,7 @@ class RunPlayer:
 
     def _ended(self, episode: FinishedEpisode) -> None:
         progress = self._link.progress
-        number = progress.episode_ended(episode.total_return)
+        number = progress.episode_ended(episode.total_return, episode.length)
         message = Episode(
             run_id=self._config.run_id,
             attempt=self._attempt,

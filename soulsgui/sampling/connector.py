@@ -159,7 +159,7 @@ class PPOConnector:
             episode = Episode(
                 run_id=self._config.run_id,
                 attempt=self._attempt,
-                number=self._link.progress.episode_ended(info.total_return),
+                number=self._link.progress.episode_ended(info.total_return, info.length),
                 env_index=info.env_index,
                 total_return=info.total_return,
                 length=info.length,

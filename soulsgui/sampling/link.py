@@ -3,23 +3,27 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.errors import ClientRegistrationError
+from soulsgui.errors import ClientRegistrationError, SoulsGuiError
 from soulsgui.sampling.downloader import Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
 from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
+from soulsgui.sampling.wishes import Plan, Stepping, plan_of
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import PROTOCOL, Keys, check_client_name
 from soulsgui.wire.messages.heartbeat import Answer, Phase
+from soulsgui.wire.messages.owner import ClientFolder, ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
 from soulsgui.wire.weights import WeightsHeader
@@ -58,12 +62,24 @@ class ClientLink:
         client: The client's id.
         num_envs: Environments stepped side by side.
         stop: Set when the process should stop.
+        owner: Folder of the owner's runner, in client mode.
+
+    Attributes:
+        plan: What is to be done now, by the wishes of owner and server.
+        farewell: Why this client ends, when it does so in order.
 
     Raises:
         UsageError: A client can't be called so.
     """
 
-    def __init__(self, address: Address, client: str, num_envs: int, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        address: Address,
+        client: str,
+        num_envs: int,
+        stop: threading.Event,
+        owner: ClientFolder | None = None,
+    ) -> None:
         self.progress = Progress(check_client_name(client), own_instance(), num_envs, own_versions())
         self._address = address
         self._stop = stop
@@ -71,6 +87,9 @@ class ClientLink:
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
         self._opened = False
+        self.farewell = ""
+        self._owner = OwnerDesk(owner, self._report, self._plan_anew) if owner is not None else None
+        self.plan = Plan()
         self._heartbeat = HeartbeatThread(address, self.progress)
         self._downloader = Downloader(address, client, self._take, self._server_returned)
 
@@ -81,6 +100,9 @@ class ClientLink:
             ClientRegistrationError: The name is in use.
             Stopped: `stop` was set meanwhile.
         """
+        if self._owner is not None:
+            self._owner.start()
+            self._plan_anew()
         keys = Keys(self._address.prefix)
         link = Link(self._address, self._stop, self.progress.client)
         try:
@@ -130,7 +152,7 @@ class ClientLink:
             buffer_bytes: Most bytes that may wait for the server.
         """
         self.leave_run()
-        self.progress.run_id = config.run_id
+        self.progress.begin_run(config.run_id)
         self.progress.session = ""
         uploader = Uploader(
             self._address, self.progress, contract, buffer_bytes, self._stop, self._heartbeat.soon
@@ -183,7 +205,23 @@ class ClientLink:
         """Tell what this client does; the server learns it at once."""
         if self.progress.phase != phase:
             self.progress.phase = phase
-            self._heartbeat.soon()
+            self._tell_soon()
+
+    def why_stop(self) -> str:
+        """Return in words why this client is to end."""
+        if self._owner is not None and self._owner.runner_is_gone:
+            return "its runner is gone"
+        return "the server asked it to stop" if self.wish.state in ("finish", "stop") else "asked to stop"
+
+    @contextmanager
+    def checked(self, name: str) -> Iterator[None]:
+        """Tell whether what is looked at in this block is well (`messages.owner.ClientReport`)."""
+        self.progress.checks[name] = True
+        try:
+            yield
+        except SoulsGuiError:
+            self.progress.checks[name] = False
+            raise
 
     def answer(self, wish: Wish) -> None:
         """Tell that a wish was fulfilled."""
@@ -191,7 +229,12 @@ class ClientLink:
             self.progress.answered is None or self.progress.answered.command_id != wish.command_id
         ):
             self.progress.answered = Answer(command_id=wish.command_id, ok=True)
-            self._heartbeat.soon()
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        self._heartbeat.soon()
+        if self._owner is not None:
+            self._owner.soon()
 
     def leave_run(self) -> None:
         """End the present session, sending what waits."""
@@ -205,13 +248,41 @@ class ClientLink:
         if self._opened:
             self._downloader.close()
             self._heartbeat.close()
+        if self._owner is not None:
+            self.progress.leaving = True
+            self._owner.close()
 
     def _take(self, view: View) -> None:
         with self._changed:
             self._view = view
+            if view.config is not None:
+                self.progress.checks["configuration"] = True
             if self._uploader is not None:
                 self._uploader.granted(view.grant)
+        self._plan_anew()
+
+    def _plan_anew(self) -> None:
+        """Something may be wanted now that was not wanted before; called in several threads."""
+        with self._changed:
+            owner = self._owner.wish if self._owner is not None else "run"
+            self.plan = plan = plan_of(owner, self._view.wish)
             self._changed.notify_all()
+        idle = plan.stepping is Stepping.NONE or not self._opened
+        if owner in ("stop", "stop_after_episode") and idle:
+            # Nothing is being played that could end: also a process that waits for its server ends.
+            self._stop.set()
+
+    def _report(self) -> ClientReport:
+        view, progress = self._view, self.progress
+        return ClientReport(
+            beat=progress.beat(),
+            env_steps=progress.run_env_steps,
+            grant=view.grant,
+            wish=view.wish,
+            checks=dict(progress.checks),
+            episodes=progress.recent_episodes(),
+            farewell=self.farewell,
+        )
 
     def _server_returned(self) -> None:
         uploader = self._uploader

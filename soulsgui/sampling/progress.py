@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
+from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
@@ -21,6 +22,7 @@ class Progress:
         instance: This process.
         num_envs: Environments stepped side by side.
         versions: Versions of the packages that matter.
+        checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
     """
 
     client: str
@@ -42,22 +44,53 @@ class Progress:
     error: str = ""
     leaving: bool = False
     answered: Answer | None = None
+    checks: dict[str, bool] = field(default_factory=dict)
+    _run_from: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
+    _finished: deque[OwnEpisode] = field(default_factory=lambda: deque(maxlen=MOST_EPISODES))
     _rate: deque[tuple[float, int]] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin_run(self, run_id: str) -> None:
+        """Count the steps of another run from here on."""
+        with self._lock:
+            if run_id != self.run_id:
+                self.run_id, self._run_from = run_id, self.env_steps
+
+    @property
+    def run_env_steps(self) -> int:
+        """Environment steps made for the present run."""
+        return self.env_steps - self._run_from
 
     def stepped(self, steps: int) -> None:
         """Count environment steps."""
         with self._lock:
             self.env_steps += steps
 
-    def episode_ended(self, total_return: float) -> int:
+    def episode_ended(self, total_return: float, length: int) -> int:
         """Count a finished episode; return its number, from 0."""
         with self._lock:
             self._returns.append(total_return)
+            episode = OwnEpisode(
+                number=self.episodes,
+                run_id=self.run_id,
+                time=time.time(),
+                env_steps=self.run_env_steps,
+                total_return=total_return,
+                length=length,
+                model_id=self.model_id,
+            )
+            self._finished.append(episode)
             self.episodes += 1
-            return self.episodes - 1
+            return episode.number
+
+    def recent_episodes(self) -> list[OwnEpisode]:
+        """Return the newest finished episodes, oldest first."""
+        with self._lock:
+            found = list(self._finished)
+        young = sum(episode.time > time.time() - KEPT_FOR_S for episode in found)
+        return found[-max(young, KEPT_EPISODES) :]
 
     def beat(self) -> Heartbeat:
         """Return the next heartbeat."""

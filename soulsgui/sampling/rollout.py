@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
@@ -54,7 +55,7 @@ class Rollout:
         num_envs = stepper.num_envs
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._began = [time.monotonic()] * num_envs
+        self._began = np.full(num_envs, time.monotonic())
         self._obs = self._within(stepper.reset(seed=seed))
 
     def play(
@@ -85,13 +86,40 @@ class Rollout:
                 yield from self._cut(model_id, digest)
         yield from self._cut(model_id, digest)
 
+    def end_episodes(self, policy: NumpyMLPPolicy, go_on: Callable[[], bool]) -> bool:
+        """Step on until every environment has ended the episode it is in; nothing of it is recorded.
+
+        Environments that have ended theirs go on with the next one meanwhile, which is not told of.
+
+        Args:
+            policy: Chooses the actions.
+            go_on: Asked before each step; False ends early.
+
+        Returns:
+            Whether all have ended.
+        """
+        waiting = self._lengths > 0
+        while waiting.any():
+            if not go_on():
+                return False
+            self._step(policy, 0, told=waiting)
+            self._recorder.cut(0, 0)
+            waiting &= self._lengths > 0
+        return True
+
     def _cut(self, model_id: int, digest: int) -> Iterator[Segments]:
         segments = self._recorder.cut(model_id, digest)
         if segments is not None:
             yield segments
 
-    def _step(self, policy: NumpyMLPPolicy, left: int) -> int:
-        """Step every environment once; return how many transitions were kept."""
+    def _step(self, policy: NumpyMLPPolicy, left: int, told: NDArray[np.bool_] | None = None) -> int:
+        """Step every environment once; return how many transitions were kept.
+
+        Args:
+            policy: Chooses the actions.
+            left: Keep at most so many.
+            told: Environments `[N]` whose episodes are told of when they end; None for all.
+        """
         action, log_prob = policy.act(self._obs, self._rng)
         result = self._stepper.step(action)
         result = result._replace(
@@ -103,27 +131,27 @@ class Rollout:
             keep = keep & (np.cumsum(keep) <= left)
             kept = left
         self._recorder.add(self._obs, action, log_prob, result, keep)
-        self._count(result)
+        self._count(result, told)
         self._obs = result.reset_obs
         return kept
 
-    def _count(self, result: StepResult) -> None:
+    def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
         self._returns += np.where(result.valid, result.reward, 0.0)
         self._lengths += result.valid
         ended = (result.terminated | result.truncated) & result.valid
         if ended.any():
             now = time.monotonic()
-            for env in np.flatnonzero(ended):
+            for env in np.flatnonzero(ended if told is None else ended & told):
                 self._on_episode(
                     FinishedEpisode(
                         env_index=int(env),
                         total_return=float(self._returns[env]),
                         length=int(self._lengths[env]),
                         terminated=bool(result.terminated[env]),
-                        seconds=now - self._began[env],
+                        seconds=float(now - self._began[env]),
                     )
                 )
-                self._began[env] = now
+            self._began[ended] = now
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
 

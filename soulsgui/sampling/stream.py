@@ -19,7 +19,7 @@ _REFUSED_ID = "equal or smaller"
 
 
 class Fenced(Exception):
-    """Somebody else began a session on this stream: ours is over, and we don't begin another one."""
+    """Somebody else wrote to this stream: nothing more can be sent in this session."""
 
 
 @dataclass(eq=False)
@@ -84,6 +84,21 @@ class StreamSession:
         for item in self._waiting:
             item.sent_as, item.tries = None, 0
             item.fields.pop(self._number_field, None)
+
+    def start_over(self) -> int:
+        """Give up a session that somebody disturbed without taking the name over; `begin` comes next.
+
+        Entries that may have been stored already are given up with it, for nothing is stored twice.
+
+        Returns:
+            How many those are.
+        """
+        doubtful = [item for item in self._waiting if item.tries]
+        for item in doubtful:
+            self._waiting.remove(item)
+            self.waiting_bytes -= item.size
+        self.session, self.unsure, self._fenced = None, False, False
+        return len(doubtful)
 
     def connection_lost(self) -> None:
         """Note that replies may be missing: the next `settle` asks the server."""
@@ -174,6 +189,8 @@ class StreamSession:
                 refused.append(reply)
         self._take_off(stored)
         if any(item.tries == 1 for item in repeated):
+            for item in repeated:
+                item.tries -= 1  # this try stored nothing
             self._fenced = True  # its id was never used by us: somebody else writes here
             raise Fenced
         if repeated:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.stream import Fenced, StreamSession
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
 from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, Grant, Hello
@@ -22,6 +24,7 @@ _NO_LIMIT = 2**62
 _LINGER_S = 2.0
 _RETRY_S = 0.5
 _LOOK_FOR_STOP_S = 0.1
+_TAKEN_OVER_WITHIN_S = 1.0
 
 
 class Uploader(threading.Thread):
@@ -172,6 +175,9 @@ class Uploader(threading.Thread):
             self._take_over()
         try:
             self._send()
+        except Fenced:
+            if not self._look_who_wrote():
+                return False
         except AWAY as error:
             self._chunks.connection_lost()
             self._episodes.connection_lost()
@@ -189,6 +195,33 @@ class Uploader(threading.Thread):
             self._count_buffered()
             self._changed.notify_all()
         return not self._stop_event.is_set()
+
+    def _look_who_wrote(self) -> bool:
+        """Somebody else wrote to our streams: find out whether the name was taken over, or it was garbage.
+
+        Returns:
+            Whether to go on, in a new session; False when this process is ending anyway.
+
+        Raises:
+            Fenced: It was taken over: this process never says hello again.
+        """
+        logger.warning("somebody else wrote to the streams of %s", self._progress.client)
+        deadline = time.monotonic() + _TAKEN_OVER_WITHIN_S
+        with self._changed:
+            while (left_s := deadline - time.monotonic()) > 0:
+                if self._taken_over():
+                    raise Fenced
+                if self._closing:
+                    return False
+                self._changed.wait(left_s)
+        lost = sum(stream.start_over() for stream in (self._chunks, self._episodes))
+        logger.warning("nobody took the name over: a new session begins; entries given up: %d", lost)
+        return True
+
+    def _taken_over(self) -> bool:
+        """Whether the trainer has admitted a session that is newer than ours."""
+        grant, session = self._grant, self._chunks.session
+        return grant is not None and session is not None and EntryId.parse(grant.session) > session
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""

@@ -7,6 +7,7 @@ anywhere. Rooms: `groups` (process groups, signals), `identity` (telling a proce
 
 from soulsgui.system.files import (
     atomic_write,
+    find_dir,
     is_private,
     make_private,
     recover_dir,
@@ -27,6 +28,7 @@ __all__ = [
     "atomic_write",
     "boot_id",
     "file_lock",
+    "find_dir",
     "free_disk_bytes",
     "free_port",
     "has_screen",

@@ -153,6 +153,11 @@ def recover_dir(target: Path, platform: str = sys.platform) -> bool:
     return True
 
 
+def find_dir(target: Path) -> Path | None:
+    """Where a folder written by `replace_dir` is now: in its place or, between two renames, beside it."""
+    return next((place for place in (target, _older(target)) if place.is_dir()), None)
+
+
 def _older(target: Path) -> Path:
     return target.with_name(f".{target.name}.old")
 

@@ -8,9 +8,8 @@ import json
 import logging
 import secrets
 import shutil
-import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,10 @@ from numpy.typing import NDArray
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import recover_dir, replace_dir
+from soulsgui.wire.manifest import MANIFEST, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
-MANIFEST = "manifest.json"
-NOTE = "note.txt"
 _WEIGHTS = "weights.safetensors"
 _AGENT = "agent.safetensors"
 _STATE = "state.json"
@@ -36,44 +33,18 @@ Tensors = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class CheckpointInfo:
-    """What a checkpoint says of itself.
-
-    Attributes:
-        kind: `current`, `best` or `manual`.
-        score: Mean training return it was saved with, None when unknown.
-        resumable: Whether it holds the whole state of the training, or weights alone.
-        created: Seconds since the epoch.
-    """
-
-    run_id: str
-    attempt: int
-    model_id: int
-    update: int
-    env_steps: int
-    episodes: int
-    algorithm: str
-    env_id: str
-    spaces: dict[str, Any]
-    policy: dict[str, Any]
-    kind: str = "current"
-    score: float | None = None
-    resumable: bool = True
-    created: float = field(default_factory=time.time)
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint in memory: everything of one instant between two updates.
 
     Attributes:
+        info: What it says of itself; its files are known once it is written.
         weights: What clients need to act, by name.
         agent: State of the agent, by name; empty for weights alone.
         state: Counters, random states, high-water marks; JSON-able.
         note: What the user said about it.
     """
 
-    info: CheckpointInfo
+    info: Manifest
     weights: Tensors
     agent: Tensors = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
@@ -110,13 +81,10 @@ def _tensor_bytes(tensors: Tensors) -> bytes:
     return safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
 
 
-def _manifest(info: CheckpointInfo, files: Mapping[str, bytes]) -> bytes:
-    said = asdict(info)
-    said["updates"] = said.pop("update")
-    hashes = {
-        name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in files.items()
-    }
-    return json.dumps({"format": FORMAT, **said, "files": hashes}, indent=1).encode()
+def _manifest(info: Manifest, files: Mapping[str, bytes]) -> bytes:
+    whole = info.model_copy(update={"files": {name: ManifestFile.of(data) for name, data in files.items()}})
+    # Not `to_json`, which would make null of the infinite bounds of a space.
+    return json.dumps(whole.model_dump(mode="json"), indent=1).encode()
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -125,36 +93,26 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: Something is missing, damaged, or of a newer format.
     """
+    files: dict[str, bytes] = {}
+
+    def keep_and_hash(file: Path) -> str:
+        files[file.name] = file.read_bytes()
+        return hashlib.sha256(files[file.name]).hexdigest()
+
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] > FORMAT:
-            raise CheckpointError(
-                f"{path} was saved by a newer version.", "Install that version to go on with it."
-            )
-        files = {}
-        for name, expected in manifest.pop("files").items():
-            data = (path / Path(name).name).read_bytes()
-            if hashlib.sha256(data).hexdigest() != expected["sha256"]:
-                raise CheckpointError(f"{path} is damaged: {name} has changed.", "Use another checkpoint.")
-            files[name] = data
-        del manifest["format"]
-        info = CheckpointInfo(update=manifest.pop("updates"), **manifest)
+        info = read_manifest(path)
+        verify(path, info, keep_and_hash)
         state = json.loads(files[_STATE])
         if info.resumable and not ({"agent", "high_water"} <= set(state) and _AGENT in files):
-            raise CheckpointError(f"{path} lacks a part of its state.", "Use another checkpoint.")
+            raise CheckpointError("it lacks a part of its state", "Use another checkpoint.")
         return Checkpoint(
             info=info,
             weights=safetensors.numpy.load(files[_WEIGHTS]),
             agent=safetensors.numpy.load(files[_AGENT]) if _AGENT in files else {},
             state=state,
         )
-    except CheckpointError:
-        raise
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            f"{path} is not a whole checkpoint: {Path(error.filename).name} is missing.",
-            "Use another checkpoint.",
-        ) from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
     except Exception as error:
         raise CheckpointError(f"{path} can't be read: {error}", "Use another checkpoint.") from error
 
@@ -192,5 +150,5 @@ def newest_resumable(run: RunFolder) -> Path | None:
             logger.warning("passed over: %s", error)
             continue
         if info.resumable:
-            found.append((info.attempt, info.update, path))
+            found.append((info.attempt, info.updates, path))
     return max(found)[2] if found else None

@@ -12,10 +12,12 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import replace_dir
-from soulsgui.training.checkpoint import NOTE, Checkpoint, CheckpointInfo
+from soulsgui.training.checkpoint import Checkpoint
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
+from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ _SCORE_EVERY_S = 1.0
 class Saveable(Protocol):
     """What the desk needs of a node."""
 
-    def snapshot(self, kind: str, score: float | None = None, note: str = "") -> Checkpoint:
+    def snapshot(self, kind: CheckpointKind, score: float | None = None, note: str = "") -> Checkpoint:
         """Return a checkpoint of this instant."""
 
     def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
@@ -58,9 +60,9 @@ class CommandDesk:
         run: RunFolder,
         keys: Keys,
         name: str,
-        on_saved: Callable[[CheckpointInfo, Path], None],
+        on_saved: Callable[[Manifest, Path], None],
     ) -> None:
-        self.last_current: CheckpointInfo | None = None
+        self.last_current: Manifest | None = None
         self.last_error = ""
         self._node = node
         self._run = run
@@ -133,7 +135,7 @@ class CommandDesk:
         """
         self._saver.finish()
         last = self._node.snapshot("current", self._score)
-        if save and (self.last_current is None or self.last_current.update != last.info.update):
+        if save and (self.last_current is None or self.last_current.updates != last.info.updates):
             self._save(self._run.checkpoint, last)
         self._saver.close()
         self._next_look = float("inf")

@@ -16,7 +16,7 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.errors import CheckpointError
-from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo, recover_checkpoints
+from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_model_id, server_config
@@ -28,6 +28,7 @@ from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.chunk import Segments
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
@@ -181,6 +182,8 @@ class TrainingNode(Trainee):
         self.model_id = max(self.model_id, published, seen) + 1
         self._prepare_weights()
         self._rows.add(AttemptRow(**self._here(), update=self.agent.updates))
+        # Before anything of this attempt can be played: telemetry then knows where its curve begins.
+        self._link.run(lambda connection: self._rows.flush(connection, self.keys))
         if self._came_from not in (None, self.run_folder.checkpoint):
             self._desk.keep_current_aside(f"the newest state before going on from {self._came_from}")
         if self.agent.updates:
@@ -265,13 +268,13 @@ class TrainingNode(Trainee):
             self._publisher.publish(self._link.redis, grants)
         self._unpublished = False
 
-    def _saved(self, info: CheckpointInfo, path: Path) -> None:
+    def _saved(self, info: Manifest, path: Path) -> None:
         """Put a marker on the curves; called by the writing thread."""
         self._rows.add(
             CheckpointRow(
                 run_id=info.run_id,
                 attempt=info.attempt,
-                update=info.update,
+                update=info.updates,
                 env_steps=info.env_steps,
                 episodes=info.episodes,
                 model_id=info.model_id,

@@ -1,6 +1,7 @@
 """Synchronous PPO: collect a round with the present weights from all clients, update, publish, repeat."""
 
 import logging
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -178,7 +179,8 @@ class PPOTrainingNode(TrainingNode):
             "round_steps": float(batch.steps),
             "env_steps_per_s": batch.steps / (collect_s + update_s),
         }
-        self._rows.add(UpdateRow(**self._here(), update=self.agent.updates, values=values))
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
+        self._rows.add(UpdateRow(**self._here(), update=self.agent.updates, values=finite))
 
 
 def make_batch(deliveries: list[Delivery]) -> RolloutBatch:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from abc import ABC, abstractmethod
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,11 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
-from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo, read_checkpoint, write_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.opening import find_spaces
 from soulsgui.training.publisher import Standing
+from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ class Trainee(ABC):
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
         self._came_from = Path(path)
-        logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.update)
+        logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
 
     def load_config(self, path: Path) -> None:
         """Take the settings of a configuration file over, with a new agent; call it before `run`.
@@ -110,7 +113,9 @@ class Trainee(ABC):
         """Write the effective settings as JSON."""
         atomic_write(Path(path), json.dumps(self.settings.model_dump(mode="json"), indent=1).encode())
 
-    def snapshot(self, kind: str = "current", score: float | None = None, note: str = "") -> Checkpoint:
+    def snapshot(
+        self, kind: CheckpointKind = "current", score: float | None = None, note: str = ""
+    ) -> Checkpoint:
         """Return a checkpoint of this instant; nothing in it changes any more."""
         tensors, meta = self.agent.state()
         return Checkpoint(
@@ -124,12 +129,14 @@ class Trainee(ABC):
     def _standing(self) -> Standing:
         return Standing(self.model_id, self.agent.updates, self.env_steps, self.episodes)
 
-    def _info(self, kind: str, score: float | None, standing: Standing, resumable: bool) -> CheckpointInfo:
-        return CheckpointInfo(
+    def _info(
+        self, kind: CheckpointKind, score: float | None, standing: Standing, resumable: bool
+    ) -> Manifest:
+        return Manifest(
             run_id=self.run_folder.run_id,
             attempt=self.attempt,
             model_id=standing.model_id,
-            update=standing.update,
+            updates=standing.update,
             env_steps=standing.env_steps,
             episodes=standing.episodes,
             algorithm=self.settings.algorithm,
@@ -138,5 +145,6 @@ class Trainee(ABC):
             policy=self.agent.policy_spec(),
             kind=kind,
             score=score,
+            created=time.time(),
             resumable=resumable,
         )

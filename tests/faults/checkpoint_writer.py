@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.training.checkpoint import Checkpoint, CheckpointInfo, newest_resumable, write_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, newest_resumable, write_checkpoint
+from soulsgui.wire.manifest import Manifest
 
 
 def checkpoint(update: int, size: int = 50_000) -> Checkpoint:
     """Return a checkpoint in which everything tells of its update."""
-    info = CheckpointInfo(
+    info = Manifest(
         run_id="run-1",
         attempt=1,
         model_id=update,
-        update=update,
+        updates=update,
         env_steps=update * 10,
         episodes=update,
         algorithm="ppo",

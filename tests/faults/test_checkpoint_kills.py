@@ -71,12 +71,12 @@ def _kill_again_and_again(nursery: "subprocess.Popen[str]", run: RunFolder, kill
         path = newest_resumable(run)
         assert path is not None, f"nothing is left after update {newest_told}"
         found = read_checkpoint(path)
-        assert found.info.update >= newest_told, "an older checkpoint was lost"
-        assert set(np.unique(found.agent["adam.exp_avg"])) == {found.info.update}
-        assert set(np.unique(found.weights["policy.0.weight"])) == {found.info.update}
-        lost += found.info.update - newest_told
+        assert found.info.updates >= newest_told, "an older checkpoint was lost"
+        assert set(np.unique(found.agent["adam.exp_avg"])) == {found.info.updates}
+        assert set(np.unique(found.weights["policy.0.weight"])) == {found.info.updates}
+        lost += found.info.updates - newest_told
         assert [path.name for path in run.root.iterdir()] == ["checkpoint"]
-        written = found.info.update
+        written = found.info.updates
     return {"kills": kills, "checkpoints": written, "in the middle of a save": torn, "saved unsaid": lost}
 
 

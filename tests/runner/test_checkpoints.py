@@ -3,11 +3,13 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
+from soulsgui.runner import checkpoints as runner_checkpoints
 from soulsgui.runner.checkpoints import Checkpoints
 from tests.runner.fake_program import save
 
@@ -97,15 +99,15 @@ def test_checkpoint_that_is_replaced_while_it_is_read_is_read_again(
 ) -> None:
     save(run.checkpoint, run, "current", 100)
     checkpoints = Checkpoints()
-    check, calls = checkpoints._check, []
+    verify, calls = runner_checkpoints.verify, []
 
-    def replaced_meanwhile(place: Path, manifest: object) -> str:
+    def replaced_meanwhile(place: Path, *arguments: Any) -> None:
         if not calls:
             save(run.checkpoint, run, "current", 200)
         calls.append(place)
-        return check(place, manifest)  # type: ignore[arg-type]
+        verify(place, *arguments)
 
-    monkeypatch.setattr(checkpoints, "_check", replaced_meanwhile)
+    monkeypatch.setattr(runner_checkpoints, "verify", replaced_meanwhile)
     (info,) = checkpoints.list(run)
     assert (info.env_steps, info.valid) == (200, True)
     assert len(calls) == 2

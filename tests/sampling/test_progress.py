@@ -14,8 +14,8 @@ def _progress() -> Progress:
 def test_beats_are_numbered_and_tell_the_counters() -> None:
     progress = _progress()
     progress.stepped(5)
-    assert progress.episode_ended(3.0) == 0
-    assert progress.episode_ended(5.0) == 1
+    assert progress.episode_ended(3.0, 9) == 0
+    assert progress.episode_ended(5.0, 9) == 1
     first, second = progress.beat(), progress.beat()
     assert (first.counter, second.counter) == (1, 2)
     assert (first.env_steps, first.episodes, first.last_return, first.mean_return) == (5, 2, 5.0, 4.0)
@@ -25,7 +25,7 @@ def test_beats_are_numbered_and_tell_the_counters() -> None:
 def test_the_mean_is_over_the_last_twenty_episodes() -> None:
     progress = _progress()
     for number in range(100):
-        progress.episode_ended(number)
+        progress.episode_ended(number, 9)
     assert progress.beat().mean_return == sum(range(80, 100)) / 20
 
 
@@ -48,7 +48,7 @@ def test_counting_from_several_threads_loses_nothing() -> None:
     def count() -> None:
         for _ in range(2000):
             progress.stepped(1)
-            progress.episode_ended(1.0)
+            progress.episode_ended(1.0, 9)
             progress.beat()
 
     threads = [threading.Thread(target=count) for _ in range(4)]

@@ -1,5 +1,6 @@
 """Entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -279,6 +280,45 @@ def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis
     assert _bring(newer, connection) == 1
     assert _payloads(connection) == ["a", "c"]
     assert sum(b"hello" in fields for _, fields in _entries(connection)) == 2
+
+
+def _other_millisecond() -> None:
+    """Let the clock of the server leave the millisecond of a session's hello."""
+    time.sleep(0.002)
+
+
+def test_a_session_that_starts_over_says_hello_and_sends_what_was_surely_not_stored(
+    connection: redis.Redis,
+) -> None:
+    stream = _begun(connection)
+    _push(stream, "a")
+    stream.flush(connection, ALL, ALL)
+    _other_millisecond()
+    connection.xadd(KEY, {"c": "garbage"})
+    _push(stream, "b", "c")
+    with pytest.raises(Fenced):
+        _bring(stream, connection)
+    assert stream.start_over() == 0
+    assert _bring(stream, connection) == 2
+    assert _payloads(connection) == ["a", "garbage", "b", "c"]
+    assert _numbers(connection) == [0, 0, 1]
+    assert sum(b"hello" in fields for _, fields in _entries(connection)) == 2
+
+
+def test_starting_over_gives_up_what_may_have_been_stored(connection: redis.Redis) -> None:
+    stream = _begun(connection)
+    _push(stream, "a")
+    stream._next_batch(ALL, ALL)[0].tries = 1  # sent, and the reply was lost
+    _other_millisecond()
+    connection.xadd(KEY, {"c": "garbage"})
+    stream.connection_lost()
+    _push(stream, "b")
+    with pytest.raises(Fenced):
+        _bring(stream, connection)
+    assert stream.start_over() == 1
+    assert stream.waiting_bytes == 1
+    assert _bring(stream, connection) == 1
+    assert _payloads(connection) == ["garbage", "b"]
 
 
 def test_another_hello_in_the_same_millisecond_fences_too(connection: redis.Redis) -> None:

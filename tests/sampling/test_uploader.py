@@ -222,16 +222,74 @@ def test_a_refusing_server_is_tried_again_and_said(
     assert _chunks(connection, client) == 3
 
 
-def test_a_fenced_uploader_tells_the_pusher_and_stays_silent(
+@pytest.mark.allow_warnings
+def test_an_uploader_whose_name_was_taken_over_tells_the_pusher_and_stays_silent(
     connection: redis.Redis, client: _Client
 ) -> None:
-    connection.xadd(client.keys.chunks("c"), {"hello": "another process"})
+    newer = cast("bytes", connection.xadd(client.keys.chunks("c"), {"hello": "another process"})).decode()
     client.grant(10)
     client.push()
+    # The trainer admits the other one a moment later.
+    time.sleep(0.1)
+    client.grant(10, session=newer)
     client.uploader.join(10)
     with pytest.raises(ClientRegistrationError, match="took over"):
         client.push()
     assert "took over" in client.progress.error
+    assert connection.xlen(client.keys.chunks("c")) == 2
+
+
+@pytest.mark.allow_warnings
+def test_garbage_in_our_stream_costs_a_session_but_no_entry_and_not_the_name(
+    connection: redis.Redis, client: _Client
+) -> None:
+    key = client.keys.chunks("c")
+    client.grant(10)
+    client.push()
+    until(lambda: client.progress.sent_chunks == 1, "the first is sent")
+    connection.xadd(key, {"c": b"garbage"})
+    client.push(2)
+    began = time.monotonic()
+    until(lambda: len(client.sessions) == 2, "a new session")
+    assert 0.8 < time.monotonic() - began < 3, "the one who took over would have had the time to be admitted"
+    client.grant(10)
+    until(lambda: client.progress.sent_chunks == 2, "what waited is sent")
+    ours = [fields for _, fields in connection.xrange(key) if fields.get(b"c") == b"x" * 100]
+    assert len(ours) == 3
+    assert [int(fields[b"n"]) for fields in ours] == [0, 0, 1]
+    assert client.uploader.failure is None
+
+
+@pytest.mark.allow_warnings
+def test_garbage_in_the_episodes_is_no_end_either(connection: redis.Redis, client: _Client) -> None:
+    key = client.keys.episodes("c")
+    client.uploader.push_episode(b"first")
+    until(lambda: connection.xlen(key) == 2, "hello and episode")
+    connection.xadd(key, {"e": b"garbage"})
+    client.uploader.push_episode(b"second")
+    until(lambda: connection.xlen(key) == 5, "another hello and the episode")
+    assert [fields[b"e"] for _, fields in connection.xrange(key) if b"e" in fields] == [
+        b"first",
+        b"garbage",
+        b"second",
+    ]
+
+
+@pytest.mark.allow_warnings
+def test_closing_does_not_wait_to_learn_who_wrote(
+    connection: redis.Redis,
+    client: _Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(uploader_module, "_TAKEN_OVER_WITHIN_S", 1000.0)
+    connection.xadd(client.keys.chunks("c"), {"c": b"garbage"})
+    client.grant(10)
+    client.push()
+    until(lambda: "somebody else wrote" in caplog.text, "it looks who wrote")
+    began = time.monotonic()
+    client.uploader.close()
+    assert time.monotonic() - began < 1
     assert connection.xlen(client.keys.chunks("c")) == 2
 
 

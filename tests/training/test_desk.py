@@ -13,11 +13,12 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.training import desk as desk_module
 from soulsgui.training import saver as saver_module
-from soulsgui.training.checkpoint import NOTE, Checkpoint, CheckpointInfo, read_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
 from soulsgui.training.desk import CommandDesk, score_of
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from tests.faults.checkpoint_writer import checkpoint
@@ -33,13 +34,15 @@ class _Node:
 
     def snapshot(self, kind: str, score: float | None = None, note: str = "") -> Checkpoint:
         made = checkpoint(self.updates, size=4)
-        return replace(made, info=replace(made.info, kind=kind, score=score), note=note)
+        info = made.info.model_copy(update={"kind": kind, "score": score})
+        return replace(made, info=info, note=note)
 
     def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
         if model_id > self.updates:
             raise CheckpointError(f"Model {model_id} is gone.")
         made = checkpoint(model_id, size=4)
-        return replace(made, info=replace(made.info, kind="best", score=score, resumable=False))
+        info = made.info.model_copy(update={"kind": "best", "score": score, "resumable": False})
+        return replace(made, info=info)
 
     def shutdown(self, _: Any = None) -> None:
         self.stopped = True
@@ -53,7 +56,7 @@ class _Desk:
         self.keys = keys
         self.run = RunFolder(root)
         self.node = _Node()
-        self.saved: list[tuple[CheckpointInfo, Path]] = []
+        self.saved: list[tuple[Manifest, Path]] = []
         self.desk = CommandDesk(
             self.node, self.run, keys, "trainer", lambda info, path: self.saved.append((info, path))
         )
@@ -102,7 +105,7 @@ def test_a_manual_save_is_answered_with_its_path(desk: _Desk) -> None:
     path = desk.run.root / answer.result["path"]
     assert path.parent == desk.run.manual_saves
     found = read_checkpoint(path)
-    assert (found.info.kind, found.info.update, found.info.score) == ("manual", 5, 7.5)
+    assert (found.info.kind, found.info.updates, found.info.score) == ("manual", 5, 7.5)
     assert (path / NOTE).read_text() == "before supper"
     assert [info.kind for info, _ in desk.saved] == ["manual"]
 
@@ -155,7 +158,7 @@ def test_stop_saves_ends_and_answers(desk: _Desk) -> None:
     assert desk.node.stopped
     desk.close(save=True)
     assert desk.answer(stop).ok
-    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
     assert len(desk.saved) == 1  # not once more at the end
 
 
@@ -163,7 +166,7 @@ def test_the_end_saves_what_is_newer_than_the_last_checkpoint(desk: _Desk) -> No
     desk.desk.save_current()
     desk.node.updates = 6
     desk.close(save=True)
-    assert [info.update for info, _ in desk.saved] == [5, 6]
+    assert [info.updates for info, _ in desk.saved] == [5, 6]
 
 
 @pytest.mark.allow_warnings
@@ -181,13 +184,13 @@ def test_the_end_tries_again_what_could_not_be_saved(desk: _Desk, monkeypatch: p
     monkeypatch.setattr(saver_module, "write_checkpoint", fail_once)
     desk.desk.save_current()
     desk.close(save=True)
-    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
 
 
 def test_the_end_without_saving_still_writes_what_was_ordered(desk: _Desk) -> None:
     desk.desk.save_current()
     desk.close(save=False)
-    assert read_checkpoint(desk.run.checkpoint).info.update == 5
+    assert read_checkpoint(desk.run.checkpoint).info.updates == 5
 
 
 def test_regular_checkpoints_carry_the_return_telemetry_tells(desk: _Desk) -> None:
@@ -206,7 +209,7 @@ def test_the_newest_state_is_kept_aside_when_going_on_from_an_older_one(desk: _D
     assert desk.answer(desk.ask("save", kind="current")).ok
     desk.desk.keep_current_aside("the newest")
     (kept,) = desk.run.manual_saves.iterdir()
-    assert read_checkpoint(kept).info.update == 5
+    assert read_checkpoint(kept).info.updates == 5
     assert (kept / NOTE).read_text() == "the newest"
     assert not desk.run.checkpoint.exists()
 
@@ -236,7 +239,7 @@ def test_the_writing_thread_outlives_every_error(tmp_path: Path, monkeypatch: py
     saver.close()
     assert "a defect" in str(told[0])
     assert told[1] is None
-    assert read_checkpoint(tmp_path / "c").info.update == 1
+    assert read_checkpoint(tmp_path / "c").info.updates == 1
 
 
 def test_orders_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

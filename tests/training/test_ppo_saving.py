@@ -28,12 +28,12 @@ def test_commands_are_carried_out_and_answered(redis_address: Address, tmp_path:
         last = play(player, rounds=3)
         node.wait_for_updates(3)
         manual = node.answer(node.ask("save", kind="manual", note="hand"))
-        assert read_checkpoint(tmp_path / manual.result["path"]).info.update == 3
+        assert read_checkpoint(tmp_path / manual.result["path"]).info.updates == 3
         best = node.answer(node.ask("save", kind="best", model_id=last, score=12.0))
         assert best.ok
         info = read_checkpoint(tmp_path / "best_model").info
         # The weights of round `last` are those after two updates, and so is what is told of them.
-        assert (info.model_id, info.update, info.env_steps, info.score) == (last, 2, 4 * STEPS, 12.0)
+        assert (info.model_id, info.updates, info.env_steps, info.score) == (last, 2, 4 * STEPS, 12.0)
         gone = node.answer(node.ask("save", kind="best", model_id=last + 50))
         assert not gone.ok
         assert "gone" in gone.error
@@ -42,7 +42,7 @@ def test_commands_are_carried_out_and_answered(redis_address: Address, tmp_path:
         assert node.answer(stop).ok
         state = node.told()
         assert (state.farewell, state.phase) == ("ended as asked", "stopping")
-        assert read_checkpoint(tmp_path / "checkpoint").info.update == 3
+        assert read_checkpoint(tmp_path / "checkpoint").info.updates == 3
         saved = {row.saved for row in node.rows() if isinstance(row, CheckpointRow)}
         assert saved == {"manual", "best", "current"}
 
@@ -109,10 +109,10 @@ def test_going_on_from_an_older_checkpoint_keeps_the_newer_one(
     node.shutdown()
     node.run()
     kept = [path for path in run.manual_saves.iterdir() if path != older]
-    assert [read_checkpoint(path).info.update for path in kept] == [2]
+    assert [read_checkpoint(path).info.updates for path in kept] == [2]
     found = newest_resumable(run)
     assert found == run.checkpoint
-    assert (read_checkpoint(found).info.attempt, read_checkpoint(found).info.update) == (2, 1)
+    assert (read_checkpoint(found).info.attempt, read_checkpoint(found).info.updates) == (2, 1)
 
 
 def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Address, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Addre
             )
     made.checkpoint(tmp_path / "d")
     (tmp_path / "d" / "state.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="has changed"):
+    with pytest.raises(CheckpointError, match="state.json has 2 bytes"):
         made.load_checkpoint(tmp_path / "d")
 
 
@@ -163,7 +163,7 @@ def test_a_diverged_agent_is_not_saved(
     play(player, last=last)
     node.join()
     assert isinstance(node.failure, ServiceError)
-    assert read_checkpoint(tmp_path / "checkpoint").info.update == 1
+    assert read_checkpoint(tmp_path / "checkpoint").info.updates == 1
     state = node.told()
     assert (state.error, state.farewell) == ("the numbers are not finite any more", "")
     node.connection.close()

@@ -20,7 +20,7 @@ _CHARACTERS = 62
 
 def cost_of_closing(run: RunStatus) -> str:
     """Return what closing costs, in a sentence or two."""
-    parts = [tr("{run} goes on in the background if you let it.").format(run=run_title(run))]
+    parts = [tr("“{run}” goes on in the background if you let it.").format(run=run_title(run))]
     if run.checkpoint_age_s is not None:
         age = text.about(run.checkpoint_age_s)
         parts.append(tr("Its last checkpoint is {age} old; stopping saves first.").format(age=age))

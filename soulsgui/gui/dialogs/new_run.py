@@ -25,13 +25,13 @@ from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.run_actions import run_title
-from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_title
+from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_remark, preset_title
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 _MOST_CLIENTS = 64
 _NOTE_LINES = 3
-_CHARACTERS = 56
+_CHARACTERS = 62
 
 
 class NewRunDialog(QDialog):
@@ -185,6 +185,9 @@ class NewRunDialog(QDialog):
 
     def _explain(self, choice: Choice) -> None:
         parts = [tr("Trains {environment}.").format(environment=choice.value(ENVIRONMENT))]
+        chosen = self._presets.get(self.preset.currentData())
+        if chosen is not None and (remark := preset_remark(chosen)):
+            parts.append(remark)
         if self._overrides:
             parts.append(tr("With the settings of the chosen run."))
         winning = choice.still_winning()
@@ -229,7 +232,7 @@ class NewRunDialog(QDialog):
         words = self._stop_words if active else self._start_words
         self.start.set_words(words, "play", self._send)
         if active:
-            cost = tr("{run} goes on. It is saved and ended first.").format(run=run_title(run))
+            cost = tr("“{run}” goes on. It is saved and ended first.").format(run=run_title(run))
             if run.checkpoint_age_s is not None:
                 age = text.about(run.checkpoint_age_s)
                 cost += " " + tr("Its last checkpoint is {age} old.").format(age=age)

@@ -191,7 +191,7 @@ class WelcomePage(QWidget):
         run = self._feed.status.run
         busy = ""
         if not refusal and run_is_active(run.state):
-            busy = tr("{run} goes on; stop it first.").format(run=run_title(run))
+            busy = tr("“{run}” goes on; stop it first.").format(run=run_title(run))
         self.try_it.allow(not (refusal or busy), refusal or busy)
         self.tiles[0].say_why(busy)
         self.train.setEnabled(not refusal)

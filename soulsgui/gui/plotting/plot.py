@@ -154,6 +154,7 @@ class Plot(QFrame):
             self._canvas.setAxisItems(self._axis_items(axis))
             self._recolour()
         self._canvas.setLabel("bottom", axis_title(axis))
+        self._show_rulers()
 
     def show_empty_text(self, text: str) -> None:
         """Say in the middle what to do, for as long as there is no row."""

@@ -7,6 +7,7 @@ from PySide6.QtGui import (
     QFontDatabase,
     QGuiApplication,
     QKeySequence,
+    QResizeEvent,
     QShortcut,
     QTextCharFormat,
     QTextCursor,
@@ -284,6 +285,17 @@ class LogPane(QWidget):
         font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         font.setPointSizeF(self.font().pointSizeF())
         self._text.setFont(font)
+        self._keep_end()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the end in view."""
+        super().resizeEvent(event)
+        self._keep_end()
+
+    def _keep_end(self) -> None:
+        if self._follow.isChecked():
+            # Later: the text has its new height only then.
+            QTimer.singleShot(0, self, self._to_end)
 
 
 def _by_tone(lines: list[LogLine], levels: Levels, with_service: bool) -> list[tuple[Tone, list[str]]]:

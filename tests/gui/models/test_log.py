@@ -86,3 +86,25 @@ def test_after_clearing_lines_may_come_again() -> None:
     buffer.clear()
     buffer.add([line(1)])
     assert len(buffer) == 1
+
+
+def test_a_line_without_a_level_counts_with_the_line_before_it_of_its_service() -> None:
+    buffer = LogBuffer()
+    buffer.narrow(least="error")
+    buffer.add([line(1, level="error"), line(1, level="info", service="redis"), line(2, level="")])
+    buffer.add([line(2, level="", service="redis"), line(3, level="")])
+    assert [(each.service, each.number) for each in buffer.wanted()] == [
+        ("trainer", 1),
+        ("trainer", 2),
+        ("trainer", 3),
+    ]
+
+
+def test_older_lines_are_put_before_and_push_out_the_newest() -> None:
+    buffer = LogBuffer(limit=5)
+    buffer.add([line(number) for number in range(10, 13)])
+    assert not buffer.prepend([line(8), line(9)])
+    assert buffer.prepend([line(6), line(7)])
+    assert [each.number for each in buffer.lines] == [6, 7, 8, 9, 10]
+    assert buffer.place_of("trainer", 8) == 2
+    assert buffer.place_of("trainer", 12) is None

@@ -139,21 +139,24 @@ def test_the_curve_that_came_live_is_the_curve_that_is_stored(
 
 
 def test_buttons_of_a_card_act_on_its_process(
-    qtbot: QtBot, page: OverviewPage, feed: Feed, training: RunningServer
+    qtbot: QtBot, page: OverviewPage, training: RunningServer
 ) -> None:
-    telemetry = page.services.cards["telemetry"]
-    old = training.pid("telemetry")
-    assert old is not None
-    telemetry.restart.click()
-    eventually(qtbot, lambda: training.pid("telemetry") not in (None, old))
-    assert not psutil.pid_exists(old)
-    eventually(qtbot, lambda: service(feed, "telemetry").state == "running")
-    eventually(qtbot, telemetry.stop.isEnabled)
-    telemetry.stop.click()
-    eventually(qtbot, lambda: training.pid("telemetry") is None)
-    eventually(qtbot, lambda: telemetry.start.isVisible() and telemetry.start.isEnabled())
-    telemetry.start.click()
-    eventually(qtbot, lambda: training.pid("telemetry") is not None)
+    page.services.clients.each.click()
+    card = page.services.cards["client-1"]
+    pid = training.pid("client-1")
+    assert pid is not None
+    eventually(qtbot, card.stop.isVisible)
+    card.stop.click()
+    eventually(qtbot, lambda: not psutil.pid_exists(pid))
+    eventually(qtbot, lambda: card.start.isVisible() and card.start.isEnabled())
+    assert "1 of 2 stopped" in page.services.clients.words
+    card.start.click()
+    eventually(qtbot, lambda: training.client_state("client-1") in ("waiting", "online"))
+    eventually(qtbot, lambda: card.restart.isVisible() and card.restart.isEnabled())
+    pid = training.pid("client-1")
+    card.restart.click()
+    eventually(qtbot, lambda: training.pid("client-1") not in (None, pid))
+    eventually(qtbot, lambda: training.client_state("client-1") in ("waiting", "online"))
 
 
 def test_clients_are_added_stopped_forgotten_and_taken_away(

@@ -24,6 +24,7 @@ from soulsgui.wire.control import (
     RunSummary,
     ServerStatus,
     ServiceStatus,
+    Snapshot,
     Status,
 )
 from tests.gui.fake_feed import FakeFeed, refusal
@@ -206,6 +207,16 @@ def test_client_mode_shows_its_page_alone_and_stops_nothing(qtbot: QtBot, make: 
     qtbot.waitUntil(button(window, "newRun").isVisible)
 
 
+def test_the_mode_switch_is_a_menu_with_both_sides(make: Make) -> None:
+    window = make()
+    server, client = window.toolbar.mode.menu().actions()
+    client.trigger()
+    assert window.mode is Mode.CLIENT
+    server.trigger()
+    assert window.mode is Mode.SERVER
+    assert server.isChecked()
+
+
 def test_the_mode_is_remembered_and_the_command_line_wins(make: Make) -> None:
     make().show_mode(Mode.CLIENT)
     assert make().pages.shown == "client"
@@ -371,6 +382,7 @@ SOLVED = RUN.model_copy(update={"state": "finished", "reached": "mean_return", "
 
 def test_a_goal_that_is_reached_offers_the_next_task(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
+    window.show_page("config")
     feed.take_snapshot(RUNNING)
     feed.change_run(SOLVED)
     assert window.offer.isVisible()
@@ -382,8 +394,19 @@ def test_a_goal_that_is_reached_offers_the_next_task(qtbot: QtBot, make: Make, f
     assert "pip install" in window.messages.notices[-1].detail
 
 
+def test_on_the_overview_the_page_says_so_itself(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.show_page("logs")
+    feed.take_snapshot(RUNNING)
+    feed.change_run(SOLVED)
+    assert window.offer.isVisible()
+    window.show_page("overview")
+    assert not window.offer.isVisible()
+
+
 def test_the_solved_run_can_be_opened(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
+    window.show_page("config")
     feed.take_snapshot(RUNNING)
     feed.change_run(SOLVED)
     qtbot.mouseClick(window.offer.open_run, Qt.MouseButton.LeftButton)
@@ -524,6 +547,24 @@ def test_shutting_down_asks_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> N
     qtbot.waitUntil(lambda: bool(feed.sent_of("server.shutdown")))
 
 
+def test_configure_opens_the_editor_as_a_dialog(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("logs")
+    qtbot.mouseClick(button(window, "configure"), Qt.MouseButton.LeftButton)
+    dialog: Any = window.findChild(QWidget, "configDialog")
+    assert dialog.isVisible()
+    assert window.pages.shown == "logs"
+    dialog.reject()
+    assert not dialog.isVisible()
+
+
+def test_the_welcome_page_is_found_again_in_the_menu(make: Make) -> None:
+    window = make()
+    window.show_page("logs")
+    window.menu.welcome.trigger()
+    assert window.pages.shown == "welcome"
+
+
 def test_about_names_the_folders(make: Make) -> None:
     window = make()
     window.menu.about.trigger()
@@ -544,11 +585,9 @@ def test_what_can_be_clicked_has_a_name(make: Make) -> None:
         assert part.accessibleName()
 
 
-SERVICES = [ServiceStatus(name="client-1", kind="client", state="running")]
-
-
-def test_clients_of_this_computer_show_on_the_mode_switch(make: Make, feed: FakeFeed) -> None:
+def test_a_client_that_plays_here_shows_on_the_mode_switch(make: Make) -> None:
     window = make()
-    feed.change_services(SERVICES)
-    assert window.toolbar.badge.text() == "1 client plays here"
+    client = ServiceStatus(name="client", kind="client", state="running")
+    window.client_side().feed.take(Snapshot(cursor=1, status=Status(services=[client], server=UP)))
+    assert window.toolbar.badge.text() == "this computer plays"
     assert window.toolbar.badge.isVisible()

@@ -21,7 +21,6 @@ from soulsgui.wire.control import (
     Preset,
     RunStatus,
     RunSummary,
-    ServiceStatus,
     Status,
 )
 
@@ -197,12 +196,10 @@ def test_another_environment_offers_its_run_alone() -> None:
 
 
 def test_the_badge_tells_of_the_side_that_is_not_shown() -> None:
-    playing = ServiceStatus(name="client-1", kind="client", state="running")
-    status = Status(run=RUNNING, services=[playing, playing.model_copy(update={"state": "stopped"})])
-    assert other_side(Mode.SERVER, status) == "1 client plays here"
-    assert other_side(Mode.CLIENT, status) == "a run goes on"
-    assert other_side(Mode.SERVER, Status()) == ""
-    assert other_side(Mode.CLIENT, Status()) == ""
+    assert other_side(Mode.SERVER, "running", playing=True) == "this computer plays"
+    assert other_side(Mode.CLIENT, "running", playing=True) == "a run goes on"
+    assert other_side(Mode.SERVER, "running", playing=False) == ""
+    assert other_side(Mode.CLIENT, "finished", playing=True) == ""
 
 
 # --- a new run ---

@@ -128,3 +128,80 @@ def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> Non
     pane.replace(flood)
     # 20 µs a line measured; one by one it is 700.
     assert (time.perf_counter() - begin) / 5000 < 200e-6
+
+
+def test_older_lines_are_put_above_and_what_is_in_view_stays(pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(100, 300)])
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    text.verticalScrollBar().setValue(40)
+    assert not pane.prepend([line(number) for number in range(50, 100)])
+    assert lines(pane)[0] == "50"
+    assert text.firstVisibleBlock().text().endswith("line 140")
+    assert not pane.follow
+
+
+def test_older_lines_push_out_the_newest_when_there_are_too_many(pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(1000, 5500)])
+    assert pane.prepend([line(number) for number in range(1000)])
+    assert (lines(pane)[0], lines(pane)[-1]) == ("0", "4999")
+
+
+def test_a_line_is_brought_into_view_and_marked(pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(200)])
+    pane.show_line(line(20))
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    assert text.textCursor().selectedText().endswith("line 20")
+    assert text.firstVisibleBlock().blockNumber() <= 20
+    assert not pane.follow
+
+
+def test_the_user_who_scrolls_to_the_top_is_heard(qtbot: QtBot, pane: LogPane) -> None:
+    pane.replace([line(number) for number in range(200)])
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    bar = text.verticalScrollBar()
+    with qtbot.waitSignal(pane.top_reached):
+        bar.triggerAction(bar.SliderAction.SliderToMinimum)
+
+
+def test_the_user_who_wants_other_lines_is_heard_and_can_take_it_back(qtbot: QtBot, pane: LogPane) -> None:
+    words = pane.findChild(QLineEdit)
+    assert words is not None
+    with qtbot.waitSignal(pane.narrowed) as signal:
+        words.setText("disk")
+    assert signal.args == ["debug", "disk"]
+    pane.show_everything()
+    assert (pane.least, pane.words) == ("debug", "")
+
+
+def test_a_traceback_goes_with_its_error_also_when_it_comes_later(qtbot: QtBot, pane: LogPane) -> None:
+    level = pane.findChild(QComboBox)
+    assert level is not None
+    level.setCurrentText("Errors")
+    pane.replace([line(1), line(2, "no space left", "error")])
+    pane.add(
+        [LogLine(service="trainer", number=3, text="Traceback"), LogLine(service="redis", number=1, text="x")]
+    )
+    qtbot.waitUntil(lambda: pane.text.endswith("Traceback"))
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    cursor = QTextCursor(text.document())
+    cursor.movePosition(QTextCursor.MoveOperation.End)
+    assert cursor.charFormat().foreground().color().name() == LIGHT.tones[Tone.BAD]
+
+
+def test_the_end_stays_in_view_when_the_pane_or_the_font_changes(
+    qtbot: QtBot, pane: LogPane, both_themes: Theme
+) -> None:
+    pane.replace([line(number) for number in range(200)])
+    text = pane.findChild(QPlainTextEdit)
+    assert text is not None
+    bar = text.verticalScrollBar()
+    size = text.font().pointSizeF()
+    pane.resize(700, 150)
+    qtbot.waitUntil(lambda: bar.value() == bar.maximum())
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: text.font().pointSizeF() == pytest.approx(1.5 * size))
+    qtbot.waitUntil(lambda: bar.value() == bar.maximum())

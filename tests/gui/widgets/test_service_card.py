@@ -1,8 +1,10 @@
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.question import Question
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.service_card import ServiceCard
 from soulsgui.wire.control import ServiceStatus
@@ -122,3 +124,25 @@ def test_without_connection_it_stands_still_and_says_why_nothing_works(
 def test_screen_readers_hear_state_and_outcome(card: ServiceCard) -> None:
     card.show_status(status("failed", outcome="exit code 3"))
     assert card.accessibleName() == "Trainer: Failed. exit code 3"
+
+
+def test_a_forbidden_button_says_why(card: ServiceCard) -> None:
+    card.show_status(status("running"))
+    card.forbid({"stop": "Nothing can go on without it."})
+    assert not card.stop.isEnabled()
+    assert card.stop.toolTip() == "Nothing can go on without it."
+    assert card.restart.isEnabled()
+    card.forbid({})
+    assert card.stop.isEnabled()
+
+
+def test_what_has_a_cost_is_asked_first(qtbot: QtBot, card: ServiceCard, server: Server) -> None:
+    card.show_status(status("running"))
+    card.ask_before_stop(lambda: Question("Stop it?", "Clients wait.", "Stop"))
+    qtbot.mouseClick(card.stop, Qt.MouseButton.LeftButton)
+    assert server.sent == []
+    box = card.findChild(QMessageBox)
+    assert box is not None
+    next(button for button in box.buttons() if button.text() == "Stop").click()
+    assert server.sent == [("service.stop", {"name": "trainer"})]
+    server.answer()

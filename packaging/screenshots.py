@@ -1,0 +1,99 @@
+"""Takes the README's pictures: the real window with a real run, on a screen nobody sees.
+
+    .venv/bin/python packaging/screenshots.py [FOLDER]      default: docs/images
+
+Needs Xvfb and xdotool (Debian: `apt install xvfb xdotool`). Takes about a minute and a half.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from PySide6.QtGui import QImage
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from soulsgui.config.paths import Folders  # noqa: E402
+from soulsgui.gui.colours import DARK, LIGHT  # noqa: E402
+from soulsgui.gui.preferences import Preferences  # noqa: E402
+from soulsgui.gui.runner_process import control_path  # noqa: E402
+from soulsgui.gui.theme import ThemeChoice  # noqa: E402
+from soulsgui.wire.api_client import ApiClient  # noqa: E402
+from soulsgui.wire.control import ControlFile  # noqa: E402
+from tests.end_to_end.screen import Screen, seconds_until  # noqa: E402
+from tests.end_to_end.server import command_line  # noqa: E402
+
+PAGES = {"overview": "ctrl+1", "runs": "ctrl+2", "config": "ctrl+3", "logs": "ctrl+4"}
+START_LIMIT_S = 40.0
+SETTLE_S = 1.5
+UPDATES = 9
+
+
+def main(target: Path) -> None:
+    """Take every page in both themes."""
+    target.mkdir(parents=True, exist_ok=True)
+    for theme in (ThemeChoice.LIGHT, ThemeChoice.DARK):
+        with tempfile.TemporaryDirectory() as folder:
+            take(Path(folder), theme, target)
+
+
+def take(folder: Path, theme: ThemeChoice, target: Path) -> None:
+    """Start a server and its window, train a while, and take each page.
+
+    Args:
+        folder: For everything that is only needed meanwhile.
+        theme: Light or dark.
+        target: Where the pictures go: `<page>_<theme>.png`.
+    """
+    folders = Folders(folder / "config", folder / "data")
+    folders.config.mkdir()
+    preferences = Preferences(folders)
+    preferences.theme = theme
+    preferences.settings.sync()
+    screen = Screen(folder)
+    with (folder / "output").open("wb") as output:
+        window = subprocess.Popen(
+            command_line("gui", folder=folder), env=screen.env, stdout=output, stderr=output
+        )
+    try:
+        seconds_until(lambda: screen.windows("SoulsGUI"), "the window", START_LIMIT_S)
+        seconds_until(control_path(folders).exists, "the runner", START_LIMIT_S)
+        api = ApiClient(ControlFile.load(control_path(folders)))
+        save(screen, target / f"welcome_{theme.value}.png")
+        train(api)
+        screen.focus("SoulsGUI")
+        curve = (LIGHT if theme is ThemeChoice.LIGHT else DARK).curve(0)
+        for page, keys in PAGES.items():
+            screen.press(keys)
+            if page == "overview":
+                seconds_until(lambda: screen.count(curve) > 200, "the curve", START_LIMIT_S)
+            save(screen, target / f"{page}_{theme.value}.png")
+        api.command("server.shutdown", {"save": False})
+    finally:
+        window.kill()
+        window.wait()
+        screen.close()
+
+
+def train(api: ApiClient) -> None:
+    """Begin a run, save it once by hand, and go on until the curve has a shape."""
+    api.command("run.start", {"name": "cartpole-1", "note": "shipped settings"})
+    seconds_until(lambda: api.status()["run"]["updates"] >= UPDATES // 2, "updates", START_LIMIT_S)
+    api.command("checkpoint.save", {"note": "before lunch"})
+    seconds_until(lambda: api.status()["run"]["updates"] >= UPDATES, "more updates", START_LIMIT_S)
+
+
+def save(screen: Screen, path: Path) -> None:
+    """Wait until the window has drawn itself, and write what is on the screen."""
+    time.sleep(SETTLE_S)
+    pixels = screen.pixels().copy()
+    height, width, _ = pixels.shape
+    QImage(pixels.data, width, height, 3 * width, QImage.Format.Format_RGB888).save(str(path))
+    print(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images")

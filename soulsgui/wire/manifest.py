@@ -1,0 +1,135 @@
+"""The manifest of a checkpoint: what it says of itself, and the hashes its files are verified with."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from soulsgui.errors import CheckpointError
+from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.messages.base import Message
+
+FORMAT = 1
+"""Newest format of checkpoints known here."""
+
+MANIFEST = "manifest.json"
+NOTE = "note.txt"
+"""What the user says of a checkpoint; it may change, so it has no hash."""
+
+_BLOCK = 1 << 20
+_REMEDY = "Use another checkpoint."
+
+
+class ManifestFile(Message):
+    """One file of a checkpoint."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> "ManifestFile":
+        """Return what is said of a file with these contents."""
+        return cls(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+
+
+class Manifest(Message):
+    """What a checkpoint says of itself.
+
+    Attributes:
+        spaces: `SpacesSpec.to_json()` of what it was trained on.
+        policy: Shape of its policy.
+        score: Mean training return it was saved with, None when unknown.
+        created: Seconds since the epoch.
+        resumable: Whether it holds the whole state of the training, or weights alone.
+        files: Its files by name.
+    """
+
+    format: int = FORMAT
+    run_id: str
+    attempt: int
+    model_id: int
+    updates: int
+    env_steps: int
+    episodes: int
+    algorithm: str
+    env_id: str
+    spaces: dict[str, Any]
+    policy: dict[str, Any]
+    kind: CheckpointKind = "current"
+    score: float | None = None
+    created: float = 0.0
+    resumable: bool = True
+    files: dict[str, ManifestFile] = Field(default_factory=dict)
+
+    @field_validator("format")
+    @classmethod
+    def _known(cls, value: int) -> int:
+        if value > FORMAT:
+            raise PydanticCustomError(
+                "newer", "it was saved by a newer version (format {format})", {"format": value}
+            )
+        return value
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a checkpoint.
+
+    Raises:
+        CheckpointError: It is missing, damaged, or of a newer format.
+    """
+    try:
+        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{MANIFEST} is missing", _REMEDY) from error
+    except OSError as error:
+        raise CheckpointError(f"{MANIFEST} can't be read: {error}", _REMEDY) from error
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        if detail["type"] == "newer":
+            raise CheckpointError(detail["msg"], "Install that version to go on with it.") from error
+        where = ".".join(map(str, detail["loc"]))
+        raise CheckpointError(
+            f"{MANIFEST} can't be read: {where}{': ' if where else ''}{detail['msg']}", _REMEDY
+        ) from error
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def verify(folder: Path, manifest: Manifest, sha256: Callable[[Path], str] = sha256_of) -> None:
+    """Check every file of a checkpoint against its manifest.
+
+    Args:
+        folder: The checkpoint.
+        manifest: What it says of itself.
+        sha256: Returns a file's hash; a caller that remembers hashes or contents brings its own.
+
+    Raises:
+        CheckpointError: A file is missing, damaged, or outside the folder.
+        OSError: A file can't be read.
+    """
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if Path(name).name != name:
+            raise CheckpointError(f"{name!r} lies outside the checkpoint", _REMEDY)
+        if not path.is_file():
+            raise CheckpointError(f"{name} is missing", _REMEDY)
+        if path.stat().st_size != expected.size:
+            raise CheckpointError(
+                f"{name} has {path.stat().st_size} bytes instead of {expected.size}", _REMEDY
+            )
+        if sha256(path) != expected.sha256:
+            raise CheckpointError(f"{name} is damaged", _REMEDY)

@@ -1,0 +1,92 @@
+"""The window as a process, off screen."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.app import Mishaps
+from soulsgui.gui.runner_process import control_path
+from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
+from tests.gui.shell.conftest import folders_below
+
+ON_POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows ends a window by closing it")
+LIMIT_S = 30.0
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Windows that are killed at the end, with the runner they started."""
+    opened: list[subprocess.Popen[bytes]] = []
+    yield opened
+    for window in opened:
+        window.kill()
+        window.wait(LIMIT_S)
+    if control_path(folders_below(tmp_path)).exists():
+        soulsgui("shutdown", folder=tmp_path)
+
+
+def open_window(folder: Path) -> "subprocess.Popen[bytes]":
+    env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    with (folder / "window.out").open("ab") as output:
+        return subprocess.Popen(command_line(folder=folder), env=env, stdout=output, stderr=subprocess.STDOUT)
+
+
+def wait_connected(folder: Path) -> None:
+    """Wait until the window's preferences tell that it has met its runner."""
+    log = folder / "data" / "window" / "window.log"
+    wait_for(
+        lambda: log.exists() and "connected to the runner" in log.read_text(), "it is connected", LIMIT_S
+    )
+
+
+@ON_POSIX
+def test_asked_to_end_the_window_takes_the_idle_runner_it_started_along(
+    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
+) -> None:
+    windows.append(open_window(tmp_path))
+    wait_connected(tmp_path)
+    windows[0].send_signal(signal.SIGTERM)
+    assert windows[0].wait(LIMIT_S) == 0
+    wait_for(lambda: not processes_below(tmp_path / "data"), "nothing is left", LIMIT_S)
+    assert not (tmp_path / "data" / "window" / "open").exists()
+    assert "Traceback" not in (tmp_path / "window.out").read_text()
+
+
+@ON_POSIX
+def test_a_runner_of_somebody_else_survives_the_window_and_its_crash(
+    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
+) -> None:
+    server = RunningServer(tmp_path)
+    try:
+        windows.append(open_window(tmp_path))
+        wait_connected(tmp_path)
+        windows[0].kill()
+        windows[0].wait(LIMIT_S)
+        (tmp_path / "data" / "window" / "window.log").unlink()
+        windows.append(open_window(tmp_path))
+        wait_connected(tmp_path)
+        windows[1].send_signal(signal.SIGINT)
+        assert windows[1].wait(LIMIT_S) == 0
+        assert server.process.poll() is None
+        assert server.status().run.state == "none"
+    finally:
+        server.close()
+
+
+def test_an_error_of_any_thread_reaches_the_window(qapp: QApplication, qtbot: QtBot) -> None:
+    mishaps = Mishaps()
+    told: list[tuple[str, threading.Thread]] = []
+    mishaps.happened.connect(lambda words: told.append((words, threading.current_thread())))
+    thread = threading.Thread(target=lambda: mishaps("it broke", ValueError("x")))
+    with qtbot.waitSignal(mishaps.happened):
+        thread.start()
+    thread.join()
+    qtbot.waitUntil(lambda: bool(told))
+    assert told == [("it broke", threading.main_thread())]
