@@ -116,9 +116,7 @@ def _run(arguments: Arguments) -> RunFolder:
 
 
 def _address(arguments: Arguments) -> Address:
-    from soulsgui.runner.services import server_file
-
-    return Address.read(arguments.server_file or server_file(folders_of(arguments)))
+    return Address.read(arguments.server_file or folders_of(arguments).server_address)
 
 
 def _server(arguments: Arguments) -> Address:

@@ -20,11 +20,11 @@ from soulsgui.runner.library import Library
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
-from soulsgui.runner.services import REDIS, TRAINER, redis_spec
+from soulsgui.runner.services import REDIS, redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.control import RunStatus, Status
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import TRAINER, Keys
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from soulsgui.runner.bus import Bus
 from soulsgui.runner.crew import ANSWER_LIMIT_S
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import BestModel
-from soulsgui.runner.services import TRAINER
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.messages.node import Verdict
 
 logger = logging.getLogger(__name__)

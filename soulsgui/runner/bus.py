@@ -11,7 +11,7 @@ from soulsgui.runner.refusal import Refused
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, send_command
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ErrorCode
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import NODES, Keys
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
         keys: Key names.
         resume: Whether the run goes on with what it had.
     """
-    names = [key for node in ("trainer", "telemetry") for key in (keys.node(node), keys.commands(node))]
+    names = [key for node in NODES for key in (keys.node(node), keys.commands(node))]
     if not resume:
         names += [keys.config, keys.weights]
 

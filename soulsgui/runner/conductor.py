@@ -38,9 +38,10 @@ from soulsgui.runner.run import (
     seen_as,
     with_progress,
 )
-from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
+from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
+from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)

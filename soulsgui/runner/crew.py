@@ -10,11 +10,12 @@ from soulsgui.runner.bus import Bus
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.roster import Roster
 from soulsgui.runner.service import ServiceSpec
-from soulsgui.runner.services import TELEMETRY, TRAINER, RunServices, client_name
+from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode, ServiceStatus
+from soulsgui.wire.keys import NODES, TELEMETRY, TRAINER
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Crew:
     @property
     def names(self) -> list[str]:
         """Every service of the run."""
-        return [TRAINER, TELEMETRY, *self.clients]
+        return [*NODES, *self.clients]
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run.
@@ -115,7 +116,7 @@ class Crew:
         Raises:
             ServiceError: One of them failed.
         """
-        for name in (TRAINER, TELEMETRY):
+        for name in NODES:
             if not await self._supervisor.wait_ready(name, READY_LIMIT_S):
                 return False
         return True

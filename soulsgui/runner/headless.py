@@ -20,9 +20,9 @@ from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import ENDED_STATES, RunRecord
-from soulsgui.runner.services import TELEMETRY
 from soulsgui.runner.words import run_line, summary_text
 from soulsgui.wire.control import RunResumeParams, RunStartParams
+from soulsgui.wire.keys import TELEMETRY
 
 logger = logging.getLogger(__name__)
 

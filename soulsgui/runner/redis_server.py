@@ -97,7 +97,7 @@ def ensure_server(folders: Folders, settings: RedisSettings) -> RedisServer:
     config_path = folders.server / "redis.conf"
     text = _configuration(address, data_dir, folders.redis_secret, settings.max_memory)
     write_private(config_path, text.encode())
-    address.write(folders.server / "redis.json")
+    address.write(folders.server_address)
     # The port stands here too, so that a server on another port is not adopted.
     argv = (str(binary.path), _without_wildcards(config_path), "--port", str(address.port))
     return RedisServer(argv, address, config_path, binary, data_dir)

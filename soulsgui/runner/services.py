@@ -11,12 +11,11 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.runner.family import Family
 from soulsgui.runner.redis_server import RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
 REDIS = "redis"
-TRAINER = "trainer"
-TELEMETRY = "telemetry"
 RUNNER = "runner"
 
 _THREAD_LIMITS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -43,11 +42,6 @@ class View(Protocol):
 def client_name(number: int) -> str:
     """Return the name of a client the server starts itself, counted from 1."""
     return f"client-{number}"
-
-
-def server_file(folders: Folders) -> Path:
-    """Where children find the server's address and password."""
-    return folders.server / "redis.json"
 
 
 def server_logs(folders: Folders) -> Path:
@@ -146,7 +140,7 @@ class RunServices:
     """
 
     def __init__(self, folders: Folders, run: RunFolder, view: View) -> None:
-        self._address_file = server_file(folders)
+        self._address_file = folders.server_address
         self._run = run
         self._view = view
 

@@ -10,7 +10,7 @@ import redis
 from soulsgui.wire.commands import NodeAnswer, read_answer
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
-from soulsgui.wire.keys import CLIENT_NAME, Keys
+from soulsgui.wire.keys import NODES, Keys, is_client_name
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
@@ -18,7 +18,6 @@ from soulsgui.wire.messages.session import Grant, Wish
 
 logger = logging.getLogger(__name__)
 
-NODES = ("trainer", "telemetry")
 _ROWS_AT_ONCE = 2000
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
@@ -135,7 +134,7 @@ class ServerReader:
             self._keys.client_of_beat(key.decode(errors="replace"))
             for key in self._connection.scan_iter(self._keys.beat_pattern, count=1000)
         )
-        names = sorted(name for name in set(roster) | set(beating) if CLIENT_NAME.fullmatch(name))
+        names = sorted(name for name in set(roster) | set(beating) if is_client_name(name))
         beats = self._mget([self._keys.beat(name) for name in names])
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])

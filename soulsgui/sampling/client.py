@@ -180,6 +180,7 @@ class RunPlayer:
         link.progress.env_id, link.progress.num_envs = settings["env.id"], count
         self._attempt = config.attempt
         self._episodes_over = True
+        self._round, self._left = -1, 0
         self._policy = NumpyMLPPolicy(config.policy)
         vector = make_vector(*env, count)
         try:
@@ -200,18 +201,16 @@ class RunPlayer:
 
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
-        last_round = -1
         try:
             buffer_bytes = int(self._config.settings["client.buffer_bytes"])
             self._uploader = self._link.enter(self._config, self._contract, buffer_bytes)
-            while (ready := self._next_round(last_round)) is not None:
-                last_round = ready.share.round_id
+            while (ready := self._next_round()) is not None:
                 self._play_round(ready, self._uploader)
         finally:
             self._rollout.close()
 
-    def _next_round(self, last_round: int) -> Ready | None:
-        """Wait for a round that has not been played; return None when it is time to go."""
+    def _next_round(self) -> Ready | None:
+        """Wait for a round that is not played to its end; return None when it is time to go."""
         link = self._link
         while not self._stop.is_set():
             plan = link.plan
@@ -219,13 +218,13 @@ class RunPlayer:
                 self._end_episodes()
                 continue
             obey(link, self._stop, plan, self._idle_phase)
-            if not link.wait(partial(self._something_new, plan, last_round), _WAITING_AFTER_S):
+            if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
                 if plan.stepping is Stepping.FREE and not self._stop.is_set():
                     link.set_phase("waiting")
                 continue
             if self._run_changed():
                 return None
-            ready = link.ready_round(link.view, last_round)
+            ready = link.ready_round(link.view, self._played)
             if ready is not None and link.plan.stepping is Stepping.FREE:
                 return ready
         return None
@@ -246,10 +245,15 @@ class RunPlayer:
 
         self._episodes_over = self._rollout.end_episodes(self._policy, go_on)
 
-    def _something_new(self, plan: Plan, last_round: int, view: View) -> bool:
+    @property
+    def _played(self) -> int:
+        """Id of the round that was played to its end, -1 for none; a pause may be too short to miss a round."""
+        return -1 if self._left else self._round
+
+    def _something_new(self, plan: Plan, view: View) -> bool:
         link = self._link
         # Asked in any case: it raises when this client is refused.
-        ready = link.ready_round(view, last_round) is not None
+        ready = link.ready_round(view, self._played) is not None
         wanted = plan.stepping is Stepping.FREE
         return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
 
@@ -270,9 +274,11 @@ class RunPlayer:
             still = header is not None and header.model_id == share.round_id
             return still and not self._stop.is_set() and self._link.plan.stepping is Stepping.FREE
 
-        quota = share.steps_per_env * progress.num_envs
+        if share.round_id != self._round:
+            self._round, self._left = share.round_id, share.steps_per_env * progress.num_envs
         digest = digest_number(ready.header.digest)
-        for segments in self._rollout.play(self._policy, share.round_id, digest, quota, go_on):
+        for segments in self._rollout.play(self._policy, share.round_id, digest, self._left, go_on):
+            self._left -= segments.steps
             progress.stepped(segments.steps)
             uploader.push_chunk(pack_chunk(self._config.run_id, self._contract, segments))
 

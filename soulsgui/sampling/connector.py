@@ -40,7 +40,7 @@ from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
 from soulsgui.wire.weights import WeightsHeader
 
 _JOIN_TIMEOUT_S = 100.0
@@ -212,7 +212,7 @@ class PPOConnector:
         check_protocol(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
-        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, "on-policy")
+        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, ON_POLICY)
         progress.env_id = env.id
         self._spaces = SpacesSpec.from_json(config.spaces)
         self._within = Bounds(self._spaces.observation)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
 
@@ -27,14 +28,6 @@ class Reason(StrEnum):
     NOT_FINITE = "not_finite"
     BOUNDS = "out_of_bounds"
     WRONG_TYPE = "wrong_type"
-
-
-class Entry(NamedTuple):
-    """One entry as read from a client's stream; `fields` is empty when it was trimmed before it was read."""
-
-    client: str
-    id: EntryId
-    fields: dict[bytes, bytes]
 
 
 class Arrival(NamedTuple):

@@ -17,21 +17,20 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.telemetry.drawing import Drawing
-from soulsgui.telemetry.intake import Arrival, Entry, Reason, Refusal, sort_out
+from soulsgui.telemetry.intake import Arrival, Reason, Refusal, sort_out
 from soulsgui.telemetry.metrics import MetricsStream
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store.writer import EpisodeRecord
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.group_reader import Entry
+from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 
 logger = logging.getLogger(__name__)
-
-NAME = "telemetry"
 
 _BLOCK_MS = 100
 _GATHER_S = 0.02
@@ -66,7 +65,7 @@ class TelemetryNode:
         self._instance = instance
         self._stop = stop
         self._keys = Keys(address.prefix)
-        self._link = Link(address, stop, NAME)
+        self._link = Link(address, stop, TELEMETRY)
         self._recorder = Recorder(run.store, run.run_id, settings.stop.window, settings.stop.mean_return)
         self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
         self._streams = EpisodeStreams(self._keys)
@@ -147,7 +146,7 @@ class TelemetryNode:
         entries = self._streams.read(connection, block_ms)
         records = self._store(connection, entries)
         self._error = ""
-        self._phase = "stopping" if self._stop.is_set() else "collecting" if len(self._streams) else "waiting"
+        self._phase = "stopping" if self._stop.is_set() else "waiting" if self._streams.idle else "collecting"
         self._publish(connection, records)
         if self._recorder.verdict != self._told or time.monotonic() - self._told_at >= _STATE_S:
             self._write_state(connection)
@@ -157,7 +156,7 @@ class TelemetryNode:
 
     def _pause(self, entries: int, turn_s: float) -> None:
         """Let a few more come together: a transaction for each single episode would eat a core."""
-        if not len(self._streams):
+        if self._streams.idle:
             self._stop.wait(_BLOCK_MS / 1000)
         elif 0 < entries < _GATHER_BELOW:
             self._stop.wait(max(0.0, _GATHER_S - turn_s))
@@ -166,7 +165,7 @@ class TelemetryNode:
         """At the start, and after every absence of the server: find out where we stand with it."""
         self._write_state(connection)
         self._metrics.resume(connection)
-        self._streams.distrust()
+        self._streams.unsettle()
         self._streams.discover(connection)
         on_stream = self._metrics.last_published(connection)
         last_row = self._recorder.last_row
@@ -190,7 +189,7 @@ class TelemetryNode:
             self._stored_in_s = time.perf_counter() - began
         self._count([*refusals, *unknown, *self._streams.take_refusals()])
         if entries:
-            self._streams.settle(connection, entries)
+            self._streams.acknowledge(connection, entries)
         return records
 
     def _of_known_attempts(
@@ -254,11 +253,11 @@ class TelemetryNode:
         if self._metrics.unreadable:
             total["unreadable_row"] = self._metrics.unreadable
         state = NodeState(
-            name=NAME,
+            name=TELEMETRY,
             instance=self._instance,
             tick=self._tick,
             phase=self._phase,
-            detail="" if len(self._streams) else "no client yet",
+            detail="no client yet" if self._streams.idle else "",
             run_id=self._run_id,
             attempt=recorder.attempt,
             env_steps=recorder.env_steps,
@@ -272,7 +271,7 @@ class TelemetryNode:
             error=self._error,
             farewell=farewell,
         )
-        connection.set(self._keys.node(NAME), state.to_json())
+        connection.set(self._keys.node(TELEMETRY), state.to_json())
         self._told = verdict
 
     def _drain(self) -> None:

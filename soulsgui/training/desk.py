@@ -16,7 +16,7 @@ from soulsgui.training.checkpoint import Checkpoint
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.control import CheckpointKind
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.node import NodeState
 
@@ -198,5 +198,5 @@ def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:
     Raises:
         redis.RedisError: The server is away.
     """
-    state = NodeState.read(connection.get(keys.node("telemetry")))
+    state = NodeState.read(connection.get(keys.node(TELEMETRY)))
     return None if state is None or state.run_id != run_id else state.mean_return

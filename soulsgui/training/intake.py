@@ -8,18 +8,19 @@ from typing import cast
 import redis
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.training.ingest import Entry, Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.roster import Roster
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.group_reader import Entry, GroupReader
+from soulsgui.wire.keys import TRAINER_GROUP, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkError, Reason, Segments, unpack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Grant, Hello
 
 logger = logging.getLogger(__name__)
 
+_PER_STREAM = 200  # entries read at once of each client
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1
 # No run publishes so often; a beat that says more would push the ids of the run there.
@@ -54,7 +55,7 @@ class Intake:
         ended: Ended,
     ) -> None:
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
-        self.ingest = Ingest(keys)
+        self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: _PER_STREAM)
         self._keys = keys
         self._config = config
         self._observation = spaces.observation

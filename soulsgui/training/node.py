@@ -27,7 +27,7 @@ from soulsgui.training.sessions import Refusals, Session
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
-from soulsgui.wire.keys import Keys
+from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.chunk import Segments
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
@@ -55,7 +55,7 @@ class TrainingNode(Trainee):
         UsageError: No address is given, and there is no runner.
     """
 
-    name = "trainer"
+    name = TRAINER
     family: ClassVar[str]
 
     def __init__(

@@ -57,7 +57,7 @@ def server_config(
         attempt: Number of the attempt.
         spaces: Spaces of the environment.
         agent: The learner.
-        family: `on-policy` or `off-policy`.
+        family: Family of the algorithm (`wire.messages.server_config`).
     """
     env, told = settings.env, client_settings(settings)
     return ServerConfig(

@@ -16,6 +16,7 @@ from soulsgui.training.rounds import Round
 from soulsgui.training.sessions import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class PPOTrainingNode(TrainingNode):
     its share, or without those who did not within `ppo.round_timeout`. See `TrainingNode` for the arguments.
     """
 
-    family = "on-policy"
+    family = ON_POLICY
 
     def _make_agent(self) -> None:
         self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed)

@@ -8,11 +8,21 @@ from soulsgui.errors import UsageError
 PROTOCOL = 1
 """Version of the wire contract spoken here."""
 
-CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What a client may be called: it becomes a part of keys and of access rules."""
+# It becomes a part of keys and of access rules.
+_CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+TRAINER = "trainer"
+TELEMETRY = "telemetry"
+NODES = (TRAINER, TELEMETRY)
+"""The nodes of a server."""
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"
+
+
+def is_client_name(name: str) -> bool:
+    """Whether a client may be called so."""
+    return _CLIENT_NAME.fullmatch(name) is not None
 
 
 def check_client_name(name: str) -> str:
@@ -21,7 +31,7 @@ def check_client_name(name: str) -> str:
     Raises:
         UsageError: It may not.
     """
-    if CLIENT_NAME.fullmatch(name) is None:
+    if not is_client_name(name):
         raise UsageError(
             f"{name!r} is no name of a client: it has letters, digits, '.', '_' and '-', at most 64.",
             "For instance: gamer-01",

@@ -1,6 +1,6 @@
 """An environment slow enough to be watched: `tests.sampling.slow_toy:ToysSlow-v0`, with steps of 20 ms.
 
-The episodes of a process's environments have different lengths, so that hardly ever all of them are between two.
+Episodes of a process's environments have different lengths: hardly ever all of them are between two.
 """
 
 import itertools

@@ -141,7 +141,7 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
     updates = node.node.agent.updates
     client.until_phase("sampling")
     node.wait_for_updates(updates + 1)
-    assert _beat(node).env_steps > steps
+    until(lambda: _beat(node).env_steps > steps, "steps")
 
     client.want("pause")
     paused = client.until_phase("paused")

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soulsgui.telemetry.intake import Arrival, Entry, Reason, Refusal, judge, sort_out
+from soulsgui.telemetry.intake import Arrival, Reason, Refusal, judge, sort_out
 from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
 from tests.telemetry.helpers import RUN_ID, episode

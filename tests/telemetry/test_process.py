@@ -58,7 +58,7 @@ def _rows(run: RunFolder) -> list[int]:
 
 @pytest.mark.parametrize(
     ("module", "owner", "method"),
-    [("streams", "EpisodeStreams", "settle"), ("metrics", "MetricsStream", "publish")],
+    [("streams", "EpisodeStreams", "acknowledge"), ("metrics", "MetricsStream", "publish")],
     ids=["between storing and acknowledging", "between acknowledging and telling the windows"],
 )
 def test_a_kill_between_two_steps_neither_loses_nor_doubles(

@@ -5,9 +5,10 @@ from typing import Any, cast
 import pytest
 import redis
 
-from soulsgui.telemetry.intake import Entry, Reason, Refusal
+from soulsgui.telemetry.intake import Reason, Refusal
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
 from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.group_reader import Entry
 from soulsgui.wire.keys import TELEMETRY_GROUP, Keys
 from tests.telemetry.helpers import Stage
 
@@ -42,7 +43,7 @@ def test_what_was_sent_before_the_group_was_made_is_read(
 
 def test_without_clients_nothing_is_read(streams: EpisodeStreams, redis_client: redis.Redis) -> None:
     streams.discover(redis_client)
-    assert (len(streams), streams.read(redis_client, 10)) == (0, [])
+    assert (streams.idle, streams.read(redis_client, 10)) == (True, [])
 
 
 def test_settled_entries_are_gone_and_later_ones_stay(
@@ -54,7 +55,7 @@ def test_settled_entries_are_gone_and_later_ones_stay(
     _add(stage, "b", 1)
     entries = streams.read(redis_client, 0)
     _add(stage, "a", 3)
-    streams.settle(redis_client, entries)
+    streams.acknowledge(redis_client, entries)
     assert (stage.left("a"), stage.left("b"), _pending(stage, "a")) == (1, 0, 0)
     assert _numbers(streams.read(redis_client, 0)) == [("a", 3)]
 
@@ -67,13 +68,13 @@ def test_after_an_error_what_was_delivered_is_read_again_before_anything_new(
     _add(stage, "a", 1, 2)
     delivered = streams.read(redis_client, 0)
     _add(stage, "a", 3)
-    streams.distrust()
+    streams.unsettle()
     again = streams.read(redis_client, 0)
     assert again == delivered
-    streams.settle(redis_client, again)
+    streams.acknowledge(redis_client, again)
     new = streams.read(redis_client, 0)
     assert _numbers(new) == [("a", 3)]
-    streams.settle(redis_client, new)
+    streams.acknowledge(redis_client, new)
     assert (stage.left("a"), _pending(stage, "a")) == (0, 0)
 
 
@@ -95,7 +96,7 @@ def test_trimming_never_removes_what_is_delivered_and_not_acknowledged(
     seen: list[tuple[str, int]] = []
     while entries := restarted.read(redis_client, 0):
         seen += _numbers(entries)
-        restarted.settle(redis_client, entries)
+        restarted.acknowledge(redis_client, entries)
         assert stage.left("a") == count - len(seen)
     assert seen == [("a", number) for number in range(1, count + 1)]
 
@@ -108,10 +109,10 @@ def test_pending_entries_that_were_trimmed_by_others_are_acknowledged(
     _add(stage, "a", 1, 2)
     streams.read(redis_client, 0)
     stage.redis.xtrim(keys.episodes("a"), maxlen=0, approximate=False)
-    streams.distrust()
+    streams.unsettle()
     entries = streams.read(redis_client, 0)
     assert [entry.fields for entry in entries] == [{}, {}]
-    streams.settle(redis_client, entries)
+    streams.acknowledge(redis_client, entries)
     assert _pending(stage, "a") == 0
 
 
@@ -155,7 +156,7 @@ def test_a_client_off_the_roster_is_not_read_any_more(
     stage.redis.hdel(keys.clients, "a")
     stage.redis.delete(keys.episodes("a"))
     streams.discover(redis_client)
-    assert len(streams) == 1
+    assert not streams.idle
     assert streams.read(redis_client, 0) == []
     assert not stage.redis.exists(keys.episodes("a"))
 
@@ -166,7 +167,7 @@ def test_the_largest_id_is_acknowledged(
     stage.join("a")
     streams.discover(redis_client)
     stage.redis.xadd(keys.episodes("a"), {"e": "x"}, id=str(EntryId(2**64 - 1, 2**64 - 1)))
-    streams.settle(redis_client, streams.read(redis_client, 0))
+    streams.acknowledge(redis_client, streams.read(redis_client, 0))
     assert _pending(stage, "a") == 0
 
 

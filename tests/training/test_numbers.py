@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from soulsgui.training.numbers import ChunkNumbers
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=80))
 def test_each_number_is_taken_once_and_gaps_are_counted(numbers: list[int]) -> None:
     known, seen = ChunkNumbers(), set()

@@ -131,7 +131,7 @@ def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Addre
             )
     made.checkpoint(tmp_path / "d")
     (tmp_path / "d" / "state.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="state.json has 2 bytes"):
+    with pytest.raises(CheckpointError, match=r"state\.json has 2 bytes"):
         made.load_checkpoint(tmp_path / "d")
 
 

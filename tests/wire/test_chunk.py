@@ -110,13 +110,13 @@ def test_malformed_chunks_are_refused_with_their_reason(reason: Reason, data: by
 FORGED = st.none() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5) | st.just(TWO)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(["v", "run", "contract", "s", "x"]), FORGED))
 def test_forged_maps_raise_nothing_but_chunk_errors(message: dict[str, Any]) -> None:
     _refused(pack(message))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([field.name for field in fields(Segments)]),
     st.sampled_from(["<i4", "<i8", "<u8", "|u1", "<f4", "<f8", "|b1"]),

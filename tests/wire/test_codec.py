@@ -50,13 +50,13 @@ def _same(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(MESSAGES)
 def test_messages_come_back_as_they_were(message: Any) -> None:
     assert _same(message, unpack(pack(message)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(ARRAYS)
 def test_arrays_in_any_layout_come_back(array: np.ndarray[Any, Any]) -> None:
     turned = array.T
@@ -75,13 +75,14 @@ def test_unpacked_arrays_can_not_be_written_to() -> None:
         array[0] = 1
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_garbage_raises_nothing_but_codec_errors(data: bytes) -> None:
     with contextlib.suppress(CodecError):
         unpack(data)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(MESSAGES, st.data())
 def test_damaged_messages_raise_nothing_but_codec_errors(message: Any, data: st.DataObject) -> None:
     packed = bytearray(pack(message))

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.states import client_look
-from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.control import ClientStatus, Status
 
 _GONE = ("left", "revoked", "refused")
 _FORGETTABLE = ("lost", *_GONE)
+_UP = ("starting", "running", "stopping", "backoff")
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,13 @@ def client_actions() -> tuple[ClientAction, ...]:
     )
 
 
-def why_not_possible(action: str, client: ClientStatus, run_active: bool) -> str:
+def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
     """Return why something can't be done with a client; empty when it can.
 
     Args:
         action: Name of the action.
         client: The client.
-        run_active: Whether a run goes on.
+        status: The run that goes on, and the services.
     """
     gone = client.state in _GONE
     word = client_look(client.state).word.lower()
@@ -99,8 +101,7 @@ def why_not_possible(action: str, client: ClientStatus, run_active: bool) -> str
         if client.wish != "run" or client.state == "paused":
             return ""
         if gone and client.local:
-            # One of the server's own that was stopped is started again.
-            return "" if run_active else tr("No run goes on: start or resume one first.")
+            return _why_not_started(client, status)
         return tr("{client} is not paused.").format(client=client.name)
     if gone:
         return tr("{client} is {state}: there is nobody to ask.").format(client=client.name, state=word)
@@ -110,21 +111,27 @@ def why_not_possible(action: str, client: ClientStatus, run_active: bool) -> str
     return ""
 
 
-def possible(
-    action: str, clients: Sequence[ClientStatus], run_active: bool
-) -> tuple[list[ClientStatus], str]:
+def _why_not_started(client: ClientStatus, status: Status) -> str:
+    """One of the server's own that was stopped is started again, once its process has ended."""
+    if not run_is_active(status.run.state):
+        return tr("No run goes on: start or resume one first.")
+    ending = any(service.name == client.id and service.state in _UP for service in status.services)
+    return tr("{client} is about to end.").format(client=client.name) if ending else ""
+
+
+def possible(action: str, clients: Sequence[ClientStatus], status: Status) -> tuple[list[ClientStatus], str]:
     """Return with which of the chosen clients something can be done.
 
     Args:
         action: Name of the action.
         clients: The chosen ones.
-        run_active: Whether a run goes on.
+        status: The run that goes on, and the services.
 
     Returns:
         Those it can be done with, and why with none of them; that is empty when there is one.
     """
     if not clients:
         return [], tr("Choose a client first.")
-    reasons = [why_not_possible(action, client, run_active) for client in clients]
+    reasons = [why_not_possible(action, client, status) for client in clients]
     able = [client for client, reason in zip(clients, reasons, strict=True) if not reason]
     return able, "" if able else reasons[0]

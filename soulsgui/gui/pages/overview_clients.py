@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxL
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, why_not
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.clients import ClientsModel
@@ -144,10 +144,6 @@ class ClientsSection(QWidget):
         found = [self.model.client_at(row) for row in rows]
         return [client for client in found if client is not None]
 
-    @property
-    def _run_active(self) -> bool:
-        return run_is_active(self._feed.status.run.state)
-
     def choose(self, *names: str) -> None:
         """Select these clients and no others."""
         selection = self.table.selectionModel()
@@ -159,13 +155,13 @@ class ClientsSection(QWidget):
                 selection.select(self.model.index(row, 0), flags)
 
     def _send(self, action: ClientAction) -> Call:
-        able, _ = possible(action.name, self.chosen, self._run_active)
+        able, _ = possible(action.name, self.chosen, self._feed.status)
         return together([self._feed.call(action.command, {"client": client.id}) for client in able])
 
     def _arrange_buttons(self) -> None:
         chosen = self.chosen
         for action in client_actions():
-            able, reason = possible(action.name, chosen, self._run_active)
+            able, reason = possible(action.name, chosen, self._feed.status)
             reason = why_not(self._connection) or reason
             allowed = bool(able) and self._connection.commands_possible
             self.buttons[action.name].allow(allowed, action.tip if allowed else reason)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner.crew import ANSWER_LIMIT_S
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.services import TRAINER
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (
     CheckpointEditParams,
@@ -14,6 +13,7 @@ from soulsgui.wire.control import (
     CheckpointSaveParams,
     ErrorCode,
 )
+from soulsgui.wire.keys import TRAINER
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner

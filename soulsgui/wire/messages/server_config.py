@@ -12,6 +12,9 @@ from soulsgui.wire.messages.base import Message
 SEGMENT_FORMAT = 1
 """Version of the columns of a chunk (`messages.chunk`)."""
 
+ON_POLICY = "on-policy"
+"""The family of algorithms that learn from what the newest weights played, and from nothing older."""
+
 
 def contract_hash(
     env_id: str, kwargs: dict[str, Any], wrappers: list[Any], spaces: dict[str, Any], family: str
@@ -23,7 +26,7 @@ def contract_hash(
         kwargs: Arguments of the environment.
         wrappers: Wrappers around it.
         spaces: Its spaces (`environments.spaces.SpacesSpec.to_json`).
-        family: `on-policy` or `off-policy`.
+        family: Family of the algorithm: `ON_POLICY`.
     """
     agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family]
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]

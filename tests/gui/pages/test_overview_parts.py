@@ -25,12 +25,15 @@ from soulsgui.wire.control import (
     Preset,
     RunStatus,
     ServiceStatus,
+    Status,
 )
 from soulsgui.wire.messages.metrics import CheckpointRow
 from tests.gui.fake_feed import refusal
 from tests.gui.plotting.curves import RUN, attempt_row
 
 RUNNING = RunStatus(id=RUN, name="lunar", state="running", env_id="LunarLander-v3", algorithm="ppo")
+
+ACTIVE = Status(run=RUNNING)
 
 
 def service(name: str, state: str = "running", **fields: object) -> ServiceStatus:
@@ -203,28 +206,36 @@ def test_only_stopping_the_trainer_of_a_run_is_asked_about() -> None:
     ],
 )
 def test_an_action_is_possible_or_says_why_not(action: str, status: ClientStatus, able: bool) -> None:
-    reason = why_not_possible(action, status, run_active=True)
+    reason = why_not_possible(action, status, ACTIVE)
     assert (reason == "") is able
     assert able or status.name in reason
 
 
 def test_a_stopped_local_client_is_not_started_without_a_run() -> None:
     left = client(state="left", local=True)
-    assert "No run" in why_not_possible("resume", left, run_active=False)
+    assert "No run" in why_not_possible("resume", left, Status())
+
+
+def test_a_local_client_is_started_again_once_its_process_has_ended() -> None:
+    left = client("client-1", "left", local=True)
+    ending = Status(run=RUNNING, services=[service("client-1", "running")])
+    assert why_not_possible("resume", left, ending) == "client-1 is about to end."
+    ended = Status(run=RUNNING, services=[service("client-1", "stopped")])
+    assert why_not_possible("resume", left, ended) == ""
 
 
 def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
     first, second = client("a", "left"), client("b")
-    able, reason = possible("pause", [first, second], run_active=True)
+    able, reason = possible("pause", [first, second], ACTIVE)
     assert able == [second]
     assert reason == ""
-    assert possible("pause", [first], run_active=True)[1].startswith("a is left")
-    assert possible("stop", [], run_active=True) == ([], "Choose a client first.")
+    assert possible("pause", [first], ACTIVE)[1].startswith("a is left")
+    assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
 
 
 def test_every_action_has_a_rule() -> None:
     for action in client_actions():
-        why_not_possible(action.name, client(), run_active=True)
+        why_not_possible(action.name, client(), ACTIVE)
 
 
 # --- calls together ---

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 import redis
 
-from soulsgui.training.ingest import Entry, Ingest
+from soulsgui.wire.group_reader import Entry, GroupReader
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
 
 
@@ -15,8 +15,8 @@ def _add(connection: redis.Redis, keys: Keys, client: str, *payloads: str, id: s
         connection.xadd(keys.chunks(client), {"c": payload}, id=id)
 
 
-def _ingest(connection: redis.Redis, keys: Keys, *clients: str) -> Ingest:
-    made = Ingest(keys)
+def _reader(connection: redis.Redis, keys: Keys, *clients: str) -> GroupReader:
+    made = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: 200)
     made.set_clients(connection, clients)
     return made
 
@@ -25,13 +25,13 @@ def _said(entries: Iterable[Entry]) -> list[str]:
     return sorted(f"{entry.client}{entry.fields[b'c'].decode()}" for entry in entries)
 
 
-def _take_all(ingest: Ingest, connection: redis.Redis, acknowledge: bool = True) -> list[str]:
+def _take_all(reader: GroupReader, connection: redis.Redis, acknowledge: bool = True) -> list[str]:
     """Read until nothing comes any more."""
     found: list[Entry] = []
     for _ in range(4):
-        entries = ingest.read(connection, 0)
+        entries = reader.read(connection, 0)
         if entries and acknowledge:
-            ingest.acknowledge(connection, entries)
+            reader.acknowledge(connection, entries)
         found += entries
     return _said(found)
 
@@ -43,84 +43,84 @@ def _pending(connection: redis.Redis, keys: Keys, client: str) -> int:
 
 def test_entries_written_before_the_group_are_read(redis_client: redis.Redis, keys: Keys) -> None:
     _add(redis_client, keys, "a", "1", "2")
-    ingest = _ingest(redis_client, keys, "a", "b")
+    reader = _reader(redis_client, keys, "a", "b")
     _add(redis_client, keys, "b", "1")
-    assert _take_all(ingest, redis_client) == ["a1", "a2", "b1"]
-    assert _take_all(ingest, redis_client) == []
+    assert _take_all(reader, redis_client) == ["a1", "a2", "b1"]
+    assert _take_all(reader, redis_client) == []
 
 
 def test_acknowledged_entries_are_off_the_stream_and_marked(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a")
+    reader = _reader(redis_client, keys, "a")
     _add(redis_client, keys, "a", *map(str, range(90)))
     last = redis_client.xinfo_stream(keys.chunks("a"))["last-generated-id"]
-    _take_all(ingest, redis_client)
+    _take_all(reader, redis_client)
     assert redis_client.xlen(keys.chunks("a")) == 0
     assert _pending(redis_client, keys, "a") == 0
-    assert ingest.high_water == {"a": last.decode()}
+    assert reader.high_water == {"a": last.decode()}
 
 
 def test_entries_that_came_after_the_read_stay(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a")
-    _take_all(ingest, redis_client)
+    reader = _reader(redis_client, keys, "a")
+    _take_all(reader, redis_client)
     _add(redis_client, keys, "a", "1")
-    entries = ingest.read(redis_client, 0)
+    entries = reader.read(redis_client, 0)
     _add(redis_client, keys, "a", "2")
-    ingest.acknowledge(redis_client, entries)
+    reader.acknowledge(redis_client, entries)
     assert redis_client.xlen(keys.chunks("a")) == 1
-    assert _take_all(ingest, redis_client) == ["a2"]
+    assert _take_all(reader, redis_client) == ["a2"]
 
 
-def test_what_a_killed_trainer_had_not_acknowledged_is_read_first(
+def test_what_a_killed_reader_had_not_acknowledged_is_read_first(
     redis_client: redis.Redis, keys: Keys
 ) -> None:
-    killed = _ingest(redis_client, keys, "a", "b")
+    killed = _reader(redis_client, keys, "a", "b")
     _take_all(killed, redis_client)
     _add(redis_client, keys, "a", "1", "2")
     assert _take_all(killed, redis_client, acknowledge=False) == ["a1", "a2"]
     _add(redis_client, keys, "a", "3")
     _add(redis_client, keys, "b", "1")
-    following = _ingest(redis_client, keys, "a", "b")
+    following = _reader(redis_client, keys, "a", "b")
     assert _said(following.read(redis_client, 0)) == ["a1", "a2"]
-    again = _ingest(redis_client, keys, "a", "b")
+    again = _reader(redis_client, keys, "a", "b")
     assert _take_all(again, redis_client) == ["a1", "a2", "a3", "b1"]
     assert _pending(redis_client, keys, "a") == 0
 
 
 def test_unsettled_entries_are_read_again(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a")
+    reader = _reader(redis_client, keys, "a")
     _add(redis_client, keys, "a", "1")
-    _take_all(ingest, redis_client, acknowledge=False)
-    ingest.unsettle()
-    assert _take_all(ingest, redis_client) == ["a1"]
+    _take_all(reader, redis_client, acknowledge=False)
+    reader.unsettle()
+    assert _take_all(reader, redis_client) == ["a1"]
 
 
 @pytest.mark.allow_warnings
 def test_a_stream_of_another_type_is_left_out_and_the_others_go_on(
     redis_client: redis.Redis, keys: Keys
 ) -> None:
-    ingest = _ingest(redis_client, keys, "a", "b", "c")
-    _take_all(ingest, redis_client)
+    reader = _reader(redis_client, keys, "a", "b", "c")
+    _take_all(reader, redis_client)
     redis_client.set(keys.chunks("b"), "mine now")
     _add(redis_client, keys, "a", "1")
     _add(redis_client, keys, "c", "1")
-    assert _take_all(ingest, redis_client) == ["a1", "c1"]
-    assert ingest.take_unusable() == ["b"]
+    assert _take_all(reader, redis_client) == ["a1", "c1"]
+    assert reader.take_unusable() == ["b"]
     for _ in range(3):
-        ingest.set_clients(redis_client, ["a", "b", "c"])
-    assert ingest.take_unusable() == []  # said once
+        reader.set_clients(redis_client, ["a", "b", "c"])
+    assert reader.take_unusable() == []  # said once
     redis_client.delete(keys.chunks("b"))
     _add(redis_client, keys, "b", "1")
-    ingest.set_clients(redis_client, ["a", "b", "c"])
-    assert _take_all(ingest, redis_client) == ["b1"]
+    reader.set_clients(redis_client, ["a", "b", "c"])
+    assert _take_all(reader, redis_client) == ["b1"]
 
 
 @pytest.mark.allow_warnings
 def test_a_bad_stream_does_not_hide_what_others_have_pending(redis_client: redis.Redis, keys: Keys) -> None:
-    killed = _ingest(redis_client, keys, "a", "b", "c")
+    killed = _reader(redis_client, keys, "a", "b", "c")
     _add(redis_client, keys, "a", "1")
     _add(redis_client, keys, "c", "1")
     _take_all(killed, redis_client, acknowledge=False)
-    following = _ingest(redis_client, keys, "a", "b", "c")
+    following = _reader(redis_client, keys, "a", "b", "c")
     redis_client.set(keys.chunks("b"), "mine now")
     assert _take_all(following, redis_client) == ["a1", "c1"]
     assert _pending(redis_client, keys, "a") == _pending(redis_client, keys, "c") == 0
@@ -129,56 +129,56 @@ def test_a_bad_stream_does_not_hide_what_others_have_pending(redis_client: redis
 @pytest.mark.allow_warnings
 def test_a_stream_that_was_never_usable_is_left_out(redis_client: redis.Redis, keys: Keys) -> None:
     redis_client.set(keys.chunks("b"), "mine")
-    ingest = _ingest(redis_client, keys, "a", "b")
+    reader = _reader(redis_client, keys, "a", "b")
     _add(redis_client, keys, "a", "1")
-    assert _take_all(ingest, redis_client) == ["a1"]
-    assert ingest.take_unusable() == ["b"]
+    assert _take_all(reader, redis_client) == ["a1"]
+    assert reader.take_unusable() == ["b"]
 
 
 @pytest.mark.parametrize("gone", ["group", "stream"])
 def test_a_missing_group_is_made_anew(redis_client: redis.Redis, keys: Keys, gone: str) -> None:
-    ingest = _ingest(redis_client, keys, "a", "b")
-    _take_all(ingest, redis_client)
+    reader = _reader(redis_client, keys, "a", "b")
+    _take_all(reader, redis_client)
     if gone == "group":
         redis_client.xgroup_destroy(keys.chunks("a"), TRAINER_GROUP)
     else:
         redis_client.delete(keys.chunks("a"))
     _add(redis_client, keys, "a", "1")
     _add(redis_client, keys, "b", "1")
-    assert _take_all(ingest, redis_client) == ["a1", "b1"]
-    assert ingest.take_unusable() == []
+    assert _take_all(reader, redis_client) == ["a1", "b1"]
+    assert reader.take_unusable() == []
 
 
 def test_the_largest_possible_id_is_taken_off_too(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a")
+    reader = _reader(redis_client, keys, "a")
     _add(redis_client, keys, "a", "1", id=f"5-{2**64 - 1}")
-    assert _take_all(ingest, redis_client) == ["a1"]
+    assert _take_all(reader, redis_client) == ["a1"]
     assert redis_client.xlen(keys.chunks("a")) == 0
 
 
 def test_a_refused_acknowledgement_brings_the_entries_again(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a", "b")
-    _take_all(ingest, redis_client)
+    reader = _reader(redis_client, keys, "a", "b")
+    _take_all(reader, redis_client)
     _add(redis_client, keys, "a", "1")
     _add(redis_client, keys, "b", "1")
-    entries = ingest.read(redis_client, 0)
+    entries = reader.read(redis_client, 0)
     redis_client.rename(keys.chunks("a"), keys.chunks("elsewhere"))
     redis_client.set(keys.chunks("a"), "in between")
-    ingest.acknowledge(redis_client, entries)
-    assert set(ingest.high_water) == {"b"}
+    reader.acknowledge(redis_client, entries)
+    assert set(reader.high_water) == {"b"}
     redis_client.rename(keys.chunks("elsewhere"), keys.chunks("a"))
-    assert _take_all(ingest, redis_client) == ["a1"]
+    assert _take_all(reader, redis_client) == ["a1"]
 
 
 def test_clients_that_are_gone_are_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
-    ingest = _ingest(redis_client, keys, "a", "b")
-    assert not ingest.idle
+    reader = _reader(redis_client, keys, "a", "b")
+    assert not reader.idle
     _add(redis_client, keys, "a", "1")
-    _take_all(ingest, redis_client)
-    ingest.set_clients(redis_client, ["b"])
-    assert ingest.high_water == {}
+    _take_all(reader, redis_client)
+    reader.set_clients(redis_client, ["b"])
+    assert reader.high_water == {}
     _add(redis_client, keys, "a", "2")
-    assert _take_all(ingest, redis_client) == []
-    ingest.set_clients(redis_client, [])
-    assert ingest.idle
-    assert ingest.read(redis_client, 1000) == []
+    assert _take_all(reader, redis_client) == []
+    reader.set_clients(redis_client, [])
+    assert reader.idle
+    assert reader.read(redis_client, 1000) == []

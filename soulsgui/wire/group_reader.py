@@ -1,0 +1,201 @@
+"""Reading one stream of every client as a group's only consumer, and acknowledging what was taken over.
+
+One bad stream (a client made it into something else, or its group is gone) makes a read over all of them
+fail: it is found, mended or set aside, and the others go on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, cast
+
+import redis
+
+from soulsgui.wire.entry_id import EntryId
+
+logger = logging.getLogger(__name__)
+
+_Reply = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]
+
+
+class Entry(NamedTuple):
+    """One entry of one client's stream; `fields` is empty when it was trimmed before it was read."""
+
+    client: str
+    id: EntryId
+    fields: dict[bytes, bytes]
+
+
+class GroupReader:
+    """Reads the streams of clients, each from its beginning. Used by one thread.
+
+    Args:
+        group: Name of the group and of its one consumer.
+        key_of: Returns the key of a client's stream.
+        per_stream: Returns how many entries are read of each stream, by the number of streams.
+
+    Attributes:
+        high_water: Newest entry id that was acknowledged, by client.
+    """
+
+    def __init__(self, group: str, key_of: Callable[[str], str], per_stream: Callable[[int], int]) -> None:
+        self.high_water: dict[str, str] = {}
+        self._group = group
+        self._key_of = key_of
+        self._per_stream = per_stream
+        self._clients: dict[str, str] = {}  # by key
+        self._unsettled: set[str] = set()
+        self._aside: set[str] = set()
+        self._newly_aside: list[str] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no stream to read, so that a read does not wait for anything."""
+        return not self._clients
+
+    def set_clients(self, connection: redis.Redis, clients: Iterable[str]) -> None:
+        """Read these clients' streams from now on; those that were set aside are tried again.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        wanted = set(clients)
+        for key in [key for key, client in self._clients.items() if client not in wanted]:
+            del self._clients[key]
+        self._unsettled &= set(self._clients)
+        self._aside &= wanted
+        for client in set(self.high_water) - wanted:
+            del self.high_water[client]
+        self._add(connection, sorted(wanted - set(self._clients.values())))
+
+    def take_unusable(self) -> list[str]:
+        """Return the clients whose stream was set aside since the last call."""
+        found, self._newly_aside = self._newly_aside, []
+        return found
+
+    def start_over(self) -> None:
+        """After a lost connection: forget the streams, so that groups are made anew where they are gone."""
+        self._clients.clear()
+        self._unsettled.clear()
+
+    def unsettle(self) -> None:
+        """Read first what was delivered and not acknowledged."""
+        self._unsettled = set(self._clients)
+
+    def read(self, connection: redis.Redis, block_ms: int) -> list[Entry]:
+        """Return the next entries, oldest first within each client: first those never acknowledged.
+
+        Args:
+            connection: The server.
+            block_ms: Longest wait for the first new one; 0 does not wait. Servers look at it ten times a
+                second.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        if self._unsettled:
+            entries = self._read(connection, sorted(self._unsettled), "0", 0)
+            self._unsettled &= {self._key_of(entry.client) for entry in entries}
+            if entries:
+                return entries
+        return self._read(connection, list(self._clients), ">", block_ms)
+
+    def acknowledge(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:
+        """Tell the server that entries were taken over, and take everything up to them off their streams.
+
+        A stream is read in order, so all before them was acknowledged too. What the server refuses to
+        acknowledge is read again.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        by_client: dict[str, list[EntryId]] = {}
+        for entry in entries:
+            by_client.setdefault(entry.client, []).append(entry.id)
+        pipeline = connection.pipeline(transaction=True)
+        for client, ids in by_client.items():
+            pipeline.xack(self._key_of(client), self._group, *map(str, ids))
+            pipeline.xtrim(self._key_of(client), minid=str(max(ids).next), approximate=False)
+        try:
+            replies = pipeline.execute(raise_on_error=False)
+        except redis.ResponseError:
+            self.unsettle()
+            raise
+        for (client, ids), reply in zip(by_client.items(), replies[::2], strict=True):
+            if isinstance(reply, Exception):
+                self._unsettled |= {self._key_of(client)} & set(self._clients)
+                logger.info("an acknowledgement to %s was refused: %s", client, reply)
+            else:
+                self.high_water[client] = str(max(ids))
+
+    def _read(self, connection: redis.Redis, keys: list[str], position: str, block_ms: int) -> list[Entry]:
+        if not keys:
+            return []
+        count = self._per_stream(len(keys))
+        try:
+            return self._read_together(connection, keys, position, count, block_ms)
+        except redis.ResponseError as error:
+            if not (_says(error, "WRONGTYPE") or _says(error, "NOGROUP")):
+                raise
+        entries = []
+        for key in keys:
+            entries += self._read_alone(connection, key, position, count)
+        return entries
+
+    def _read_together(
+        self, connection: redis.Redis, keys: list[str], position: str, count: int, block_ms: int
+    ) -> list[Entry]:
+        reply = connection.xreadgroup(
+            self._group, self._group, dict.fromkeys(keys, position), count=count, block=block_ms or None
+        )
+        return [
+            Entry(self._clients[key.decode()], EntryId.parse(entry), fields or {})
+            for key, found in cast("_Reply", reply or [])
+            for entry, fields in found
+        ]
+
+    def _read_alone(self, connection: redis.Redis, key: str, position: str, count: int) -> list[Entry]:
+        """Read one stream of which one among many is broken; mend or set aside the one that is."""
+        client = self._clients[key]
+        try:
+            return self._read_together(connection, [key], position, count, 0)
+        except redis.ResponseError as error:
+            if _says(error, "WRONGTYPE"):
+                self._set_aside(client)
+            elif _says(error, "NOGROUP"):
+                logger.info("%s has no group any more: it is read from its beginning", key)
+                del self._clients[key]
+                self._add(connection, [client])
+            else:
+                raise
+        return []
+
+    def _add(self, connection: redis.Redis, clients: list[str]) -> None:
+        """Make the group on these clients' streams."""
+        if not clients:
+            return
+        pipeline = connection.pipeline(transaction=False)
+        for client in clients:
+            # From the beginning: at `$` what came before us would be lost.
+            pipeline.xgroup_create(self._key_of(client), self._group, id="0", mkstream=True)
+        for client, reply in zip(clients, pipeline.execute(raise_on_error=False), strict=True):
+            if not isinstance(reply, Exception) or _says(reply, "BUSYGROUP"):
+                self._clients[self._key_of(client)] = client
+                self._unsettled.add(self._key_of(client))
+                self._aside.discard(client)
+            elif _says(reply, "WRONGTYPE"):
+                self._set_aside(client)
+            else:
+                raise reply
+
+    def _set_aside(self, client: str) -> None:
+        key = self._key_of(client)
+        self._clients.pop(key, None)
+        self._unsettled.discard(key)
+        if client not in self._aside:
+            self._aside.add(client)
+            self._newly_aside.append(client)
+            logger.warning("%s is not a stream any more: client %s is left out until it is", key, client)
+
+
+def _says(error: Exception, code: str) -> bool:
+    return isinstance(error, redis.ResponseError) and str(error).startswith(code)
