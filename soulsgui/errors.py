@@ -55,6 +55,8 @@ class CheckpointError(SoulsGuiError):
 class EnvironmentCheckError(SoulsGuiError):
     """The environment can't be made here, or its spaces are not supported."""
 
+    exit_code = 2
+
 
 class ServiceError(SoulsGuiError):
     """A service could not be started or ended with a failure."""

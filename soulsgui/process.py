@@ -1,4 +1,4 @@
-"""What every service process does first: where its log goes, and how it is asked to stop."""
+"""Our own processes: how one is started, where its log goes, how it is asked to stop."""
 
 import _thread
 import logging
@@ -10,15 +10,18 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import soulsgui
 from soulsgui.system import stop_signals
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-class _Formatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """One line begins with time and level; a traceback follows on lines of its own."""
 
     def __init__(self) -> None:
@@ -35,10 +38,32 @@ class ParsedLine:
     text: str
 
 
+def own_command(role: str) -> list[str]:
+    """Return the command line that starts this program in another role."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, role]
+    # -P: a file that happens to lie in the current folder is not taken for one of our packages.
+    return [sys.executable, "-P", "-m", "soulsgui", role]
+
+
+def child_env() -> dict[str, str]:
+    """Return what the environment of a child has beside ours.
+
+    Its arrays are too small to be worth several threads: on a busy machine those cost many times the work.
+    """
+    env = {"PYTHONUNBUFFERED": "1"} | _ONE_THREAD
+    root = Path(soulsgui.__file__).parents[1]
+    if not any(part in ("site-packages", "dist-packages") for part in root.parts):
+        # A checkout that is not installed is found through the current folder alone.
+        older = os.environ.get("PYTHONPATH", "")
+        env["PYTHONPATH"] = f"{root}{os.pathsep}{older}" if older else str(root)
+    return env
+
+
 def setup_logging(level: str = "info") -> None:
     """Send the log to standard error, which the runner points at the service's log file."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter())
+    handler.setFormatter(LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
 

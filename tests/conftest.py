@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import hypothesis
 import psutil
 import pytest
 import redis
@@ -18,6 +19,10 @@ from soulsgui.wire.keys import Keys
 from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
 _LEAVE_TIME_S = 2.0
+
+# A busy machine is slow, not wrong: the limit on a test's time is pytest's.
+hypothesis.settings.register_profile("suite", deadline=None)
+hypothesis.settings.load_profile("suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -224,3 +224,8 @@ def _add_services(commands: Commands) -> None:
     client.add_argument("--episodes", type=int, metavar="N", help="stop after so many episodes")
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
+    job = _add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
+    job.set_defaults(is_service=True)
+    job.add_argument("work", choices=["figure"])
+    job.add_argument("run", type=Path, metavar="RUN_DIR")
+    job.add_argument("--ahead", action="store_true")

@@ -12,7 +12,7 @@ from soulsgui.cli.output import folders_of
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import UsageError
-from soulsgui.system import new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system import is_loopback, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import check_client_name
 
@@ -107,6 +107,13 @@ def probe(_arguments: Arguments) -> int:
     return 0
 
 
+def job(arguments: Arguments) -> int:
+    """`job figure`: draws telemetry.json and telemetry.png of a run when standard input ends."""
+    from soulsgui.telemetry.figure import main
+
+    return main(arguments.run, arguments.ahead)
+
+
 def _run(arguments: Arguments) -> RunFolder:
     for path in (Path(arguments.run), folders_of(arguments).runs / arguments.run):
         run = RunFolder(path.absolute())
@@ -122,7 +129,6 @@ def _address(arguments: Arguments) -> Address:
 def _server(arguments: Arguments) -> Address:
     """The address of a server on this machine, whose password is the user's own."""
     from soulsgui.config.load import load_settings
-    from soulsgui.config.rules import is_loopback
     from soulsgui.runner.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.rpartition(":")

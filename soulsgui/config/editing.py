@@ -59,7 +59,8 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
 
 def _with_changes(tree: CommentedMap, changes: Mapping[str, Any]) -> str:
     for key, value in changes.items():
-        *parents, last = key.split(".")
+        # An entry `ppo.gamma: 0.9` at the top is changed where it stands: beside `ppo:` it would be a second one.
+        *parents, last = [key] if key in tree else key.split(".")
         node = tree
         for parent in parents:
             if not isinstance(node.get(parent), CommentedMap):

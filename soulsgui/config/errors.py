@@ -49,7 +49,7 @@ class ConfigError(SoulsGuiError):
         self.problems = problems
         head = "The configuration has a mistake" if len(problems) == 1 else "The configuration has mistakes"
         lines = "\n".join(f"  {problem}" for problem in problems)
-        super().__init__(f"{head}:\n{lines}", "Nothing was started. Mend it and try again.")
+        super().__init__(f"{head}:\n{lines}", "Nothing was done. Mend it and try again.")
 
 
 def nearest(word: str, known: list[str]) -> str:

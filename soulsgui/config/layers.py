@@ -16,7 +16,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
 from soulsgui.config.rules import broken_rules
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings
 
 PRESET_KEY = "preset"
 

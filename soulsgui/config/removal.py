@@ -18,18 +18,24 @@ def without(text: str, key: str) -> str:
         text: YAML with a map at the top, or nothing.
         key: Dotted key; one that is not there changes nothing.
     """
+    for parts in ([key], key.split(".")):  # an entry may stand at the top with its whole key, too
+        text = _without(text, parts)
+    return text
+
+
+def _without(text: str, parts: Sequence[str]) -> str:
     root = YAML(typ="rt").compose(text)
-    chain = _find(root, key.split(".")) if root is not None else []
+    chain = _find(root, parts) if root is not None else []
     if not chain:
         return text
     while len(chain) > 1 and len(chain[-1][0].value) == 1:
         chain.pop()
     if any(holder.flow_style for holder, _ in chain):
-        return _without_by_tree(text, key.split("."))
+        return _without_by_tree(text, parts)
     gone = _lines_of(chain[-1][1])
     rest = "\n".join(line for number, line in enumerate(text.split("\n")) if number not in gone)
     # An anchor that others refer to went with it: only the tree can untie that.
-    return rest if _is_yaml(rest) else _without_by_tree(text, key.split("."))
+    return rest if _is_yaml(rest) else _without_by_tree(text, parts)
 
 
 def _is_yaml(text: str) -> bool:

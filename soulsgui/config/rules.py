@@ -1,9 +1,9 @@
 """Rules between settings, which a type and a range can't say."""
 
-import ipaddress
 from dataclasses import dataclass
 
 from soulsgui.config.schema import Settings
+from soulsgui.system import is_loopback
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,3 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             BrokenRule("redis.host", "should be an address of this machine itself, such as 127.0.0.1.")
         )
     return broken
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address stays on this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

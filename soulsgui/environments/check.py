@@ -161,7 +161,7 @@ class _Trial:
             return None
         if obs.dtype.kind == "f" and not np.isfinite(obs).all():
             self._problem(f"An observation of {where}() holds values that are not finite.")
-        elif not spaces.contains_observations(obs[None])[0]:
+        elif not wanted.contains(obs[None])[0]:
             self._problem(f"An observation of {where}() is out of the bounds that its space states.")
         return obs
 

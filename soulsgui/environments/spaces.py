@@ -177,14 +177,6 @@ class SpacesSpec:
     observation: BoxSpec
     action: DiscreteSpec
 
-    def contains_observations(self, array: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which rows of `[N, *shape]` are finite observations within the bounds: `[N]` bool."""
-        return self.observation.contains(array)
-
-    def contains_actions(self, array: NDArray[Any]) -> NDArray[np.bool_]:
-        """Say which of the actions `[N]` exist: `[N]` bool."""
-        return self.action.contains(array)
-
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
         return {"observation": self.observation.to_json(), "action": self.action.to_json()}

@@ -25,8 +25,7 @@ def gae(
     truncated bootstraps from it.
 
     The recursion is solved by doubling: after k rounds every step holds the sum over its next 2^k steps, so
-        that
-    2,048 steps take 11 vector operations instead of 2,048 scalar ones.
+    that 2,048 steps take 11 vector operations instead of 2,048 scalar ones.
 
     | argument | shape | meaning |
     |---|---|---|

@@ -10,7 +10,8 @@ from typing import Any
 from soulsgui.config.layers import flatten
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.checkpoints import Checkpoints
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import LIVE_STATES, RunRecord, interrupted

@@ -10,7 +10,8 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, unknown_key
 from soulsgui.config.load import layers_of
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import RunRecord
 from soulsgui.system import atomic_write

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from soulsgui.process import _Formatter as LineFormatter
+from soulsgui.process import LineFormatter
 from soulsgui.runner.logs import LogFile
 
 

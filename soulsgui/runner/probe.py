@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.runner.services import child_env, own_command
+from soulsgui.process import child_env, own_command
 from soulsgui.system import kill_group, new_session_kwargs
 
 TIMEOUT_S = 60.0

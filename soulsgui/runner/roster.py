@@ -136,7 +136,6 @@ class Roster:
                 keys.wish(client),
                 keys.chunks(client),
                 keys.episodes(client),
-                keys.log(client),
             )
         ]
 

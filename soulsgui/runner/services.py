@@ -1,13 +1,11 @@
 """The services of a server as the supervisor wants them: command lines, log files, checks, limits."""
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import soulsgui
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.redis_server import RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
@@ -18,7 +16,6 @@ from soulsgui.wire.messages.node import NodeState
 REDIS = "redis"
 RUNNER = "runner"
 
-_THREAD_LIMITS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # An update of a large network is not interrupted.
 _TRAINER_GRACE_S = 10.0
 _SAVE_GRACE_S = 60.0
@@ -47,28 +44,6 @@ def client_name(number: int) -> str:
 def server_logs(folders: Folders) -> Path:
     """Logs of what lives longer than a run."""
     return folders.server / "logs"
-
-
-def own_command(role: str) -> list[str]:
-    """Return the command line that starts this program in another role."""
-    if getattr(sys, "frozen", False):
-        return [sys.executable, role]
-    # -P: a file that happens to lie in the current folder is not taken for one of our packages.
-    return [sys.executable, "-P", "-m", "soulsgui", role]
-
-
-def child_env() -> dict[str, str]:
-    """Return what the environment of a child has beside ours.
-
-    Its arrays are too small to be worth several threads: on a busy machine those cost many times the work.
-    """
-    env = {"PYTHONUNBUFFERED": "1"} | _THREAD_LIMITS
-    root = Path(soulsgui.__file__).parents[1]
-    if not any(part in ("site-packages", "dist-packages") for part in root.parts):
-        # A checkout that is not installed is found through the current folder alone.
-        older = os.environ.get("PYTHONPATH", "")
-        env["PYTHONPATH"] = f"{root}{os.pathsep}{older}" if older else str(root)
-    return env
 
 
 def node_health(name: str, view: View) -> Callable[[], Health]:

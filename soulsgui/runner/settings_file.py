@@ -8,7 +8,7 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, parse_layer
 from soulsgui.config.load import defaults_layer, layers_of, preset_layer, preset_names
 from soulsgui.config.paths import Folders, shipped
-from soulsgui.config.schema import all_settings
+from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.opening import override_layer
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode, Preset

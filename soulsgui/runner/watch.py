@@ -172,7 +172,6 @@ class ServerReader:
             url=url,
             version=f"{name} {info.get(f'{name}_version', '')}",
             memory_bytes=int(info.get("used_memory", 0)),
-            max_memory_bytes=int(info.get("maxmemory", 0)),
             reachable=True,
         )
 

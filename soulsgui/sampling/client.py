@@ -247,7 +247,7 @@ class RunPlayer:
 
     @property
     def _played(self) -> int:
-        """Id of the round that was played to its end, -1 for none; a pause may be too short to miss a round."""
+        """Id of the round that was played to its end, -1 for none: a short pause does not miss a round."""
         return -1 if self._left else self._round
 
     def _something_new(self, plan: Plan, view: View) -> bool:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
-from soulsgui.config.schema import client_settings
+from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError

@@ -20,7 +20,7 @@ from soulsgui.system.files import (
 from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.system.identity import ProcessIdentity, boot_id, process_identity, same_boot, same_process
 from soulsgui.system.lock import FileLock, file_lock
-from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, who_listens
+from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
 
 __all__ = [
     "FileLock",
@@ -32,6 +32,7 @@ __all__ = [
     "free_disk_bytes",
     "free_port",
     "has_screen",
+    "is_loopback",
     "is_private",
     "kill_group",
     "make_private",

@@ -27,11 +27,6 @@ class FileLock:
         self._backend: _PosixLock | _WindowsLock = _WindowsLock() if platform == "win32" else _PosixLock()
         self._file: IO[bytes] | None = None
 
-    @property
-    def held(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._file is not None
-
     def acquire(self) -> bool:
         """Take the lock if it is free.
 

@@ -1,5 +1,6 @@
-"""What the machine has: free ports, who holds the others, free disk, a screen."""
+"""What the machine has: its own addresses, free ports, who holds the others, free disk, a screen."""
 
+import ipaddress
 import shutil
 import socket
 import sys
@@ -41,6 +42,16 @@ def _program_name(pid: int | None) -> str:
         return f"{psutil.Process(pid).name()} ({pid})"
     except psutil.Error:
         return f"process {pid}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address stays on this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def has_screen(env: Mapping[str, str], platform: str = sys.platform) -> bool:

@@ -3,17 +3,15 @@
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from soulsgui.process import child_env, own_command
 from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
 
 logger = logging.getLogger(__name__)
 
-PROGRAM = (sys.executable, "-m", "soulsgui.telemetry.figure")
-
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+PROGRAM = (*own_command("job"), "figure")
 
 
 class Drawing:
@@ -89,7 +87,7 @@ class Drawing:
     def _start(self, *arguments: str) -> None:
         command = [*self._program, str(self._run_dir), *arguments]
         try:
-            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | _ONE_THREAD)
+            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | child_env())
         except OSError as error:
             self._warn(f"no figure: {error}")
         self._ahead = False

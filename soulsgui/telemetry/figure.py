@@ -1,4 +1,4 @@
-"""Drawing telemetry.json and telemetry.png: `python -m soulsgui.telemetry.figure RUN_DIR [--ahead]`.
+"""Drawing telemetry.json and telemetry.png: `soulsgui job figure RUN_DIR [--ahead]`.
 
 A process of its own, so that matplotlib takes memory only while it draws. It draws when its standard input
 ends (see `drawing`).
@@ -275,7 +275,3 @@ def _title(series: "Series") -> str:
     if len(series["attempts"]) > 1:
         parts.append(f"{len(series['attempts'])} attempts")
     return "  ·  ".join(parts)
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), AHEAD in sys.argv[2:]))

@@ -89,10 +89,6 @@ class Recorder:
             reached=self._aggregator.reached,
         )
 
-    def knows_attempt(self, attempt: int) -> bool:
-        """Whether an attempt is the newest one or an earlier one; with none known, the first is."""
-        return attempt <= max(self.attempt, 1)
-
     def record(
         self, rows: Sequence[TrainerRow], arrivals: Sequence[Arrival], cursor: EntryId, now: float
     ) -> list[EpisodeRecord]:

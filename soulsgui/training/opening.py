@@ -5,7 +5,8 @@ import json
 import redis
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.config.schema import Settings, client_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.rl.agents.base import Agent

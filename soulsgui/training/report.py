@@ -1,4 +1,4 @@
-"""What the trainer tells of itself: its state every half second, and a row for each update."""
+"""What the trainer tells of itself: its state every half second, its rates, and how long things take."""
 
 import time
 from collections import deque

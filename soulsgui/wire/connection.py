@@ -17,7 +17,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from soulsgui.errors import NotAllowedError, ServerUnreachableError, UsageError
+from soulsgui.errors import UsageError
 from soulsgui.system import write_private
 
 logger = logging.getLogger(__name__)
@@ -26,9 +26,6 @@ T = TypeVar("T")
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """Errors that mean "try again": also a wrong password, which a restarted server may mend."""
-
-BLOCK_MS = 1000
-"""Longest blocking read; it must stay below the socket timeout."""
 
 _SOCKET_TIMEOUT_S = 5.0
 # A returning server is found within 5 s, the time to connect included.
@@ -194,27 +191,3 @@ class Link:
     def close(self) -> None:
         """Close the connection."""
         self.redis.close()
-
-
-def check_reachable(address: Address) -> None:
-    """Fail at once, in words, when the server does not let us in.
-
-    Raises:
-        NotAllowedError: The password is wrong or missing.
-        ServerUnreachableError: Nobody answers there.
-    """
-    client = connect(address)
-    try:
-        client.ping()
-    except redis.AuthenticationError as error:
-        raise NotAllowedError(
-            f"The server at {address.host}:{address.port} refused the password.",
-            "Check redis.secret in the configuration folder (--config-dir).",
-        ) from error
-    except AWAY as error:
-        raise ServerUnreachableError(
-            f"No server answers at {address.host}:{address.port}.",
-            "Start one with: soulsgui serve",
-        ) from error
-    finally:
-        client.close()

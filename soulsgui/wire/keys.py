@@ -112,10 +112,6 @@ class Keys:
         """Channel that tells one client to read its grant and wish again."""
         return f"{self.prefix}cmd:{client}"
 
-    def log(self, client: str) -> str:
-        """Stream of warnings and errors of one client."""
-        return f"{self.prefix}out:{client}"
-
     def node(self, name: str) -> str:
         """State of one node of the server."""
         return f"{self.prefix}node:{name}"

@@ -75,6 +75,25 @@ def test_reset_of_what_is_not_there_changes_nothing() -> None:
     assert with_values(TEXT, {}, ("ppo.clip", "stop.window", "seed.x")) == TEXT
 
 
+FLAT = "# mine\nppo.gamma: 0.9  # far\nseed: 3\nppo:\n  epochs: 2\n"
+
+
+def test_an_entry_with_its_whole_key_is_changed_where_it_stands() -> None:
+    text = with_values(FLAT, {"ppo.gamma": 0.8, "ppo.clip": 0.3})
+    assert text == FLAT.replace("0.9", "0.8") + "  clip: 0.3\n"
+
+
+def test_an_entry_with_its_whole_key_is_taken_out() -> None:
+    assert with_values(FLAT, {}, ("ppo.gamma",)) == "# mine\nseed: 3\nppo:\n  epochs: 2\n"
+    twice = FLAT + "  gamma: 0.7\n"
+    assert _values(with_values(twice, {}, ("ppo.gamma",))) == {"seed": 3, "ppo.epochs": 2}
+
+
+def test_of_two_entries_the_one_that_counts_is_changed() -> None:
+    for text in (FLAT + "  gamma: 0.7\n", "ppo: {gamma: 0.7}\nppo.gamma: 0.9\n"):
+        assert _values(with_values(text, {"ppo.gamma": 0.5}))["ppo.gamma"] == 0.5
+
+
 def test_reset_of_an_anchor_leaves_its_value_to_the_others() -> None:
     text = with_values("seed: &n 4\nppo:\n  epochs: *n\n", {}, ("seed",))
     assert _values(text) == {"ppo.epochs": 4}

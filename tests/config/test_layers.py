@@ -10,7 +10,8 @@ from soulsgui.config.layers import Layer, combine, parse_assignments, parse_laye
 from soulsgui.config.like import as_settings
 from soulsgui.config.load import load_run_settings, load_settings
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import Settings, client_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import client_settings
 
 
 @pytest.fixture

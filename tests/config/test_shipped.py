@@ -12,7 +12,8 @@ from soulsgui.config import paths
 from soulsgui.config.layers import combine, flatten
 from soulsgui.config.load import defaults_layer, preset_layer, preset_names
 from soulsgui.config.paths import shipped
-from soulsgui.config.schema import Settings, all_settings
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings
 
 
 def _comment_above(lines: list[str], number: int) -> str:

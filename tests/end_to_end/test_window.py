@@ -49,8 +49,12 @@ class User:
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-        seconds = seconds_until(lambda: self.screen.windows("SoulsGUI"), "the window", START_S)
-        self.screen.focus("SoulsGUI")
+        return self.meet("SoulsGUI")
+
+    def meet(self, title: str) -> float:
+        """Wait for a window and give it the keyboard; return the seconds until it is on the screen."""
+        seconds = seconds_until(lambda: self.screen.windows(title), f"the window {title}", START_S)
+        self.screen.focus(title)
         return seconds
 
     def window_cpu_s(self) -> float:
@@ -121,7 +125,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
 
     # Another run by keys alone; the dialog stops the first one.
     screen.press("alt+n")
-    seconds_until(lambda: screen.windows("New run"), "the dialog", START_S)
+    user.meet("New run")
     screen.settled_button(LIGHT.accent, START_S)
     screen.write("walk")
     screen.press("Return")
@@ -154,7 +158,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
 
     # Closing asks; Enter keeps training.
     screen.press("ctrl+q")
-    seconds_until(lambda: screen.windows("Close SoulsGUI"), "the question", START_S)
+    user.meet("Close SoulsGUI")
     screen.press("Return")
     assert user.left() == 0
     assert "Training goes on" in user.said
@@ -164,7 +168,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     user.open()
     seconds_until(lambda: screen.windows("walk, running"), "the run is shown again", START_S)
     screen.press("ctrl+q")
-    seconds_until(lambda: screen.windows("Close SoulsGUI"), "the question", START_S)
+    user.meet("Close SoulsGUI")
     screen.press("alt+s")
     assert user.left() == 0
     wait_for(lambda: not processes_below(user.folder / "data"), "nothing is left", START_S)

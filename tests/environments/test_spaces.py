@@ -30,7 +30,7 @@ def test_spaces_of_environments_survive_json(env_id: str) -> None:
     spec = SpacesSpec.from_env(env.observation_space, env.action_space)
     assert through_json(spec) == spec
     assert hash(through_json(spec)) == hash(spec)
-    assert spec.contains_observations(np.stack([env.reset(seed=i)[0] for i in range(5)])).all()
+    assert spec.observation.contains(np.stack([env.reset(seed=i)[0] for i in range(5)])).all()
 
 
 @settings(deadline=None)
@@ -66,7 +66,7 @@ def test_only_finite_observations_within_the_bounds_are_contained() -> None:
         [[0, 0], [1, 1e30], [1.01, 0], [-1.01, 0], [np.nan, 0], [0, np.nan], [0, np.inf], [0, -np.inf]],
         np.float32,
     )
-    assert spec.contains_observations(rows).tolist() == [True, True] + [False] * 6
+    assert spec.observation.contains(rows).tolist() == [True, True] + [False] * 6
 
 
 @settings(deadline=None)
@@ -75,7 +75,7 @@ def test_agrees_with_gymnasium_on_finite_values(data: st.DataObject) -> None:
     box = spaces.Box(np.array([[-1, 0], [2, -5]]), np.array([[1, 0], [3, 5]]), dtype=np.float32)
     value = st.floats(-6, 6, width=32)
     row = np.array(data.draw(st.lists(value, min_size=4, max_size=4)), np.float32).reshape(2, 2)
-    assert spec_of(box).contains_observations(row[None]).tolist() == [box.contains(row)]
+    assert spec_of(box).observation.contains(row[None]).tolist() == [box.contains(row)]
 
 
 @pytest.mark.parametrize(
@@ -84,26 +84,26 @@ def test_agrees_with_gymnasium_on_finite_values(data: st.DataObject) -> None:
 )
 def test_another_shape_or_dtype_is_never_contained(array: NDArray[Any]) -> None:
     spec = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(2))
-    assert spec.contains_observations(array).tolist() == [False] * (len(array) if array.shape else 1)
-    assert not spec.contains_actions(array).any()
+    assert spec.observation.contains(array).tolist() == [False] * (len(array) if array.shape else 1)
+    assert not spec.action.contains(array).any()
 
 
 def test_no_observations_give_no_answers() -> None:
     spec = SpacesSpec(BoxSpec((2, 2), "float32"), DiscreteSpec(2))
-    assert spec.contains_observations(np.zeros((0, 2, 2), np.float32)).shape == (0,)
+    assert spec.observation.contains(np.zeros((0, 2, 2), np.float32)).shape == (0,)
 
 
 def test_bytes_are_always_within_an_unbounded_box_of_bytes() -> None:
     spec = spec_of(spaces.Box(0, 255, (2,), np.uint8))
-    assert spec.contains_observations(np.array([[0, 255]], np.uint8)).all()
+    assert spec.observation.contains(np.array([[0, 255]], np.uint8)).all()
 
 
 def test_actions_begin_at_start() -> None:
     spec = SpacesSpec.from_env(spaces.Box(0, 1, (1,)), spaces.Discrete(3, start=2))
     assert spec.action == DiscreteSpec(3, 2)
-    assert spec.contains_actions(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
-    assert not spec.contains_actions(np.array([2.0, 3.0])).any()
-    assert not spec.contains_actions(np.array([[2], [3]])).any()
+    assert spec.action.contains(np.array([1, 2, 4, 5])).tolist() == [False, True, True, False]
+    assert not spec.action.contains(np.array([2.0, 3.0])).any()
+    assert not spec.action.contains(np.array([[2], [3]])).any()
     assert through_json(spec) == spec
 
 

@@ -152,11 +152,11 @@ def test_forgetting_removes_everything_of_that_client_alone(
         roster.listing([name])(redis_client)
         for key in (keys.beat(name), keys.grant(name), keys.wish(name)):
             redis_client.set(key, "x")
-        for key in (keys.chunks(name), keys.episodes(name), keys.log(name)):
+        for key in (keys.chunks(name), keys.episodes(name)):
             redis_client.xadd(key, {"x": "y"})
     roster.forgetting("a")(redis_client)
     left = sorted(key.decode().removeprefix(keys.prefix) for key in redis_client.keys(f"{keys.prefix}*"))
-    assert left == ["beat:b", "clients", "ep:b", "grant:b", "in:b", "out:b", "to:b"]
+    assert left == ["beat:b", "clients", "ep:b", "grant:b", "in:b", "to:b"]
     assert redis_client.hkeys(keys.clients) == [b"b"]
 
 

@@ -8,15 +8,9 @@ import psutil
 import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
-from soulsgui.runner.services import (
-    RunServices,
-    child_env,
-    client_health,
-    client_name,
-    node_health,
-    own_command,
-)
+from soulsgui.runner.services import RunServices, client_health, client_name, node_health
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState

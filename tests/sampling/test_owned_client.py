@@ -97,8 +97,8 @@ def node(
 def client(node: RunningNode, redis_address: Address, tmp_path: Path) -> Iterator[_Client]:
     """A client that has played its first round."""
     made = _Client(tmp_path / "client", redis_address)
-    node.wait_for_updates(1)
     made.until_phase("sampling")
+    node.wait_for_updates(1)
     yield made
     made.end()
 
@@ -227,8 +227,8 @@ def test_pausing_works_while_the_server_is_away(tmp_path: Path) -> None:
             node.connection.hset(node.keys.clients, "c", "{}")
             client = _Client(tmp_path / "client", server.address)
             try:
-                node.wait_for_updates(1)
                 client.until_phase("sampling")
+                node.wait_for_updates(1)
                 server.kill()
                 client.want("pause")
                 paused = client.until_phase("paused")

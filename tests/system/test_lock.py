@@ -83,7 +83,8 @@ def test_acquiring_twice_and_releasing_twice_is_harmless(tmp_path: Path, platfor
     assert lock.acquire()
     lock.release()
     lock.release()
-    assert not lock.held
+    with pytest.raises(ValueError, match="not locked"):
+        lock.fileno()
 
 
 def test_the_descriptor_is_told_only_while_held(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from soulsgui.config.paths import RunFolder
+from soulsgui.process import child_env
 from soulsgui.telemetry.drawing import PROGRAM, Drawing
 from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.telemetry.figure import NO_MATPLOTLIB, draw
@@ -73,7 +74,8 @@ def test_without_matplotlib_the_series_are_written_all_the_same(run: RunFolder, 
     missing.mkdir(parents=True)
     (missing / "__init__.py").write_text("raise ImportError('not here')")
     _play(run)
-    environment = os.environ | {"PYTHONPATH": str(missing.parent)}
+    environment = os.environ | child_env()
+    environment["PYTHONPATH"] = f"{missing.parent}{os.pathsep}{environment.get('PYTHONPATH', '')}"
     command = [*PROGRAM, str(run.root)]
     assert subprocess.run(command, input=b"", env=environment, timeout=60).returncode == NO_MATPLOTLIB
     assert json.loads(run.series.read_text())["episodes"]["total"] == 70

@@ -11,7 +11,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry import node as node_module
 from soulsgui.telemetry.metrics import MetricsStream
 from soulsgui.telemetry.recorder import Recorder
-from soulsgui.telemetry.store import StoreWriter, query_history, summary
+from soulsgui.telemetry.store import StoreWriter, query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -207,7 +207,6 @@ def test_a_resume_goes_on_at_its_checkpoint(run: RunFolder, redis_address: Addre
     history = query_history(run.store, HistoryQueryParams())
     assert history.episode == [1, 2, 3, 4, 5, 4]
     assert history.overwritten == [False, False, False, True, True, False]
-    assert summary(run.store).episodes == 4
 
 
 def test_episodes_that_come_before_the_row_of_their_attempt_wait_for_it(

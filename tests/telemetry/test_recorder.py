@@ -10,7 +10,7 @@ import pytest
 
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
-from soulsgui.telemetry.store import EpisodeRecord, query_history, summary
+from soulsgui.telemetry.store import EpisodeRecord, query_history
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.node import Verdict
@@ -166,7 +166,7 @@ def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
         assert len(records) == 2000
     history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="loss"))
     assert history.value == [1.0, 0.5]
-    assert summary(tmp_path / "telemetry.sqlite").episodes == 2001
+    assert query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams()).total == 2001
 
 
 def test_messages_for_the_windows_are_bounded_and_whole(tmp_path: Path) -> None:

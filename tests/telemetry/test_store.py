@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soulsgui.telemetry.recorder import Recorder
-from soulsgui.telemetry.store import StoreError, StoreSummary, query_history, summary
+from soulsgui.telemetry.store import StoreError, query_history
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.entry_id import EntryId
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, checkpoint_row, episode, update_row
@@ -59,7 +59,6 @@ def test_a_missing_store_has_an_empty_history(path: Path) -> None:
     history = query_history(path, HistoryQueryParams())
     assert (history.run_id, history.row, history.value, history.last_row) == (RUN_ID, [], [], 0)
     assert (history.total, history.attempts, history.overwritten) == (0, [], [])
-    assert summary(path) == StoreSummary()
     assert not path.exists()
 
 
@@ -70,7 +69,6 @@ def test_a_store_without_rows_or_tables_has_an_empty_history(path: Path) -> None
         pass
     assert query_history(path, HistoryQueryParams()).row == []
     assert query_history(path, HistoryQueryParams(metric="loss")).row == []
-    assert summary(path) == StoreSummary()
 
 
 def test_a_resume_continues_the_axes_and_marks_what_it_overwrote(resumed: Path) -> None:
@@ -94,26 +92,6 @@ def test_updates_beyond_a_later_attempt_are_marked_too(resumed: Path) -> None:
     assert history.overwritten == [False, True, True]
     assert (history.last_update, history.last_row, history.total) == ((2, 2), 8, 3)
     assert history.client == []
-
-
-def test_the_summary_of_a_run_resumed_several_times_is_that_of_its_curve(resumed: Path) -> None:
-    assert summary(resumed) == StoreSummary(
-        env_steps=20,
-        episodes=2,
-        updates=1,
-        best_mean_return=10.5,
-        mean_return=10.0,
-        first_time=51.0,
-        last_time=1003.0,
-    )
-
-
-def test_the_summary_knows_an_attempt_without_episodes(resumed: Path) -> None:
-    with _recorder(resumed) as recorder:
-        row = attempt_row(4, env_steps=15, episodes=1, update=1)
-        recorder.record([row, update_row(2, 4, env_steps=45, loss=1.0)], [], EntryId(1, 1), 1004.0)
-    found = summary(resumed)
-    assert (found.env_steps, found.episodes, found.updates) == (45, 1, 2)
 
 
 def test_columns_are_of_equal_length_and_pass_as_a_message(resumed: Path) -> None:
@@ -210,7 +188,6 @@ def test_readers_see_committed_rows_while_the_writer_is_open_and_do_not_stop_it(
 def test_a_reader_can_not_write(resumed: Path) -> None:
     before = resumed.read_bytes()
     query_history(resumed, HistoryQueryParams())
-    summary(resumed)
     assert resumed.read_bytes() == before
 
 
@@ -218,7 +195,6 @@ def test_a_reader_can_not_write(resumed: Path) -> None:
 def test_a_store_in_a_folder_that_can_not_be_written_to_is_read(resumed: Path) -> None:
     resumed.parent.chmod(0o500)
     try:
-        assert summary(resumed).episodes == 2
         assert query_history(resumed, HistoryQueryParams()).total == 8
     finally:
         resumed.parent.chmod(0o700)
@@ -237,7 +213,7 @@ def test_a_store_of_a_newer_version_is_refused_in_words(resumed: Path) -> None:
 def test_a_damaged_store_is_refused_in_words(path: Path) -> None:
     path.write_bytes(b"this is not a database, whatever its name says" * 100)
     with pytest.raises(StoreError, match="can't be read"):
-        summary(path)
+        query_history(path, HistoryQueryParams())
     with pytest.raises(StoreError, match="can't be used"):
         Recorder(path, RUN_ID, 2, None)
 
@@ -247,4 +223,4 @@ def test_a_path_with_blanks_and_signs_is_found(tmp_path: Path) -> None:
     folder.mkdir()
     with _recorder(folder / "telemetry.sqlite") as recorder:
         recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
-    assert summary(folder / "telemetry.sqlite").episodes == 1
+    assert query_history(folder / "telemetry.sqlite", HistoryQueryParams()).total == 1

@@ -192,10 +192,10 @@ def test_nested_claims_of_great_length_are_refused_cheaply() -> None:
     # Each level claims a list as long as the message: allocated one inside the other, that takes minutes.
     size = 8 * 2**20
     bomb = b"".join(b"\xdd" + (size // 2).to_bytes(4, "big") for _ in range(500))
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(CodecError):
         unpack(bomb.ljust(size, b"\xc0"))
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
 
 
 def test_messages_beyond_the_limit_are_refused() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from soulsgui.errors import NotAllowedError, ServerUnreachableError, UsageError
+from soulsgui.errors import UsageError
 from soulsgui.system import free_port
 from soulsgui.wire.beacon import Beacon
-from soulsgui.wire.connection import Address, Backoff, Link, Stopped, check_reachable, connect
+from soulsgui.wire.connection import Address, Backoff, Link, Stopped, connect
 from tests.faults.server import FaultyServer, faulty_server
 from tests.faults.waiting import until
 
@@ -147,14 +147,6 @@ def test_a_beacon_ends_at_once_while_the_server_is_away() -> None:
     began = time.monotonic()
     beacon.close()
     assert time.monotonic() - began < 2
-
-
-def test_reachable_servers_pass_the_check(server: FaultyServer) -> None:
-    check_reachable(server.address)
-    with pytest.raises(NotAllowedError):
-        check_reachable(Address("127.0.0.1", server.address.port, "wrong"))
-    with pytest.raises(ServerUnreachableError):
-        check_reachable(Address("127.0.0.1", free_port()))
 
 
 def test_address_files_keep_the_password_private_and_unsaid(tmp_path: Path) -> None:

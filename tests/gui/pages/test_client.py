@@ -29,6 +29,7 @@ from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyn
 
 NAME = "gamer-01"
 LIMIT_S = 20.0
+ENVS, STEPS = 4, 128
 
 
 class _Shell(FakeShell):
@@ -88,7 +89,15 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
     """A server whose run needs no more than its own client."""
     running = RunningServer(tmp_path_factory.mktemp("server"))
     try:
-        running.start_run(overrides={"clients.local": 1, "ppo.round_timeout": 4.0, "ppo.n_steps": 128})
+        running.start_run(
+            overrides={
+                "clients.local": 1,
+                "env.num_envs": ENVS,
+                "ppo.n_steps": STEPS,
+                "ppo.minibatch_size": 128,
+                "ppo.round_timeout": 4.0,
+            }
+        )
         yield running
     finally:
         running.close()
@@ -134,41 +143,34 @@ def _own_client(server: RunningServer) -> ClientStatus:
 # --- the real thing --------------------------------------------------------------------------------
 
 
-def test_one_switch_joins_so_that_the_server_uses_the_samples_and_leaves_again(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, training: RunningServer, tmp_path: Path
+def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
+    seen: _Seen, joined: RunningServer
 ) -> None:
-    folders = _folders(training.folder)
-    with (
-        qt_asyncio(qapp),
-        connected_feed(qapp, folders) as server,
-        _seen(qapp, qtbot, folders, server, tmp_path) as seen,
-    ):
-        page = seen.page
-        assert "Not joined" in page.state.words
-        seen.click(page.switch.toggle)
-        seen.until("Playing")
-        assert page.switch.toggle.isChecked()
-        name = seen.side.feed.status.clients[0].id
-        until(qapp, lambda: training.client_state(name) == "online", "the server sees it play")
-        until(qapp, lambda: _episodes_on_server(training, name) > 0, "the server has its episodes", LIMIT_S)
-        before = training.status().run
-        training.wait_updates(2)
-        after = training.status().run
-        per_update = (after.env_steps - before.env_steps) / (after.updates - before.updates)
-        assert per_update > 4 * 128 * 1.2, "its samples are part of the rounds"
-        until(qapp, lambda: page.given.value("share").endswith("%"), "its share is told")
-        assert int(page.given.value("episodes").replace(",", "")) > 0
-        assert page.checks.words == ["Configuration received", "Version fits", "Environment found"]
-        assert page.state.server.startswith("this computer, 127.0.0.1:")
-        until(qapp, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
+    page = seen.page
+    seen.click(page.switch.toggle)
+    seen.until("Not joined")
+    assert not page.switch.toggle.isChecked()
+    until(seen.app, lambda: joined.client_state(NAME) == "left", "it said goodbye")
+    assert seen.service.pid is None
+    before = _episodes_on_server(joined, NAME)
 
-        seen.click(page.switch.toggle)
-        seen.until("Not joined")
-        assert not page.switch.toggle.isChecked()
-        until(qapp, lambda: training.client_state(name) == "left", "it said goodbye")
-        seen.side.feed.call("server.shutdown")
-        until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
-        seen.until("Not joined")
+    seen.click(page.switch.toggle)
+    seen.until("Playing")
+    assert page.switch.toggle.isChecked()
+    until(seen.app, lambda: joined.client_state(NAME) == "online", "the server sees it play")
+    until(
+        seen.app, lambda: _episodes_on_server(joined, NAME) > before, "the server has its episodes", LIMIT_S
+    )
+    first = joined.status().run
+    joined.wait_updates(2)
+    later = joined.status().run
+    per_update = (later.env_steps - first.env_steps) / (later.updates - first.updates)
+    assert per_update > ENVS * STEPS * 1.2, "its samples are part of the rounds"
+    until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
+    assert int(page.given.value("episodes").replace(",", "")) > 0
+    assert page.checks.words == ["Configuration received", "Version fits", "Environment found"]
+    assert page.state.server.startswith("this computer, 127.0.0.1:")
+    until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
 
 def test_pause_now_is_seen_on_the_server_until_resume(seen: _Seen, joined: RunningServer) -> None:
@@ -188,7 +190,7 @@ def test_pause_after_the_episode_ends_all_episodes_first(seen: _Seen, joined: Ru
     seen.click(seen.page.pause_later)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
-    assert _own_client(joined).episodes >= episodes + 4, "each of the four environments ended its episode"
+    assert _own_client(joined).episodes >= episodes + ENVS, "each environment ended its episode"
     seen.click(seen.page.resume)
     seen.until("Playing")
 
@@ -225,7 +227,7 @@ def test_the_log_opens_behind_its_button(seen: _Seen) -> None:
     until(seen.app, lambda: "start of client" in seen.page.log.pane.text, "its lines")
 
 
-def test_without_its_runner_the_client_ends_by_itself_and_the_page_says_so(
+def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_another_one(
     qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> None:
     folders = _folders(tmp_path)
@@ -241,9 +243,18 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_page_says_so(
         join.kill()
         join.wait()
         seen.until("Not joined")
-        until(qapp, lambda: not client.is_running(), "the client ends by itself", LIMIT_S)
         assert "stopped by itself" in seen.page.state.words
         assert not seen.page.switch.toggle.isChecked()
+        until(qapp, lambda: not client.is_running(), "the client ends by itself", LIMIT_S)
+
+        seen.click(seen.page.switch.toggle)
+        assert seen.page.switch.toggle.isChecked()
+        seen.until("Server away since")
+        assert seen.side.feed.hello is not None
+        assert seen.side.feed.hello.pid != join.pid
+        seen.side.feed.call("server.shutdown")
+        until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
+        seen.until("Not joined")
 
 
 # --- what it says, and what is asked ---------------------------------------------------------------

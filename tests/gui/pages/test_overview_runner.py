@@ -99,7 +99,11 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     eventually(qtbot, lambda: len(series) > known + 20)
     crash = [one for one in words if "killed by signal 9 (SIGKILL)" in one]
     assert any(re.search(r"Restarting in \d+ s \(\d/5\)", one) for one in crash)
-    eventually(qtbot, lambda: "1 restart" in card.words)
+
+    def counts_the_restart() -> None:
+        assert re.search(r"\d restart", card.words), "\n".join(words[-5:])
+
+    qtbot.waitUntil(counts_the_restart, timeout=PATIENCE_MS)
     assert any(mark.text.startswith("Attempt 2") for mark in page.plot.marks.marks)
 
     page.clients.choose("client-1", "client-2")

@@ -3,13 +3,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QListWidget
 from pytestqt.qtbot import QtBot
 
-from soulsgui.config.schema import Settings, value_of
+from soulsgui.config.settings_info import all_settings
 from soulsgui.gui.settings_form.form import SettingsForm
 from soulsgui.gui.settings_form.spec import specs
 from soulsgui.gui.theme import Theme
 from tests.gui.wheel import turn_wheel
 
-BASE = {key: value_of(Settings(), key) for key in specs()}
+BASE = {key: all_settings()[key].default for key in specs()}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import pytest
 
-from soulsgui.config.schema import Settings, all_settings, value_of
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings
 from soulsgui.gui.settings_form.edits import Edits
 from soulsgui.gui.settings_form.row import effect_words
 from soulsgui.gui.settings_form.spec import Kind, section_titles, specs, title_of
@@ -11,7 +12,7 @@ DEFAULTS = Settings()
 @pytest.mark.parametrize("key", list(all_settings()))
 def test_every_setting_survives_being_written_and_read(key: str) -> None:
     spec = specs()[key]
-    value = value_of(DEFAULTS, key)
+    value = all_settings()[key].default
     if spec.kind in (Kind.SWITCH, Kind.CHOICE):
         assert spec.check(value) == (value, "")
     else:
@@ -124,7 +125,7 @@ def test_names_are_written_for_people() -> None:
 
 @pytest.fixture
 def edits() -> Edits:
-    base = {key: value_of(DEFAULTS, key) for key in specs()}
+    base = {key: info.default for key, info in all_settings().items()}
     return Edits(base, {"ppo.gamma": 0.95, "network.hidden_sizes": [32, 32]})
 
 

@@ -1,0 +1,68 @@
+"""What the schema says of every setting, by dotted key."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+from soulsgui.config.schema import Effect, Section, Settings
+
+
+class SettingInfo(BaseModel):
+    """What the schema says of one setting."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    description: str
+    effect: Effect
+    unit: str
+    to_clients: bool
+    secret: bool
+    default: Any
+    annotation: Any
+
+
+def _info(key: str, field: FieldInfo) -> SettingInfo:
+    extra = field.json_schema_extra
+    assert isinstance(extra, dict), f"{key} is not declared with setting()"
+    return SettingInfo(
+        key=key,
+        description=field.description or "",
+        default=field.default,
+        annotation=field.annotation,
+        effect=Effect(str(extra["effect"])),
+        unit=str(extra["unit"]),
+        to_clients=bool(extra["to_clients"]),
+        secret=bool(extra["secret"]),
+    )
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def all_settings() -> dict[str, SettingInfo]:
+    """Return every setting by its dotted key, in the order of the file."""
+    found: dict[str, SettingInfo] = {}
+    for name, field in Settings.model_fields.items():
+        if _is_section(field.annotation):
+            section: type[Section] = field.annotation  # type: ignore[assignment]
+            for inner, inner_field in section.model_fields.items():
+                found[f"{name}.{inner}"] = _info(f"{name}.{inner}", inner_field)
+        else:
+            found[name] = _info(name, field)
+    return found
+
+
+def client_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that clients receive, by dotted key; never a secret."""
+    dumped = settings.model_dump(mode="json")
+    chosen: dict[str, Any] = {}
+    for key, info in all_settings().items():
+        if info.to_clients and not info.secret:
+            value: Any = dumped
+            for part in key.split("."):
+                value = value[part]
+            chosen[key] = value
+    return chosen

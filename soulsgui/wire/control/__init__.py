@@ -1,0 +1,131 @@
+"""The control API: what the window, the command line and scripts say to a runner.
+
+HTTP and WebSocket on loopback with a bearer token:
+
+- `GET /v1/status` answers `Status`.
+- `POST /v1/commands/GROUP.COMMAND` takes the command's parameters as a JSON object and answers
+  `{"ok": true, "result": ...}` or `{"ok": false, "error": {code, message, remedy}}`.
+- `GET /v1/jobs/ID` answers `Job`.
+- `WS /v1/feed?cursor=N` sends `FeedMessage`s: what came after cursor N where it is still held, else
+  a snapshot first.
+"""
+
+from soulsgui.wire.control.commands import (
+    COMMANDS,
+    CheckpointEditParams,
+    CheckpointListParams,
+    CheckpointSaveParams,
+    ClientParams,
+    ClientPauseParams,
+    ConfigCheckParams,
+    ConfigGetParams,
+    ConfigSaveParams,
+    Empty,
+    HistoryEventsParams,
+    HistoryLogsParams,
+    HistoryQueryParams,
+    LocalClientsParams,
+    Params,
+    RunResumeParams,
+    RunsEditParams,
+    RunStartParams,
+    ServiceParams,
+    ShutdownParams,
+)
+from soulsgui.wire.control.control_file import (
+    API_OLDEST,
+    API_VERSION,
+    PREFIX,
+    ControlFile,
+)
+from soulsgui.wire.control.feed import (
+    FEED_MESSAGE,
+    ClientsChange,
+    EventChange,
+    FeedMessage,
+    JobChange,
+    LogChange,
+    RowsChange,
+    Snapshot,
+    StatusChange,
+)
+from soulsgui.wire.control.results import (
+    AttemptStart,
+    CheckpointInfo,
+    ConfigValues,
+    Hello,
+    History,
+    Preset,
+    RunSummary,
+)
+from soulsgui.wire.control.states import (
+    ApiError,
+    CheckpointKind,
+    ClientStatus,
+    ErrorCode,
+    Event,
+    Job,
+    LogLine,
+    RunState,
+    RunStatus,
+    ServerStatus,
+    ServiceState,
+    ServiceStatus,
+    Status,
+)
+
+__all__ = [
+    "API_OLDEST",
+    "API_VERSION",
+    "COMMANDS",
+    "FEED_MESSAGE",
+    "PREFIX",
+    "ApiError",
+    "AttemptStart",
+    "CheckpointEditParams",
+    "CheckpointInfo",
+    "CheckpointKind",
+    "CheckpointListParams",
+    "CheckpointSaveParams",
+    "ClientParams",
+    "ClientPauseParams",
+    "ClientStatus",
+    "ClientsChange",
+    "ConfigCheckParams",
+    "ConfigGetParams",
+    "ConfigSaveParams",
+    "ConfigValues",
+    "ControlFile",
+    "Empty",
+    "ErrorCode",
+    "Event",
+    "EventChange",
+    "FeedMessage",
+    "Hello",
+    "History",
+    "HistoryEventsParams",
+    "HistoryLogsParams",
+    "HistoryQueryParams",
+    "Job",
+    "JobChange",
+    "LocalClientsParams",
+    "LogChange",
+    "LogLine",
+    "Params",
+    "Preset",
+    "RowsChange",
+    "RunResumeParams",
+    "RunStartParams",
+    "RunState",
+    "RunStatus",
+    "RunSummary",
+    "RunsEditParams",
+    "ServerStatus",
+    "ServiceParams",
+    "ServiceState",
+    "ServiceStatus",
+    "ShutdownParams",
+    "Snapshot",
+    "Status",
+    "StatusChange",
+]

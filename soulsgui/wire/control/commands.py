@@ -1,0 +1,215 @@
+"""The control API's commands and their parameters."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Params(BaseModel):
+    """Parameters of a command; unknown ones are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Empty(Params):
+    """No parameters."""
+
+
+class ServiceParams(Params):
+    """`service.start`, `service.stop`, `service.restart`. Result: {}."""
+
+    name: str
+
+
+class LocalClientsParams(Params):
+    """`service.local_clients`: how many clients run on the server. Result: {"count"}."""
+
+    count: int = Field(ge=0, le=1024)
+
+
+class RunStartParams(Params):
+    """`run.start`: begin a new run. Result: {"run_id", "run_dir"}.
+
+    Attributes:
+        preset: A preset's name; empty uses the saved configuration.
+        overrides: Settings by dotted key, above everything else.
+        if_active: What to do when a run is active: refuse (`not_now`) or stop that one first.
+    """
+
+    preset: str = ""
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    name: str = ""
+    note: str = ""
+    if_active: Literal["refuse", "stop"] = "refuse"
+
+
+class RunResumeParams(Params):
+    """`run.resume`: go on with a run as a new attempt. Result: {"run_id", "run_dir"}.
+
+    Attributes:
+        run: Its id, or `latest`.
+        checkpoint: Path of one of its checkpoints below the run's folder, such as
+            `manual_save/2026-11-20_10-00-00`; empty takes the newest valid one.
+    """
+
+    run: str = "latest"
+    checkpoint: str = ""
+    if_active: Literal["refuse", "stop"] = "refuse"
+
+
+class RunsEditParams(Params):
+    """`runs.edit`: change name or note of a run. Result: the run's `RunSummary`."""
+
+    run: str
+    name: str | None = None
+    note: str | None = None
+
+
+class CheckpointListParams(Params):
+    """`checkpoint.list`. Result: {"checkpoints": [`CheckpointInfo`]}."""
+
+    run: str = "latest"
+
+
+class CheckpointSaveParams(Params):
+    """`checkpoint.save`: quicksave. Result: {"checkpoint": `CheckpointInfo`}, after it is on disk."""
+
+    note: str = ""
+
+
+class CheckpointEditParams(Params):
+    """`checkpoint.edit`: change the note. Result: {"checkpoint": `CheckpointInfo`}."""
+
+    run: str
+    path: str
+    note: str
+
+
+class ConfigGetParams(Params):
+    """`config.get`. Result: `ConfigValues`; with `run`, also that run's values."""
+
+    run: str = ""
+
+
+class ConfigCheckParams(Params):
+    """`config.check`. Result: {"problems": [{source, line, key, value, reason, nearest}]}.
+
+    Attributes:
+        text: Text of a config.yaml; None checks the saved one.
+        overrides: Settings above it, by dotted key.
+        preset: A preset below it.
+    """
+
+    text: str | None = None
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    preset: str = ""
+
+
+class ConfigSaveParams(Params):
+    """`config.save`. Either `text` whole, or `changes` and `reset` by key. Result: {"hash", "text"}.
+
+    Attributes:
+        base_hash: Hash the change was made from; None overwrites. A differing file is `not_now`.
+    """
+
+    text: str | None = None
+    changes: dict[str, Any] = Field(default_factory=dict)
+    reset: list[str] = Field(default_factory=list)
+    base_hash: str | None = None
+
+
+class HistoryQueryParams(Params):
+    """`history.query`: rows of a curve. Result: `History`.
+
+    Attributes:
+        metric: `return`, `length`, or a name from an update row's values.
+        client: Only this client's episodes; empty for all.
+        x: The axis that `start` and `end` are in.
+        limit: Most rows to answer with (the newest are kept).
+    """
+
+    run: str = "latest"
+    metric: str = "return"
+    client: str = ""
+    x: Literal["episode", "env_step", "time"] = "episode"
+    start: float | None = None
+    end: float | None = None
+    limit: int = Field(default=200_000, ge=1, le=200_000)
+
+
+class HistoryLogsParams(Params):
+    """`history.logs`. Result: {"lines": [`LogLine`], "first": number of the first line there is}.
+
+    Attributes:
+        service: Name of the service; empty for all of the run, by time.
+        before: Only lines with smaller numbers (paging back); None for the newest.
+        n: How many lines.
+        level: Least level: debug, info, warning, error.
+        filter: Only lines that contain this text, whatever its case.
+    """
+
+    service: str = ""
+    run: str = "latest"
+    before: int | None = None
+    n: int = Field(default=200, ge=1, le=5000)
+    level: Literal["debug", "info", "warning", "error"] = "debug"
+    filter: str = ""
+
+
+class HistoryEventsParams(Params):
+    """`history.events`. Result: {"events": [`Event`]}."""
+
+    since: int = 0
+
+
+class ClientParams(Params):
+    """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}."""
+
+    client: str
+
+
+class ClientPauseParams(ClientParams):
+    """`clients.pause`. Result: {}.
+
+    Attributes:
+        after_episode: Whether it may finish the episodes it is in; in client mode only.
+    """
+
+    after_episode: bool = False
+
+
+class ShutdownParams(Params):
+    """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
+
+    save: bool = True
+
+
+COMMANDS: dict[str, type[Params]] = {
+    "server.hello": Empty,
+    "server.shutdown": ShutdownParams,
+    "service.start": ServiceParams,
+    "service.stop": ServiceParams,
+    "service.restart": ServiceParams,
+    "service.local_clients": LocalClientsParams,
+    "run.start": RunStartParams,
+    "run.resume": RunResumeParams,
+    "run.stop": Empty,
+    "runs.list": Empty,
+    "runs.edit": RunsEditParams,
+    "history.query": HistoryQueryParams,
+    "history.logs": HistoryLogsParams,
+    "history.events": HistoryEventsParams,
+    "checkpoint.list": CheckpointListParams,
+    "checkpoint.save": CheckpointSaveParams,
+    "checkpoint.edit": CheckpointEditParams,
+    "config.get": ConfigGetParams,
+    "config.check": ConfigCheckParams,
+    "config.save": ConfigSaveParams,
+    "config.presets": Empty,
+    "clients.pause": ClientPauseParams,
+    "clients.resume": ClientParams,
+    "clients.drain": ClientParams,
+    "clients.stop": ClientParams,
+    "clients.forget": ClientParams,
+}
+"""Every command and its parameters."""

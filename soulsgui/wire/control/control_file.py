@@ -1,0 +1,45 @@
+"""How a runner is reached."""
+
+from pathlib import Path
+
+from soulsgui.errors import ServerUnreachableError
+from soulsgui.wire.messages.base import Message
+
+API_VERSION = 1
+API_OLDEST = 1
+PREFIX = "/v1"
+
+
+class ControlFile(Message):
+    """`control.json`: how to reach the runner of this data folder. Its file is private."""
+
+    host: str = "127.0.0.1"
+    port: int
+    token: str
+    server_id: str
+    pid: int
+    api: int = API_VERSION
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        return f"http://{self.host}:{self.port}"
+
+    @classmethod
+    def load(cls, path: Path) -> "ControlFile":
+        """Read the file of a runner.
+
+        Raises:
+            ServerUnreachableError: There is none, or it is damaged.
+        """
+        try:
+            found = cls.read(path.read_bytes())
+        except OSError as error:
+            raise ServerUnreachableError(
+                f"No runner runs for this data folder ({path} is missing).", "Start one: soulsgui serve"
+            ) from error
+        if found is None:
+            raise ServerUnreachableError(
+                f"{path} is damaged.", "Stop the runner and start it again: soulsgui serve"
+            )
+        return found

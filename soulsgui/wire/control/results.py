@@ -1,0 +1,145 @@
+"""What the control API answers to commands."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
+from soulsgui.wire.control.states import CheckpointKind, RunState
+from soulsgui.wire.messages.base import Message
+
+
+class Hello(Message):
+    """Result of `server.hello`."""
+
+    version: str
+    api: int = API_VERSION
+    api_oldest: int = API_OLDEST
+    role: Literal["server", "client"] = "server"
+    server_id: str
+    pid: int
+    started: float
+    data_dir: str
+    config_dir: str
+    capabilities: list[str]
+
+
+class CheckpointInfo(Message):
+    """One checkpoint, as `checkpoints list --json` shows it.
+
+    Attributes:
+        id: Path below the run's folder.
+        score: Mean return it was saved with; None when unknown.
+        created: Seconds since the epoch.
+        valid: Whether every file is there with the hash its manifest names.
+        resumable: Whether training can go on from it.
+    """
+
+    id: str
+    kind: CheckpointKind
+    path: str
+    model_id: int
+    attempt: int = 0
+    env_steps: int
+    updates: int = 0
+    episodes: int = 0
+    score: float | None = None
+    created: float
+    size_bytes: int
+    note: str = ""
+    valid: bool
+    resumable: bool = True
+    error: str = ""
+
+
+class RunSummary(Message):
+    """One run of the library, in `runs.list` ({"runs": [...]}, newest first)."""
+
+    id: str
+    name: str = ""
+    note: str = ""
+    state: RunState = "stopped"
+    reached: str = ""
+    env_id: str = ""
+    algorithm: str = ""
+    seed: int = 0
+    env_steps: int = 0
+    episodes: int = 0
+    best_mean_return: float | None = None
+    created: float = 0.0
+    seconds: float = 0.0
+    size_bytes: int = 0
+    resumable: bool = False
+    error: str = ""
+
+
+class AttemptStart(Message):
+    """Where an attempt begins on the axes."""
+
+    attempt: int
+    update: int
+    env_steps: int
+    episodes: int
+    time: float
+
+
+class History(Message):
+    """Result of `history.query`: columns of equal length in the order of storing.
+
+    Attributes:
+        last_row: For episodes the store's last row number that this answer covers: a live tail goes
+            on behind it without gap or double. For other metrics the last (attempt, update).
+        row: Row numbers (episodes) or update counts.
+        overwritten: Whether a later attempt went back before this row.
+        total: Rows there are; more than were answered when `limit` cut them.
+    """
+
+    run_id: str
+    metric: str
+    last_row: int
+    last_update: tuple[int, int] = (0, 0)
+    row: list[int]
+    attempt: list[int]
+    episode: list[int]
+    env_steps: list[int]
+    time: list[float]
+    value: list[float]
+    client: list[str] = Field(default_factory=list)
+    overwritten: list[bool] = Field(default_factory=list)
+    attempts: list[AttemptStart] = Field(default_factory=list)
+    total: int
+    metrics: list[str] = Field(default_factory=list)
+
+
+class ConfigValues(Message):
+    """Result of `config.get`.
+
+    Attributes:
+        defaults: Every setting's shipped value, by dotted key.
+        saved: What the user's config.yaml overrides, by dotted key.
+        running: The active run's effective values, by dotted key; empty without a run.
+        run: The values of the run that was asked for, by dotted key; empty when none was.
+        text: The user's config.yaml.
+        hash: Hash of that text, for `config.save`.
+        path: Where it is.
+        preset: The preset it asks for, empty for none.
+        problems: What is wrong with it.
+    """
+
+    defaults: dict[str, Any]
+    saved: dict[str, Any]
+    running: dict[str, Any]
+    run: dict[str, Any] = Field(default_factory=dict)
+    text: str
+    hash: str
+    path: str
+    preset: str = ""
+    problems: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class Preset(Message):
+    """One of `config.presets` ({"presets": [...]})."""
+
+    name: str
+    title: str
+    values: dict[str, Any]

@@ -1,0 +1,199 @@
+"""Run, services, clients, server, and what happens to them, as the control API tells it."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field
+
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.node import NodePhase
+
+RunState = Literal[
+    "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
+]
+ServiceState = Literal["stopped", "starting", "running", "stopping", "backoff", "failed"]
+CheckpointKind = Literal["current", "best", "manual"]
+
+
+class ErrorCode(StrEnum):
+    """Why a command was refused."""
+
+    BAD_REQUEST = "bad_request"
+    BAD_CONFIG = "bad_config"
+    NOT_FOUND = "not_found"
+    NOT_NOW = "not_now"
+    NOT_ALLOWED = "not_allowed"
+    NO_ANSWER = "no_answer"
+    FAILED = "failed"
+
+
+class ApiError(Message):
+    """What went wrong, in words, and what to do."""
+
+    code: ErrorCode
+    message: str
+    remedy: str = ""
+
+
+class RunStatus(Message):
+    """The active run, or the last one."""
+
+    id: str = ""
+    name: str = ""
+    dir: str = ""
+    state: RunState = "none"
+    detail: str = ""
+    env_id: str = ""
+    algorithm: str = ""
+    seed: int = 0
+    attempt: int = 0
+    model_id: int = -1
+    env_steps: int = 0
+    updates: int = 0
+    episodes: int = 0
+    mean_return: float | None = None
+    best_mean_return: float | None = None
+    goal_return: float | None = None
+    goal_env_steps: int | None = None
+    env_steps_per_s: float = 0.0
+    updates_per_s: float = 0.0
+    policy_lag: float = 0.0
+    seconds: float = 0.0
+    reached: Literal["", "mean_return", "env_steps", "stopped", "failed"] = ""
+    checkpoint_env_steps: int | None = None
+    checkpoint_age_s: float | None = None
+    rejected: dict[str, int] = Field(default_factory=dict)
+    lost_chunks: int = 0
+    error: str = ""
+
+
+class ServiceStatus(Message):
+    """One supervised process.
+
+    Attributes:
+        kind: `redis`, `trainer`, `telemetry` or `client`.
+        phase: A node's own phase while it runs, empty otherwise.
+        outcome: How its last process ended, in words; empty while none has.
+        restart_in_s: Seconds to the next try while in `backoff`.
+        failures: Failures counted towards giving up.
+        max_failures: Failures after which it is given up.
+        last_lines: End of its log when it failed.
+    """
+
+    name: str
+    kind: str
+    state: ServiceState
+    phase: NodePhase | Literal[""] = ""
+    detail: str = ""
+    pid: int | None = None
+    port: int | None = None
+    uptime_s: float | None = None
+    restarts: int = 0
+    failures: int = 0
+    max_failures: int = 5
+    restart_in_s: float | None = None
+    outcome: str = ""
+    last_lines: list[str] = Field(default_factory=list)
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+
+
+class ClientStatus(Message):
+    """One client of the roster, by the server's clock; in client mode the one of this machine.
+
+    Attributes:
+        env_steps: Environment steps since its process started; in client mode those for the present run,
+            also those of earlier processes. The same holds for `episodes`.
+        wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
+            what its owner wants (`wire.messages.owner.OwnerState`).
+        checks: In client mode: what the client has looked at, and whether it is well
+            (`wire.messages.owner.ClientReport`).
+    """
+
+    id: str
+    name: str
+    host: str = ""
+    local: bool = False
+    state: str = "joining"
+    stalled: bool = False
+    age_s: float | None = None
+    env_id: str = ""
+    num_envs: int = 0
+    env_steps: int = 0
+    episodes: int = 0
+    env_steps_per_s: float = 0.0
+    last_return: float | None = None
+    mean_return: float | None = None
+    model_id: int = -1
+    lag: int | None = None
+    buffered: int = 0
+    dropped: int = 0
+    rejected: dict[str, int] = Field(default_factory=dict)
+    wish: str = "run"
+    version: str = ""
+    error: str = ""
+    checks: dict[str, bool] = Field(default_factory=dict)
+
+
+class ServerStatus(Message):
+    """The Redis server and the machine.
+
+    Attributes:
+        changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
+            told in client mode only.
+    """
+
+    url: str = ""
+    version: str = ""
+    memory_bytes: int = 0
+    disk_free_bytes: int = 0
+    reachable: bool = False
+    changed_at: float | None = None
+
+
+class Status(Message):
+    """Everything at one moment: `GET /v1/status` and `soulsgui status --json`."""
+
+    run: RunStatus = Field(default_factory=RunStatus)
+    services: list[ServiceStatus] = Field(default_factory=list)
+    clients: list[ClientStatus] = Field(default_factory=list)
+    server: ServerStatus = Field(default_factory=ServerStatus)
+
+
+class Event(Message):
+    """Something worth knowing tomorrow morning: what, why, and what to do.
+
+    Attributes:
+        number: Counts up from 1, without gaps, over restarts of the runner.
+        service: The service it is about, whose log at `time` tells more; may be empty.
+    """
+
+    number: int
+    time: float
+    level: Literal["info", "warning", "error"]
+    what: str
+    cause: str = ""
+    remedy: str = ""
+    service: str = ""
+    run_id: str = ""
+
+
+class LogLine(Message):
+    """One line of a service's log."""
+
+    service: str
+    number: int
+    time: float | None = None
+    level: str = ""
+    text: str
+
+
+class Job(Message):
+    """Work that takes longer than an answer may."""
+
+    id: str
+    command: str
+    state: Literal["running", "done", "failed"]
+    progress: str = ""
+    result: dict[str, Any] = Field(default_factory=dict)
+    error: ApiError | None = None
