@@ -13,7 +13,7 @@ from soulsgui.runner.history import log_lines, log_paths
 from soulsgui.runner.library import Library
 from soulsgui.runner.logs import LogFollower
 from soulsgui.runner.outcome import duration_words
-from soulsgui.runner.words import table
+from soulsgui.runner.words import count_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile, HistoryLogsParams, LogLine, RunSummary
 
@@ -32,10 +32,10 @@ def checkpoints(arguments: Arguments) -> int:
         [
             info.id,
             _moment(info.created),
-            f"{info.env_steps:,} steps",
+            count_words(info.env_steps, "step"),
             f"model {info.model_id}",
             f"return {info.score:.1f}" if info.score is not None else "",
-            f"{info.size_bytes / 1e6:.1f} MB",
+            size_words(info.size_bytes),
             "" if info.valid else f"damaged: {info.error}",
             info.note,
         ]
@@ -58,10 +58,10 @@ def runs(arguments: Arguments) -> int:
             run.state,
             run.env_id,
             run.algorithm,
-            f"{run.env_steps:,} steps",
+            count_words(run.env_steps, "step"),
             f"best {run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
             duration_words(run.seconds),
-            f"{run.size_bytes / 1e6:.1f} MB",
+            size_words(run.size_bytes),
             run.note,
         ]
         for run in found

@@ -59,14 +59,18 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
 
 def _with_changes(tree: CommentedMap, changes: Mapping[str, Any]) -> str:
     for key, value in changes.items():
-        # An entry `ppo.gamma: 0.9` at the top is changed where it stands: beside `ppo:` it would be a second one.
-        *parents, last = [key] if key in tree else key.split(".")
-        node = tree
-        for parent in parents:
-            if not isinstance(node.get(parent), CommentedMap):
-                node[parent] = CommentedMap()
-            node = node[parent]
-        node[last] = list(value) if isinstance(value, tuple) else value
+        plain = list(value) if isinstance(value, tuple) else value
+        section, _, last = key.rpartition(".")
+        if not section:
+            tree[key] = plain
+            continue
+        below = tree.get(section)
+        if key in tree:  # an entry may stand at the top with its whole key
+            tree[key] = plain
+        if isinstance(below, CommentedMap) and (last in below or key not in tree):
+            below[last] = plain
+        elif key not in tree:
+            tree[section] = CommentedMap({last: plain})
     return _dumped(tree)
 
 

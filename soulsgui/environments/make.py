@@ -95,8 +95,11 @@ def find_spec(env_id: str) -> EnvSpec:
             f"Install the package that brings it, and put the module in front: module:{name}",
         ) from error
     except gymnasium.error.Error as error:
+        # What Gymnasium says of an unknown name is nothing but its own guess at the nearest one.
+        unknown = isinstance(error, gymnasium.error.NameNotFound)
+        why = "" if unknown else f": {_words(error)}"
         raise EnvironmentCheckError(
-            f"There is no environment {env_id!r}: {_words(error)}.", _nearest(name, list(gymnasium.registry))
+            f"There is no environment {env_id!r}{why}.", _nearest(name, list(gymnasium.registry))
         ) from error
 
 

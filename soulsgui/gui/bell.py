@@ -2,7 +2,7 @@
 
 import time
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -26,8 +26,8 @@ from soulsgui.gui.widgets.labels import Heading
 from soulsgui.wire.control import Event
 
 _SHOWN = 60
-_CHARACTERS = 74
-_ROWS = 11
+_CHARACTERS = 84
+_LINES = 26
 
 
 def unseen(events: list[Event], seen: int) -> list[Event]:
@@ -91,10 +91,12 @@ class EventList(QFrame):
         self._none.setVisible(not events)
         self.list.setVisible(bool(events))
         metrics = self.list.fontMetrics()
-        self.list.setFixedSize(
-            metrics.averageCharWidth() * _CHARACTERS,
-            metrics.lineSpacing() * 2 * min(_ROWS, max(len(events), 3)),
-        )
+        self.list.setIconSize(QSize(metrics.height(), metrics.height()))
+        self.list.setFixedWidth(metrics.averageCharWidth() * _CHARACTERS)
+        self.list.ensurePolished()
+        self.list.doItemsLayout()
+        needed = sum(self.list.sizeHintForRow(row) for row in range(self.list.count()))
+        self.list.setFixedHeight(min(needed + 3 * metrics.lineSpacing(), metrics.lineSpacing() * _LINES))
         self.adjustSize()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

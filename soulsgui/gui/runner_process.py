@@ -1,13 +1,12 @@
 """The runner as a process of this machine: where it says it is, whether it lives, and how it is started."""
 
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerUnreachableError
-from soulsgui.process import parse_line
+from soulsgui.process import own_command, parse_line
 from soulsgui.system import ProcessIdentity, new_session_kwargs, process_identity, same_process
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import ControlFile
@@ -67,11 +66,8 @@ def read_control(place: RunnerPlace) -> ControlFile | None:
 
 
 def _command_line(folders: Folders, *words: str) -> tuple[str, ...]:
-    # -P: what lies in the folder where the user happens to be is no part of the program.
-    program = [sys.executable, "-P", "-m", "soulsgui"]
-    if getattr(sys, "frozen", False):
-        program = [sys.executable]
-    return (*program, *words, "--config-dir", str(folders.config), "--data-dir", str(folders.data))
+    role, *rest = words
+    return (*own_command(role), *rest, "--config-dir", str(folders.config), "--data-dir", str(folders.data))
 
 
 class WatchedProcess:
@@ -123,7 +119,8 @@ class StartedRunner:
 
     def phase(self) -> str:
         """Return the last thing it said, without time and level; empty when it has said nothing."""
-        said = [parse_line(line).text.partition(": ")[2] for line in self.lines()]
+        parsed = [parse_line(line) for line in self.lines()]
+        said = [line.text.partition(": ")[2] for line in parsed if line.level]
         return next((words for words in reversed(said) if words), "")
 
     def cause(self) -> str:

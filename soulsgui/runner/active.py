@@ -12,7 +12,8 @@ from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
 from soulsgui.runner.opening import ActiveRun, choose_checkpoint, write_spaces
-from soulsgui.runner.run import Reached
+from soulsgui.runner.run import Reached, new_attempt_words
+from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 
 Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
@@ -48,6 +49,7 @@ class Active:
         self._began_at = time.monotonic()
         self._began = time.time()
         self._choice_pending = True
+        self._came_to: dict[int, int] = {}
 
     def seconds(self, now: float) -> float:
         """Return how long the run has gone on, over all attempts."""
@@ -95,6 +97,7 @@ class Active:
             EnvironmentCheckError: The environment can't be made, or does not work.
             ServiceError: A service can't be started at all.
         """
+        self.best.await_attempt()
         try:
             choose_checkpoint(self.run, checkpoint)
             if not self.run.spaces.exists():
@@ -121,6 +124,24 @@ class Active:
             self._seconds_before = left.seconds(self._began)
             self.begun = True
         return adopted
+
+    def note_progress(self, trainer: NodeState | None) -> None:
+        """Remember how far the trainer came in its present attempt."""
+        if trainer is not None:
+            self._came_to = {trainer.attempt: trainer.env_steps, **self._came_to}
+            self._came_to[trainer.attempt] = trainer.env_steps
+
+    def begin_attempt(self, row: AttemptRow) -> str:
+        """Take note of a new attempt of the trainer.
+
+        Returns:
+            What became of the attempt before, in words; empty when this runner has not seen one.
+        """
+        if row.run_id != self.run.run_id:
+            return ""
+        self.best.attempt_began(row.model_id)
+        steps_before = self._came_to.get(row.attempt - 1)
+        return "" if steps_before is None else new_attempt_words(steps_before, row)
 
     def note_checkpoint(self, trainer: NodeState | None) -> None:
         """Take the choice of a checkpoint back once the trainer has saved one of this attempt."""

@@ -18,9 +18,9 @@ from soulsgui.runner.conductor import Conductor
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.probe import probe_environment
-from soulsgui.runner.redis_server import Pinger, RedisServer, ensure_server
+from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
-from soulsgui.runner.services import REDIS, redis_spec
+from soulsgui.runner.services import redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.control import RunStatus, Status

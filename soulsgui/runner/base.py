@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, ClassVar, Literal
 
 from soulsgui.config.paths import Folders
-from soulsgui.errors import SoulsGuiError
+from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.runner.control import HOST, ControlServer
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.feed import Feed, Publisher
@@ -128,9 +128,16 @@ class BaseRunner(ABC):
 
         Raises:
             SoulsGuiError: Another one does.
+            UsageError: The folder can't be made.
         """
         logs = self._state_dir / "logs"
-        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"The data folder {self.folders.data} can't be made: {error.strerror or error}.",
+                "Choose another: --data-dir DIR",
+            ) from error
         make_private(self._state_dir)
         lock = FileLock(self._state_dir / _LOCK_FILE)
         if not lock.acquire():

@@ -34,6 +34,14 @@ class BestKeeper:
         self._best = BestModel(saved)
         self._asking: asyncio.Task[None] | None = None
 
+    def await_attempt(self) -> None:
+        """Order nothing before the trainer has begun an attempt: what is best now, another process held."""
+        self._best.oldest = float("inf")
+
+    def attempt_began(self, first_model_id: int) -> None:
+        """Take note that the trainer holds no weights older than these."""
+        self._best.oldest = first_model_id
+
     def look(self, verdict: Verdict | None, now: float) -> None:
         """Ask for a save if one is due.
 
@@ -65,7 +73,7 @@ class BestKeeper:
         except Refused as error:
             # A refusal is final: the weights are gone. Without an answer it is asked again.
             delivered = error.code == ErrorCode.FAILED
-            logger.info("the best model was not saved: %s", error.message)
+            logger.info("the best model stays as it is: %s", error.message)
         except (redis.RedisError, *AWAY) as error:
             logger.info("the best model was not saved: %s", error)
         finally:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from soulsgui.config.layers import Layer
@@ -42,6 +42,7 @@ from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
+from soulsgui.wire.messages.metrics import AttemptRow, Row
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -292,6 +293,7 @@ class Conductor:
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
         view = RunView(status, present, bool(active.ending), self._knowledge.reachable)
+        active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
         self.record = seen_as(progress, view, active.seconds(now))
         if active.ending:
@@ -306,6 +308,14 @@ class Conductor:
         if now - active.written_at >= _WRITE_EVERY_S:
             active.written_at = now
             self._note_record(active)
+
+    def take_rows(self, rows: Sequence[Row]) -> None:
+        """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
+        active = self._active
+        for row in rows:
+            words = active.begin_attempt(row) if active is not None and isinstance(row, AttemptRow) else ""
+            if active is not None and words:
+                self._events.add("info", words, service=TRAINER, run_id=active.run.run_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

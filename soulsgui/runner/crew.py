@@ -80,8 +80,8 @@ class Crew:
 
     async def _enlist(self) -> None:
         """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
-        gone = self._roster.set_local(self.clients)
-        await self._bus.call(self._roster.forgetting(*gone))
+        self._roster.set_local(self.clients)
+        await self._bus.call(self._roster.forgetting_former())
         await self._bus.call(self._roster.without_wish(*self.clients))
         await self._bus.call(self._roster.listing(self.clients))
 

@@ -103,7 +103,8 @@ class _Headless:
         runner = self._runner
         runner.obey_signals()
         adopted = await runner.open()
-        line = asyncio.create_task(_StatusLine(runner, sys.stderr).keep_showing())
+        shown = _StatusLine(runner, sys.stderr, self._options.idle)
+        line = asyncio.create_task(shown.keep_showing())
         try:
             logger.info("control API at %s, data in %s", runner.control.url, runner.folders.data)
             await self._until_end(adopted)
@@ -193,31 +194,44 @@ class _StatusLine:
     Args:
         runner: Whose state.
         stream: Standard error.
+        idle: Whether to say so while no run has begun.
     """
 
-    def __init__(self, runner: Runner, stream: TextIO) -> None:
+    def __init__(self, runner: Runner, stream: TextIO, idle: bool) -> None:
         self._runner = runner
         self._stream = stream
+        self._idle = idle
         self._in_place = stream.isatty()
+        self._run_id = ""
 
     async def keep_showing(self) -> None:
         """Show until cancelled."""
-        shown_state, shown_at = "", float("-inf")
+        shown_state, shown, shown_at = "", "", float("-inf")
         try:
             while True:
-                run = self._runner.conductor.record.model_dump()
+                state, line = self._line()
                 now = time.monotonic()
+                due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
                 if self._in_place:
                     width = shutil.get_terminal_size().columns - 1
-                    self._stream.write(f"{_CLEAR}{run_line(run)[:width]}")
+                    self._stream.write(f"{_CLEAR}{line[:width]}")
                     self._stream.flush()
-                elif run["state"] != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S:
-                    shown_state, shown_at = run["state"], now
-                    logger.info("%s", run_line(run))
+                elif line and line != shown and due:
+                    shown_state, shown, shown_at = state, line, now
+                    logger.info("%s", line)
                 await asyncio.sleep(_LINE_EVERY_S)
         finally:
             if self._in_place:
                 self._stream.write("\n")
+
+    def _line(self) -> tuple[str, str]:
+        """Return state and line of the run; one that was over before this server began is not told of."""
+        conductor = self._runner.conductor
+        if conductor.run is not None:
+            self._run_id = conductor.run.run_id
+        if conductor.record.id and conductor.record.id == self._run_id:
+            return conductor.record.state, run_line(conductor.record.model_dump())
+        return "idle", "no run goes on" if self._idle else ""
 
 
 def summary(record: RunRecord, library: Library) -> dict[str, Any]:

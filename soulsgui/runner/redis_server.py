@@ -27,7 +27,7 @@ from soulsgui.wire.connection import AWAY, Address
 
 logger = logging.getLogger(__name__)
 
-SERVICE = "redis"
+REDIS = "redis"
 """Name of the server among the supervised services."""
 
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
@@ -132,7 +132,7 @@ def read_or_make_password(path: Path) -> str:
 
 def _choose_port(server_dir: Path, host: str, chosen: int) -> int:
     remembered = _remembered_port(server_dir)
-    record = Identities(server_dir).read(SERVICE)
+    record = Identities(server_dir).read(REDIS)
     ours = remembered if record is not None and record.lives() else None
     port = chosen or remembered
     if port is None or (port != ours and not _is_free(host, port)):

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import redis
 
@@ -56,18 +56,22 @@ class Roster:
     def __contains__(self, client: str) -> bool:
         return client in self._known
 
-    def set_local(self, names: Iterable[str]) -> list[str]:
-        """Tell which clients this server runs itself at present.
-
-        Returns:
-            Those it ran before and runs no longer.
-        """
+    def set_local(self, names: Iterable[str]) -> None:
+        """Tell which clients this server runs itself at present."""
         self._local = set(names)
-        return [
-            name
-            for name, known in self._known.items()
-            if known.listed is not None and known.listed.local and name not in self._local
-        ]
+
+    def forgetting_former(self) -> Write:
+        """Return the removal of the clients this server ran itself once, and runs no longer."""
+        local = frozenset(self._local)
+
+        def write(connection: redis.Redis) -> None:
+            # Asked of the server: a runner that has just begun has not read it yet.
+            listed = cast("dict[bytes, bytes]", connection.hgetall(self._keys.clients))
+            entries = {name.decode(errors="replace"): RosterEntry.read(text) for name, text in listed.items()}
+            former = [name for name, entry in entries.items() if entry is not None and entry.local]
+            self.forgetting(*(name for name in former if name not in local))(connection)
+
+        return write
 
     def take(self, turn: Turn, now: float) -> list[Write]:
         """Take note of what was read, and return what is to be written because of it.
@@ -159,16 +163,18 @@ class Roster:
             return ClientState.JOINING if client in self._local else ClientState.LOST
         return client_state(seen.beat, age_s, seen.grant, seen.wish)
 
-    def statuses(self, now: float, trainer: NodeState | None) -> list[ClientStatus]:
+    def statuses(self, now: float, trainer: NodeState | None, run_id: str = "") -> list[ClientStatus]:
         """Return every client's status, by name.
 
         Args:
             now: Monotonic time, seconds.
             trainer: The trainer's state, for lag and refusals.
+            run_id: The run that goes on, or the last one; of those who were gone before it nothing is told
+                but that they are gone.
         """
-        return [self._status(name, now, trainer) for name in sorted(self._known, key=_natural)]
+        return [self._status(name, now, trainer, run_id) for name in sorted(self._known, key=_natural)]
 
-    def _status(self, name: str, now: float, trainer: NodeState | None) -> ClientStatus:
+    def _status(self, name: str, now: float, trainer: NodeState | None, run_id: str) -> ClientStatus:
         known = self._known[name]
         beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
         state = self.state(name, now)
@@ -186,6 +192,9 @@ class Roster:
         )
         if beat is None:
             return common
+        if state in (ClientState.LEFT, ClientState.LOST) and beat.run_id != run_id and run_id:
+            gone = {"host": beat.instance.host, "age_s": self._clock.age_s(name, now), "rejected": {}}
+            return common.model_copy(update=gone)
         refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
         return common.model_copy(
             update={

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from soulsgui.wire.control import RunState, RunStatus, ServiceStatus
+from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 
 Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
@@ -185,14 +186,34 @@ def interrupted(record: RunRecord) -> RunRecord:
     return record.model_copy(update={"state": "stopped", "reached": "stopped", "detail": "", "error": reason})
 
 
+def new_attempt_words(steps_before: int, row: AttemptRow) -> str:
+    """Say where the trainer goes on after it had ended, and what that cost.
+
+    Args:
+        steps_before: Environment steps it had made when it was last heard of.
+        row: The beginning of its new attempt.
+    """
+    lost = max(steps_before - row.env_steps, 0)
+    begins = f"The trainer goes on at {row.env_steps:,} steps (attempt {row.attempt})"
+    if not lost:
+        return f"{begins}: nothing is lost"
+    if not row.env_steps:
+        return f"The trainer begins anew (attempt {row.attempt}): {lost:,} steps are lost, none was saved"
+    return f"{begins}: {lost:,} steps after the last checkpoint are lost"
+
+
 class BestModel:
     """Decides when the best model is to be saved: once per change, one save at a time.
 
     Args:
         saved: Model id and score of the one that is saved already.
+
+    Attributes:
+        oldest: Id of the oldest weights that the trainer may still hold: those of earlier attempts are gone.
     """
 
     def __init__(self, saved: tuple[int, float] | None = None) -> None:
+        self.oldest = float("-inf")
         self._saved = saved
         self._outstanding: tuple[int, float] | None = None
         self._last_at = float("-inf")
@@ -208,7 +229,7 @@ class BestModel:
         if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
             return None
         best = (verdict.best_model_id, verdict.best_score)
-        if best in (self._saved, self._outstanding):
+        if best in (self._saved, self._outstanding) or verdict.best_model_id < self.oldest:
             return None
         if not hurry and (self._outstanding is not None or now - self._last_at < _BEST_SAVE_GAP_S):
             return None

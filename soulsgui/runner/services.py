@@ -7,13 +7,12 @@ from typing import Protocol
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
-from soulsgui.runner.redis_server import RedisServer
+from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
-REDIS = "redis"
 RUNNER = "runner"
 
 # An update of a large network is not interrupted.

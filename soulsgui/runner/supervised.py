@@ -78,6 +78,7 @@ class Service:
         self._restarts = 0
         self._grace_s = spec.grace_s
         self._kill_reason = ""
+        self._kill_wished = False
         self._tick: int | None = None
         self._memory_kills = 0
         # Moments, in the seconds of the monotonic clock that is passed in.
@@ -136,6 +137,7 @@ class Service:
             self._grace_s = min(self._grace_s, grace)
             return
         self._asked_at, self._saving_at, self._grace_s = now, now, grace
+        self._kill_wished = grace <= 0
         self.state = "stopping"
         self._process.terminate()
 
@@ -344,7 +346,8 @@ class Service:
         name = self.spec.name
         if outcome.asked_to_stop:
             self.state = "stopped"
-            if outcome.words != QUIET_END:
+            # Who gives no time to end does not expect an end in order.
+            if outcome.words != QUIET_END and not self._kill_wished:
                 self._tell("warning", f"{name} did not end in order", outcome.words)
         elif outcome.in_order:
             self.state = "stopped"

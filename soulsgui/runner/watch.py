@@ -77,6 +77,7 @@ class ServerReader:
         self._aged: set[str] = set()
         # A server that is only just being started is not away.
         self._away = True
+        self._has_answered = False
 
     def turn(self, look_at_clients: bool) -> Turn:
         """Read what is new.
@@ -92,8 +93,8 @@ class ServerReader:
             self._away = True
             return Turn(reachable=False)
         if self._away:
-            logger.info("the server answers again")
-        self._away = False
+            logger.info("the server answers again" if self._has_answered else "the server answers")
+        self._away, self._has_answered = False, True
         return found
 
     def _read(self, look_at_clients: bool) -> Turn:

@@ -5,6 +5,9 @@ from typing import Any
 
 from soulsgui.runner.outcome import duration_words
 
+_GONE = ("left", "lost")
+_SMALL_BYTES = 100_000
+
 
 def run_line(run: Mapping[str, Any]) -> str:
     """Return a run in one line.
@@ -17,9 +20,9 @@ def run_line(run: Mapping[str, Any]) -> str:
     state = f"{run['state']} ({run['detail']})" if run["detail"] else str(run["state"])
     parts = [
         state,
-        f"{run['env_steps']:,} steps",
-        f"{run['updates']:,} updates",
-        f"{run['episodes']:,} episodes",
+        count_words(run["env_steps"], "step"),
+        count_words(run["updates"], "update"),
+        count_words(run["episodes"], "episode"),
     ]
     if run["mean_return"] is not None:
         goal = f" of {run['goal_return']:g}" if run["goal_return"] is not None else ""
@@ -48,7 +51,7 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines.append("Clients" if status["clients"] else "No clients")
     lines += [f"  {line}" for line in _table([_client_row(client) for client in status["clients"]])]
     state = "" if server["reachable"] else "  does not answer"
-    lines.append(f"Server {server['url']}  {server['version']}  {_megabytes(server['memory_bytes'])}{state}")
+    lines.append(f"Server {server['url']}  {server['version']}  {size_words(server['memory_bytes'])}{state}")
     return "\n".join(lines)
 
 
@@ -64,7 +67,7 @@ def _service_row(service: Mapping[str, Any]) -> list[str]:
         f"pid {service['pid']}" if service["pid"] else "",
         f"port {service['port']}" if service["port"] else "",
         f"up {duration_words(service['uptime_s'])}" if service["uptime_s"] is not None else "",
-        f"{service['restarts']} restarts" if service["restarts"] else "",
+        count_words(service["restarts"], "restart") if service["restarts"] else "",
         service["detail"] if service["pid"] else service["outcome"],
     ]
 
@@ -81,13 +84,17 @@ def client_rows(clients: list[dict[str, Any]]) -> str:
 def _client_row(client: Mapping[str, Any]) -> list[str]:
     age = client["age_s"]
     mean = client["mean_return"]
+    if client["state"] in _GONE and not client["env_id"]:
+        # It was gone before this run began.
+        ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
+        return [client["name"], f"{client['state']}{ago}", client["host"], *[""] * 7]
     rejected = sum(client["rejected"].values())
     return [
         client["name"],
         client["state"] + (" (stalled)" if client["stalled"] else ""),
         client["host"],
-        f"{client['env_steps']:,} steps",
-        f"{client['episodes']:,} episodes",
+        count_words(client["env_steps"], "step"),
+        count_words(client["episodes"], "episode"),
         f"mean return {mean:.1f}" if mean is not None else "",
         f"{client['env_steps_per_s']:,.0f} steps/s" if client["env_steps_per_s"] else "",
         f"{age:.1f} s ago" if age is not None else "",
@@ -111,7 +118,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     lines = [
         f"Run {summary['run_id']} ({summary['algorithm']} on {summary['env_id']}) {reached}"
         f" after {duration_words(summary['seconds'])}:",
-        f"  {summary['env_steps']:,} steps, {summary['updates']:,} updates, {summary['episodes']:,} episodes",
+        f"  {count_words(summary['env_steps'], 'step')}, {count_words(summary['updates'], 'update')}, "
+        f"{count_words(summary['episodes'], 'episode')}",
     ]
     if summary["mean_return"] is not None:
         best = summary["best_mean_return"]
@@ -140,5 +148,13 @@ def _table(rows: list[list[str]]) -> list[str]:
     ]
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 2**20:.0f} MB"
+def count_words(count: int, thing: str) -> str:
+    """Return a count with its noun, such as "1 update" and "2,048 updates"."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def size_words(size_bytes: int) -> str:
+    """Return a size shortly, such as "31.4 KB" and "2.5 MB"."""
+    if size_bytes < _SMALL_BYTES:
+        return f"{size_bytes / 1e3:.1f} KB"
+    return f"{size_bytes / 1e6:.1f} MB"

@@ -22,7 +22,7 @@ from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Phase
 from soulsgui.wire.messages.owner import ClientFolder
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
 
 logger = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class RunPlayer:
         vector = make_vector(*env, count)
         try:
             spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
-            self._contract = contract_hash(*env, spaces.to_json(), "on-policy")
+            self._contract = contract_hash(*env, spaces.to_json(), ON_POLICY)
             if self._contract != config.contract:
                 raise EnvironmentCheckError(
                     f"{settings['env.id']} has other spaces here than on the server.",
@@ -204,6 +204,8 @@ class RunPlayer:
         try:
             buffer_bytes = int(self._config.settings["client.buffer_bytes"])
             self._uploader = self._link.enter(self._config, self._contract, buffer_bytes)
+            progress = self._link.progress
+            logger.info("plays for %s: %d of %s", progress.run_id, progress.num_envs, progress.env_id)
             while (ready := self._next_round()) is not None:
                 self._play_round(ready, self._uploader)
         finally:

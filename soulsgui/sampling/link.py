@@ -30,6 +30,8 @@ from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
 
+_OF_ROUNDS = ("sampling", "waiting")
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -204,6 +206,8 @@ class ClientLink:
     def set_phase(self, phase: Phase) -> None:
         """Tell what this client does; the server learns it at once."""
         if self.progress.phase != phase:
+            # Rounds come and go several times a second.
+            logger.log(logging.DEBUG if phase in _OF_ROUNDS else logging.INFO, "%s", phase)
             self.progress.phase = phase
             self._tell_soon()
 

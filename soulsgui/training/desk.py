@@ -142,7 +142,7 @@ class CommandDesk:
         self.look(connection)
 
     def _obey(self, command: NodeCommand) -> None:
-        logger.info("asked to %s %s", command.command, command.args.get("kind", ""))
+        logger.info("asked to %s", f"{command.command} {command.args.get('kind', '')}".rstrip())
         if command.command == "stop":
             self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
             self._node.shutdown()

@@ -106,6 +106,7 @@ class PPOTrainingNode(TrainingNode):
                     self._round.round_id,
                     self._round.left_out[client],
                 )
+            self.detail = self._round.waits_for
             if self._round.complete:
                 self._close_round()
 

@@ -6,6 +6,9 @@ Members that don't deliver in time are left out; the round then closes with the 
 
 from dataclasses import dataclass, field
 
+_PATIENCE_S = 2.0
+_NAMES_SHOWN = 3
+
 
 @dataclass
 class Member:
@@ -36,6 +39,7 @@ class Round:
         members: By client.
         left_out: Clients that were members and did not deliver, with the reason.
         elapsed_s: Seconds of collecting so far; it stands still while the server is away.
+        waiting_s: Seconds of those in which some members had delivered and waited for the others.
     """
 
     round_id: int
@@ -44,6 +48,7 @@ class Round:
     members: dict[str, Member] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    waiting_s: float = 0.0
 
     @classmethod
     def begin(cls, round_id: int, steps_per_env: int, timeout_s: float, num_envs: dict[str, int]) -> "Round":
@@ -74,6 +79,8 @@ class Round:
     def pass_time(self, seconds: float) -> list[str]:
         """Let collecting time pass; return the members that were left out for being late."""
         self.elapsed_s += seconds
+        if any(member.complete for member in self.members.values()):
+            self.waiting_s += seconds
         if self.elapsed_s < self.timeout_s:
             return []
         late = [client for client, member in self.members.items() if not member.complete]
@@ -85,3 +92,12 @@ class Round:
     def complete(self) -> bool:
         """Whether every member that is left has delivered."""
         return all(member.complete for member in self.members.values())
+
+    @property
+    def waits_for(self) -> str:
+        """Who holds the others up, in words; empty while nobody does, or not for long yet."""
+        late = [client for client, member in self.members.items() if not member.complete]
+        if not late or self.waiting_s <= _PATIENCE_S:
+            return ""
+        more = f" and {len(late) - _NAMES_SHOWN} more" if len(late) > _NAMES_SHOWN else ""
+        return f"waiting for {', '.join(sorted(late)[:_NAMES_SHOWN])}{more}"

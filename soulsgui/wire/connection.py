@@ -134,13 +134,16 @@ class Link:
         address: The server.
         stop: Set when the process should stop waiting.
         name: Shown in the server's list of connections and in our log.
+        hint: What the user can do while the server is away; logged with that news.
     """
 
-    def __init__(self, address: Address, stop: threading.Event, name: str) -> None:
+    def __init__(self, address: Address, stop: threading.Event, name: str, hint: str = "") -> None:
         self.redis = connect(address, name)
         self.away = False
         self._stop = stop
         self._name = name
+        self._where = f"{address.host}:{address.port}"
+        self._hint = f". {hint}" if hint else ""
         self._backoff = Backoff()
         self._refusal = ""
 
@@ -166,7 +169,10 @@ class Link:
             Stopped: `stop` was set.
         """
         if not self.away:
-            logger.warning("%s: the server is away (%s); trying again", self._name, type(error).__name__)
+            kind = type(error).__name__
+            logger.warning(
+                "%s: the server at %s is away (%s); trying again%s", self._name, self._where, kind, self._hint
+            )
         self.away = True
         if self._stop.wait(self._backoff.delay_s()):
             raise Stopped from error

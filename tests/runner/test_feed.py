@@ -1,8 +1,11 @@
 """The feed: gapless for those who keep up, a snapshot for those who don't, bounded for all."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
+
+import pytest
 
 from soulsgui.runner.feed import Feed, Publisher
 from soulsgui.wire.control import (
@@ -57,10 +60,11 @@ async def test_cursor_of_an_earlier_runner_or_from_the_future_gets_a_snapshot() 
     assert (await take(source.follow(100), 1))[0].type == "event"
 
 
-async def test_cursors_of_two_runners_never_overlap() -> None:
+async def test_cursors_of_two_runners_never_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
     first = Feed(lambda cursor: Snapshot(cursor=cursor, status=Status()))
     push(first, 100)
-    await asyncio.sleep(0.002)
+    monkeypatch.setattr(time, "time", lambda: 1000.001)
     second = Feed(lambda cursor: Snapshot(cursor=cursor, status=Status()))
     assert not second.holds_after(first.cursor)
 

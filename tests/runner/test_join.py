@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.identities import Identities
 from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.refusal import Refused
@@ -19,7 +21,7 @@ from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import COMMANDS, ClientStatus, ControlFile, ServiceStatus
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.owner import OwnerWish
+from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
 from soulsgui.wire.messages.session import Wish
 from tests.runner.running import until
 
@@ -237,6 +239,30 @@ async def test_logs_and_events_of_client_mode_are_told(runner: ClientRunner) -> 
     assert "client ended unexpectedly" in events[0]["what"]
 
 
+async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_owner_wanted(
+    folders: Folders, address: Address
+) -> None:
+    here = ClientFolder(folders.client)
+    here.root.mkdir(parents=True)
+    address.write(here.server_address)
+    here.wish.write_text(OwnerWish(state="pause").to_json())
+    places = ["--server-file", str(here.server_address), "--state-dir", str(here.root)]
+    argv = [*player.own_command("client"), "--name", NAME, *places]
+    left = subprocess.Popen(argv, start_new_session=True)
+    await until(here.state.exists)
+    Identities(folders.client).write("client", argv, left.pid)
+
+    runner = ClientRunner(folders, NAME)
+    await runner.open()
+    await until(lambda: client(runner).state == "paused")
+    assert (service(runner).pid, service(runner).restarts) == (left.pid, 0)
+    assert client(runner).wish == "pause"
+    await call(runner, "clients.resume", client=NAME)
+    await until(lambda: client(runner).state == "online")
+    await runner.close()
+    assert left.wait(5) is not None
+
+
 async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, address: Address) -> None:
     runner = ClientRunner(folders, NAME)
     await runner.open()
@@ -263,8 +289,8 @@ async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders
     await runner.open()
     window = asyncio.create_task(_follow(runner))
     await until(lambda: client(runner).state == "online")
-    await asyncio.sleep(1.2)
-    assert not runner.closing.is_set()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(runner.closing.wait(), 1.2)
     window.cancel()
     await asyncio.gather(window, return_exceptions=True)
     await asyncio.wait_for(runner.closing.wait(), 10)

@@ -13,6 +13,7 @@ CLIENT = "client"
 """The service of client mode."""
 
 _QUIET_END = "ended as asked"
+_WORTH_TELLING_BYTES = 10_000
 _OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
@@ -132,7 +133,7 @@ def _not_there_yet(server: ServerStatus, now: float) -> tuple[Look, str]:
 def _away(client: ClientStatus | None, server: ServerStatus, now: float) -> tuple[Look, str]:
     look = _look("state-lost", Tone.WARNING, _away_title(server, now))
     detail = tr("It is tried again all the time.")
-    if client is not None and client.buffered:
+    if client is not None and client.buffered >= _WORTH_TELLING_BYTES:
         waits = tr("{size} of play wait for it.").format(size=text.size(client.buffered))
         detail = f"{waits} {detail}"
     return look, detail

@@ -210,7 +210,7 @@ class GivenRow(QFrame):
                 "episodes": text.count(client.episodes),
                 "steps": text.compact(client.env_steps),
                 "rate": text.compact(client.env_steps_per_s) if client.env_steps_per_s else text.NOTHING,
-                "share": text.percent(share(client.id, everyone)),
+                "share": text.percent(share(client.id, everyone) if client.env_steps_per_s else None),
                 "return": text.value(client.mean_return),
             }
         for name, words in shown.items():

@@ -98,10 +98,10 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
             client=client.name, state=word
         )
     if action == "resume":
-        if client.wish != "run" or client.state == "paused":
-            return ""
         if gone and client.local:
             return _why_not_started(client, status)
+        if client.wish != "run" or client.state == "paused":
+            return ""
         return tr("{client} is not paused.").format(client=client.name)
     if gone:
         return tr("{client} is {state}: there is nobody to ask.").format(client=client.name, state=word)

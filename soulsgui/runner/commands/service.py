@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from soulsgui.errors import ServiceError
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.service import ServiceSpec
-from soulsgui.runner.services import REDIS
+from soulsgui.runner.redis_server import REDIS
 from soulsgui.wire.control import ErrorCode, LocalClientsParams, ServiceParams
 
 if TYPE_CHECKING:

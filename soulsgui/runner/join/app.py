@@ -17,6 +17,7 @@ from soulsgui.runner.join.returns import OwnReturns
 from soulsgui.runner.join.server_watch import ServerWatch
 from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
+from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.owner import ClientFolder
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class ClientRunner(BaseRunner):
     # --- while it runs -----------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        shown = ""
+        shown = ClientState.LEFT.value
         while True:
             try:
                 self._take_report()

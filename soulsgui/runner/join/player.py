@@ -5,10 +5,10 @@ import contextlib
 import logging
 
 from soulsgui.errors import UsageError
+from soulsgui.process import child_env, own_command
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.service import ServiceSpec
-from soulsgui.process import child_env, own_command
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import write_private
 from soulsgui.wire.connection import Address

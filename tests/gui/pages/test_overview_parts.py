@@ -217,7 +217,7 @@ def test_a_stopped_local_client_is_not_started_without_a_run() -> None:
 
 
 def test_a_local_client_is_started_again_once_its_process_has_ended() -> None:
-    left = client("client-1", "left", local=True)
+    left = client("client-1", "left", local=True, wish="finish")
     ending = Status(run=RUNNING, services=[service("client-1", "running")])
     assert why_not_possible("resume", left, ending) == "client-1 is about to end."
     ended = Status(run=RUNNING, services=[service("client-1", "stopped")])
