@@ -15,6 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 import soulsgui
+from soulsgui.printable import printable
 from soulsgui.system import stop_signals
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
@@ -27,6 +28,10 @@ class LineFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
         self.converter = time.localtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without control characters that words of others may hold."""
+        return printable(super().format(record), None, lines=True)
 
 
 @dataclass(frozen=True)

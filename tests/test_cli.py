@@ -286,3 +286,15 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
     )
     assert json.loads(done.stdout)["ok"]
     assert "noisy package" in done.stderr
+
+
+def test_a_closed_standard_output_is_no_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert soulsgui(folder, "config", "show") == 0
+
+
+def test_mistakes_that_json_does_not_know_are_listed_all_the_same(folder: Path, capsys: Capture) -> None:
+    (folder / "config").mkdir()
+    (folder / "config" / "config.yaml").write_text("env:\n  kwargs: {x: 2024-01-01, y: .nan}\n")
+    assert soulsgui(folder, "config", "check", "--json") == 2
+    assert json.loads(capsys.readouterr().out)["problems"][0]["key"] == "env.kwargs"

@@ -8,6 +8,7 @@ from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServerUnreachableError
+from soulsgui.printable import printable
 from soulsgui.runner.events import EVENTS_FILE, read_events
 from soulsgui.runner.history import log_lines, log_paths
 from soulsgui.runner.library import Library
@@ -111,7 +112,7 @@ def events(arguments: Arguments) -> int:
         return 0
     for event in found:
         said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
-        say(f"{event.number:>5}  {_moment(event.time)}  {event.level:<7}  {said}")
+        say(f"{event.number:>5}  {_moment(event.time)}  {event.level:<7}  {printable(said, None)}")
     return 0
 
 

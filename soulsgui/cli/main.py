@@ -4,10 +4,11 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from soulsgui.cli.parser import Arguments, parse
 from soulsgui.errors import SoulsGuiError
+from soulsgui.printable import printable
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -27,9 +28,11 @@ def run(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     try:
         code = _handler(arguments.handler)(arguments)
-        sys.stdout.flush()
+        stream: TextIO | None = sys.stdout  # None when it was closed before we began: `>&-`
+        if stream is not None:
+            stream.flush()
     except SoulsGuiError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{printable(str(error), None, lines=True)}\n")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -42,7 +45,9 @@ def run(argv: Sequence[str]) -> int:
         if arguments.is_service:
             # In the log of a service the place matters more than the looks.
             raise
-        sys.stderr.write(f"{error}\n")
+        from soulsgui.system import in_words  # late: what asks a runner needs nothing of the system
+
+        sys.stderr.write(f"{in_words(error)}\n")
         return 1
     return code
 

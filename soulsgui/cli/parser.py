@@ -1,9 +1,12 @@
 """What can be typed. Nothing here is slow to import: a command's own module is imported when it is run."""
 
 import argparse
+import difflib
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from soulsgui import __version__
 
@@ -31,8 +34,37 @@ class Arguments(argparse.Namespace):
 
 _HERE = "soulsgui.cli"
 
+_NO_COMMAND = "the following arguments are required: COMMAND"
+_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
+
+_WHICH_RUN = "id of the run, or how it begins; default: latest"
+
 Commands = Any
 """The object argparse makes subcommands with; it has no public name."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what could have been meant, and shows its help where a command is missing.
+
+    Attributes:
+        shown: The commands it shows; others exist.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shown: list[str] = []
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with code 2, saying what is wrong."""
+        if message == _NO_COMMAND:
+            self.print_help(sys.stderr)
+            self.exit(2)
+        wrong = _WRONG_COMMAND.match(message)
+        if wrong is not None:
+            near = difflib.get_close_matches(wrong[1], self.shown, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(self.shown)}."
+            message = f"{wrong[1]!r} is no command. {hint}"
+        super().error(message)
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -54,27 +86,37 @@ def _common() -> argparse.ArgumentParser:
     # Without defaults of its own: as a parent it would undo what stood before the command.
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
-    group.add_argument("--config-dir", type=Path, metavar="DIR", help="folder of your settings")
-    group.add_argument("--data-dir", type=Path, metavar="DIR", help="folder of runs and server state")
+    group.add_argument(
+        "--config-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of your settings; default: your system's place for them",
+    )
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of runs and server state; default: your system's place for them",
+    )
     group.add_argument(
         "--set",
         action="append",
         dest="assignments",
         metavar="KEY=VALUE",
-        help="a setting that wins over every file; may be repeated",
+        help="a setting that wins over every file; may be repeated; default: none",
     )
     return parser
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="soulsgui",
         description="Distributed reinforcement learning: one server trains, many clients sample.",
         epilog="Every command takes --config-dir DIR, --data-dir DIR and --set KEY=VALUE.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"soulsgui {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = _commands_of(parser)
     _add_window(commands)
     _add_server(commands)
     _add_run(commands)
@@ -94,17 +136,55 @@ def _add(
         name, description=text, allow_abbrev=False, parents=[_common()], **shown
     )
     parser.set_defaults(handler=f"{_HERE}.{handler}")
+    if not hidden:
+        commands.shown.append(name)
     return parser
 
 
 def _group(commands: Commands, name: str, text: str) -> Commands:
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-    return parser.add_subparsers(metavar="COMMAND", required=True)
+    commands.shown.append(name)
+    return _commands_of(parser)
+
+
+def _commands_of(parser: _Parser) -> Commands:
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    # One list for both: whoever adds a command also tells the parser what it may name.
+    commands.shown = parser.shown  # type: ignore[attr-defined]
+    return commands
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--json", action="store_true", dest="as_json", help="one JSON document on standard output"
+        "--json",
+        action="store_true",
+        dest="as_json",
+        help="one JSON document on standard output; default: words",
+    )
+
+
+def _preset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset", default="", metavar="NAME", help="a preset below your own settings; default: none"
+    )
+
+
+def _run_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--name", default="", metavar="TEXT", help="name of the new run; default: date and time alone"
+    )
+
+
+def _note(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--note", default="", metavar="TEXT", help="your own words about it; default: none")
+
+
+def _server_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server-file",
+        type=Path,
+        metavar="FILE",
+        help="the file that tells where the server is; default: that of the runner of --data-dir",
     )
 
 
@@ -117,48 +197,69 @@ def _add_window(commands: Commands) -> None:
 
 def _add_server(commands: Commands) -> None:
     serve = _add(commands, "serve", "roles:serve", "run a server: Redis, the control API, and a run")
-    serve.add_argument("--idle", action="store_true", help="start no run")
-    serve.add_argument("--preset", default="", metavar="NAME", help="a preset below your own settings")
-    serve.add_argument("--resume", default="", metavar="RUN", help="go on with a run, or with `latest`")
-    serve.add_argument("--name", default="", metavar="TEXT", help="name of the new run")
+    serve.add_argument("--idle", action="store_true", help="start no run; default: start one")
+    _preset(serve)
     serve.add_argument(
-        "--local-clients", type=int, metavar="N", help="clients on this machine (clients.local)"
+        "--resume",
+        default="",
+        metavar="RUN",
+        help="go on with a run, or with `latest`; default: begin a new one",
     )
-    serve.add_argument("--until-done", action="store_true", help="end when the run has reached its goal")
+    _run_name(serve)
+    serve.add_argument(
+        "--local-clients", type=int, metavar="N", help="clients on this machine; default: clients.local"
+    )
+    serve.add_argument(
+        "--until-done",
+        action="store_true",
+        help="end when the run has reached its goal; default: go on until stopped",
+    )
     _json(serve)
     status = _add(commands, "status", "remote:status", "what the server does at this moment")
     _json(status)
-    status.add_argument("--watch", action="store_true", help="show it again every second")
+    status.add_argument("--watch", action="store_true", help="show it again every second; default: once")
     shutdown = _add(commands, "shutdown", "remote:shutdown", "end the clients, the run, or the whole server")
-    shutdown.add_argument("what", nargs="?", choices=["clients", "run", "server"], default="server")
+    shutdown.add_argument(
+        "what",
+        nargs="?",
+        choices=["clients", "run", "server"],
+        default="server",
+        help="what to end: clients, run or server; default: server",
+    )
     control = _add(commands, "control", "remote:control", "port and token of the control API")
     _json(control)
     call = _add(commands, "call", "remote:call", "any command of the control API; its answer as JSON")
-    call.add_argument("name", metavar="GROUP.COMMAND")
-    call.add_argument("params", nargs="?", default="{}", metavar="JSON", help="its parameters, an object")
+    call.add_argument("name", metavar="GROUP.COMMAND", help="its name, such as run.start")
+    call.add_argument("params", nargs="?", default="{}", metavar="JSON", help="its parameters; default: {}")
 
 
 def _add_run(commands: Commands) -> None:
     run = _group(commands, "run", "begin, continue and end the run of the server")
     start = _add(run, "start", "remote:run_start", "begin a new run")
-    start.add_argument("--preset", default="", metavar="NAME")
-    start.add_argument("--name", default="", metavar="TEXT")
-    start.add_argument("--note", default="", metavar="TEXT")
+    _preset(start)
+    _run_name(start)
+    _note(start)
     resume = _add(run, "resume", "remote:run_resume", "go on with a run as a new attempt")
-    resume.add_argument("run", nargs="?", default="latest", metavar="RUN")
-    resume.add_argument("--checkpoint", default="", metavar="ID", help="an older checkpoint of it")
+    resume.add_argument("run", nargs="?", default="latest", metavar="RUN", help=_WHICH_RUN)
+    resume.add_argument(
+        "--checkpoint", default="", metavar="ID", help="a checkpoint of it; default: the newest"
+    )
     for command in (start, resume):
-        command.add_argument("--stop-active", action="store_true", help="stop the run that goes on first")
+        command.add_argument(
+            "--stop-active",
+            action="store_true",
+            help="stop the run that goes on first; default: refuse while one goes on",
+        )
     _add(run, "stop", "remote:run_stop", "save and end the run")
     save = _add(commands, "quicksave", "remote:quicksave", "save a checkpoint now")
-    save.add_argument("--note", default="", metavar="TEXT")
+    _note(save)
     _json(save)
 
 
 def _add_library(commands: Commands) -> None:
     checkpoints = _group(commands, "checkpoints", "the checkpoints of runs")
     listing = _add(checkpoints, "list", "local:checkpoints", "list and verify the checkpoints of a run")
-    listing.add_argument("run", nargs="?", default="latest", metavar="RUN")
+    listing.add_argument("run", nargs="?", default="latest", metavar="RUN", help=_WHICH_RUN)
     _json(listing)
     runs = _group(commands, "runs", "the runs in the data folder")
     _json(_add(runs, "list", "local:runs", "list the runs"))
@@ -172,10 +273,12 @@ def _add_config(commands: Commands) -> None:
         ("diff", "what differs from the shipped settings"),
     ):
         command = _add(config, name, f"settings:{name}", text)
-        command.add_argument("--preset", default="", metavar="NAME")
+        _preset(command)
         _json(command)
     changing = _add(config, "set", "settings:change", "write settings into your config.yaml")
-    changing.add_argument("values", nargs="+", metavar="KEY=VALUE")
+    changing.add_argument(
+        "values", nargs="+", metavar="KEY=VALUE", help="a setting and its value, such as ppo.gamma=0.98"
+    )
 
 
 def _add_clients(commands: Commands) -> None:
@@ -188,18 +291,27 @@ def _add_clients(commands: Commands) -> None:
         ("stop", "let a client stop at once"),
     ):
         command = _add(clients, name, "remote:wish", text)
-        command.add_argument("client", metavar="NAME")
+        command.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
         command.set_defaults(wish=name)
 
 
 def _add_looking(commands: Commands) -> None:
     logs = _add(commands, "logs", "local:logs", "the log of a service: trainer, redis, runner, client-1 ...")
-    logs.add_argument("service", metavar="SERVICE")
-    logs.add_argument("--run", default="latest", metavar="RUN")
-    logs.add_argument("-n", type=int, default=50, metavar="LINES")
-    logs.add_argument("--follow", "-f", action="store_true", help="go on with what is written from now on")
+    logs.add_argument(
+        "service", metavar="SERVICE", help="whose: runner, redis, trainer, telemetry, client-1 ..."
+    )
+    logs.add_argument("--run", default="latest", metavar="RUN", help=_WHICH_RUN)
+    logs.add_argument("-n", type=int, default=50, metavar="LINES", help="how many lines; default: 50")
+    logs.add_argument(
+        "--follow",
+        "-f",
+        action="store_true",
+        help="go on with what is written from now on; default: end after the last line",
+    )
     events = _add(commands, "events", "local:events", "what happened on this server")
-    events.add_argument("--since", type=int, default=0, metavar="NUMBER")
+    events.add_argument(
+        "--since", type=int, default=0, metavar="NUMBER", help="those after this number; default: 0, all"
+    )
     _json(events)
 
 
@@ -208,20 +320,34 @@ def _add_services(commands: Commands) -> None:
     for name in ("trainer", "telemetry"):
         node = _add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
         node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
-        node.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
+        _server_file(node)
         node.set_defaults(is_service=True)
         if name == "trainer":
-            node.add_argument("--checkpoint", type=Path, metavar="PATH", help="begin from this one")
+            node.add_argument(
+                "--checkpoint", type=Path, metavar="PATH", help="begin from it; default: the newest"
+            )
     join = _add(commands, "join", "roles:join", "let this computer play for the server that runs on it")
     join.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
     join.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
     client = _add(commands, "client", "roles:client", "a sampling client, in the foreground")
     client.set_defaults(is_service=True)
-    client.add_argument("--server", default="", metavar="HOST:PORT", help="a server on this machine")
-    client.add_argument("--server-file", type=Path, metavar="FILE", help="where the server is")
+    client.add_argument(
+        "--server",
+        default="",
+        metavar="HOST:PORT",
+        help="a server on this machine; default: what --server-file says",
+    )
+    _server_file(client)
     client.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
-    client.add_argument("--num-envs", type=int, metavar="N", help="environments side by side (env.num_envs)")
-    client.add_argument("--episodes", type=int, metavar="N", help="stop after so many episodes")
+    client.add_argument(
+        "--num-envs",
+        type=int,
+        metavar="N",
+        help="environments side by side; default: env.num_envs of the run",
+    )
+    client.add_argument(
+        "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
+    )
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
     job = _add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)

@@ -12,14 +12,18 @@ from typing import Any
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 
 from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.plain import NotPlainError, plain
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
 
 PRESET_KEY = "preset"
+
+_NO_YAML = "is not a YAML value."
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,22 @@ def parse_layer(text: str, source: str) -> Layer:
         ConfigError: The text is not YAML, or not a map at the top.
     """
     try:
-        tree = YAML(typ="rt").load(text)
+        return _layer_of_text(text, source)
+    except ConfigError:
+        raise
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise ConfigError([Problem(source, line, "", None, f"not valid YAML: {error.problem}")]) from error
-    except YAMLError as error:
-        raise ConfigError([Problem(source, None, "", None, f"not valid YAML: {error}")]) from error
+    except RecursionError as error:
+        raise ConfigError([Problem(source, None, "", None, "not valid YAML: nested too deeply")]) from error
+    except Exception as error:
+        # The parser has no error of its own for much that can be wrong: a section that merges itself, …
+        reason = f"not valid YAML: {type(error).__name__}: {error}"
+        raise ConfigError([Problem(source, None, "", None, reason)]) from error
+
+
+def _layer_of_text(text: str, source: str) -> Layer:
+    tree = YAML(typ="rt").load(text)
     if tree is None:
         return Layer(source)
     if not isinstance(tree, CommentedMap):
@@ -130,6 +144,18 @@ class _Found:
     def problem(self, key: str, value: Any, reason: str) -> None:
         self.problems.append(Problem(self.source, self.lines.get(key), key, value, reason))
 
+    def take(self, key: str, value: Any) -> None:
+        try:
+            self.values[key] = plain(value)
+        except NotPlainError as error:
+            self.problem(key, None, str(error))
+
+    def doubled(self, key: str, line: int | None) -> None:
+        first = self.lines.get(key)
+        places = f": in line {first} and in line {line}" if first and line else ""
+        reason = f"is written twice{places}. Keep one of them."
+        self.problems.append(Problem(self.source, line, key, None, reason))
+
 
 def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
     known = all_settings()
@@ -137,15 +163,19 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
     for name, value in node.items():
         key = f"{prefix}{name}"
         line = _line_of(node, name)
+        if key in found.values:
+            found.doubled(key, line)
+            continue
         if line is not None:
             found.lines[key] = line
         if key in known or key == PRESET_KEY:
-            found.values[key] = _plain(value)
+            found.take(key, value)
         elif not prefix and key in sections:
             if isinstance(value, Mapping):
                 _walk(value, f"{key}.", found)
             elif value is not None:
-                found.problem(key, _plain(value), "is a section: settings go below it")
+                shown = value if isinstance(value, (str, int, float)) else None
+                found.problem(key, shown, "is a section: settings go below it")
         else:
             found.problems.append(unknown_key(found.source, line, key))
 
@@ -159,20 +189,6 @@ def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
     except (KeyError, TypeError):
         return None
     return line
-
-
-def _plain(value: Any) -> Any:
-    """Return a YAML value without the round-trip wrappers."""
-    if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
 
 
 def unknown_key(source: str, line: int | None, key: str) -> Problem:
@@ -193,15 +209,26 @@ def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Laye
         elif key not in known:
             problems.append(unknown_key(source, None, key))
         else:
-            try:
-                value = _plain(YAML(typ="safe").load(text))
-            except YAMLError:
-                problems.append(Problem(source, None, key, text, "is not a YAML value."))
-                continue
-            # `souls:` alone would be a map, `007` a number, and nothing at all a null.
-            wants_text = known[key].annotation is str and not isinstance(value, str)
-            values[key] = text.strip() if wants_text else value
+            value, reason = _read_value(text)
+            # `souls:` alone would be a map, `007` a number, a day a date, and nothing at all a null.
+            if known[key].annotation is str and not isinstance(value, str) and reason != _NO_YAML:
+                values[key] = text.strip()
+            elif reason:
+                problems.append(Problem(source, None, key, text[:_SHOWN], reason))
+            else:
+                values[key] = value
     return Layer(source, values, problems=tuple(problems))
+
+
+def _read_value(text: str) -> tuple[Any, str]:
+    """Return a value and, where there is none, why."""
+    try:
+        # Pure: the parser in C would overflow the stack where values are nested a thousandfold.
+        return plain(YAML(typ="safe", pure=True).load(text)), ""
+    except NotPlainError as error:
+        return None, str(error)
+    except Exception:  # the parser has no error of its own for much of what can be wrong
+        return None, _NO_YAML
 
 
 def combine(layers: Sequence[Layer]) -> Settings:

@@ -5,6 +5,8 @@ receive it, and whether it is secret. The form of the window, the comments of `c
 validation and the subset sent to clients are all read from here.
 """
 
+import math
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -63,6 +65,28 @@ class Section(BaseModel):
         return value
 
 
+_WRAPPER = "a wrapper is a name or {name: {argument: value}}, each an entry of its own"
+
+
+def _only_json(value: Any) -> Any:
+    """Refuse what JSON can't carry to the clients: dates, binary data, numbers that are not finite."""
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueError("should have words as keys")
+        parts: Iterable[Any] = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"should hold finite numbers, not {value}")
+    elif value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    else:
+        raise ValueError(f"should hold numbers, words, lists and maps, not a {type(value).__name__}")
+    for part in parts:
+        _only_json(part)
+    return value
+
+
 Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_length=8)]
 
 
@@ -85,6 +109,21 @@ class EnvSettings(Section):
     num_envs: int = setting(
         4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
     )
+
+    @field_validator("kwargs", "wrappers")
+    @classmethod
+    def _no_more_than_json(cls, value: Any) -> Any:
+        return _only_json(value)
+
+    @field_validator("wrappers", mode="before")
+    @classmethod
+    def _wrappers_in_words(cls, value: Any) -> Any:
+        """Say what a wrapper looks like; pydantic would complain of each form it could have had."""
+        for entry in value if isinstance(value, (list, tuple)) else ():
+            named = isinstance(entry, Mapping) and len(entry) == 1
+            if not (isinstance(entry, str) or (named and isinstance(next(iter(entry.values())), Mapping))):
+                raise ValueError(f"{_WRAPPER}, not {str(entry)[:80]}")
+        return value
 
 
 class NetworkSettings(Section):

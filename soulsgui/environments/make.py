@@ -140,6 +140,11 @@ def _only_item(entry: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, Mapp
 
 
 def _import(module: str, wanted_for: str) -> Any:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise EnvironmentCheckError(
+            f"{module!r} of {wanted_for} is no name of a module.",
+            "Write it as Python imports it, without a path and without .py: package.module:Name",
+        )
     try:
         return importlib.import_module(module)
     except Exception as error:

@@ -11,7 +11,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
-from soulsgui.runner.opening import ActiveRun, choose_checkpoint, write_spaces
+from soulsgui.runner.opening import ActiveRun, choose_checkpoint, spaces_are_known, write_spaces
 from soulsgui.runner.run import Reached, new_attempt_words
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
@@ -100,7 +100,7 @@ class Active:
         self.best.await_attempt()
         try:
             choose_checkpoint(self.run, checkpoint)
-            if not self.run.spaces.exists():
+            if not spaces_are_known(self.run):
                 write_spaces(self.run, await probe(self.settings))
             await bus.call(clear_run_keys(bus.keys, resume=True))
             await self.crew.start()
@@ -128,7 +128,6 @@ class Active:
     def note_progress(self, trainer: NodeState | None) -> None:
         """Remember how far the trainer came in its present attempt."""
         if trainer is not None:
-            self._came_to = {trainer.attempt: trainer.env_steps, **self._came_to}
             self._came_to[trainer.attempt] = trainer.env_steps
 
     def begin_attempt(self, row: AttemptRow) -> str:

@@ -23,7 +23,7 @@ from soulsgui.runner.roster import Roster
 from soulsgui.runner.services import redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
-from soulsgui.wire.control import RunStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, Status
 from soulsgui.wire.keys import TRAINER, Keys
 
 logger = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Runner(BaseRunner):
             self.base,
             self._probe,
         )
-        self._keep_doing(self._watch(), "watch")
+        self._keep_doing(self._watch, "watch")
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
@@ -135,24 +135,33 @@ class Runner(BaseRunner):
     # --- while it runs -----------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            now = time.monotonic()
-            look = now >= self._clients_due
-            if look:
-                self._clients_due = now + _CLIENTS_EVERY_S
-            turn = await loop.run_in_executor(self._reading, self._reader.turn, look)
-            if now >= self._server_due and turn.reachable:
-                self._server_due = now + _SERVER_EVERY_S
-                status = await loop.run_in_executor(self._reading, self._reader.server_status)
-                free = free_disk_bytes(self.folders.data)
-                self.knowledge.server = status.model_copy(update={"disk_free_bytes": free})
+            pause_s = _IDLE_S
+            turn = None
             try:
+                turn = await self._read()
+                pause_s = self._pause_s(turn)
                 await self._take(turn)
             except Exception:
-                # One bad turn must not make the runner blind.
+                # One bad turn must not make the runner blind; nobody is killed for what we could not read.
+                if turn is None:
+                    self.supervisor.server_up = False
                 logger.exception("what was read from the server could not be used")
-            await asyncio.sleep(self._pause_s(turn))
+            await asyncio.sleep(pause_s)
+
+    async def _read(self) -> Turn:
+        loop = asyncio.get_running_loop()
+        now = time.monotonic()
+        look = now >= self._clients_due
+        if look:
+            self._clients_due = now + _CLIENTS_EVERY_S
+        turn = await loop.run_in_executor(self._reading, self._reader.turn, look)
+        if now >= self._server_due and turn.reachable:
+            self._server_due = now + _SERVER_EVERY_S
+            status = await loop.run_in_executor(self._reading, self._reader.server_status)
+            free = free_disk_bytes(self.folders.data)
+            self.knowledge.server = status.model_copy(update={"disk_free_bytes": free})
+        return turn
 
     def look_at_clients(self) -> None:
         """Read the clients at the next turn: something about them was changed."""
@@ -167,16 +176,40 @@ class Runner(BaseRunner):
         now = time.monotonic()
         if turn.reachable != self.knowledge.reachable:
             self._changed.set()
-        self.supervisor.server_up = turn.reachable
+        self._look_at_disk()
+        self.supervisor.server_up = turn.reachable and not self.knowledge.disk_full
         writes = self.roster.take(turn, now)
         self.knowledge.take(turn)
         self.bus.resolve(turn.answers)
         self.publisher.rows(turn.rows)
+        self.conductor.take_rows(turn.rows)
         self.conductor.turn(now, time.time())
         if turn.clients is not None:
-            self.publisher.clients(self.roster.statuses(now, self.conductor.node(TRAINER)))
+            self.publisher.clients(self._clients(now))
         for write in writes:
             await self.bus.call(write)
+
+    def _clients(self, now: float) -> list[ClientStatus]:
+        return self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+
+    def _look_at_disk(self) -> None:
+        """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""
+        full = self._pinger.health().disk_full
+        if full == self.knowledge.disk_full:
+            return
+        self.knowledge.disk_full = full
+        self._changed.set()
+        run_id = self._run_of("")
+        if full:
+            self.events.add(
+                "error",
+                "The disk is full: Redis refuses to write.",
+                remedy="Free some space; training goes on by itself.",
+                service=REDIS,
+                run_id=run_id,
+            )
+        else:
+            self.events.add("info", "Redis writes again: the disk has space.", service=REDIS, run_id=run_id)
 
     def _run_of(self, service: str) -> str:
         run = self.conductor.run if hasattr(self, "conductor") else None
@@ -204,6 +237,6 @@ class Runner(BaseRunner):
         return Status(
             run=RunStatus.model_validate(self.conductor.record.model_dump()),
             services=self.supervisor.statuses(),
-            clients=self.roster.statuses(time.monotonic(), self.conductor.node(TRAINER)),
+            clients=self._clients(time.monotonic()),
             server=server,
         )

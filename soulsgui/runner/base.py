@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError, UsageError
@@ -40,13 +42,15 @@ _EVENTS_SHOWN = 200
 _PUBLISH_EVERY_S = 0.2
 _PUBLISH_IDLE_S = 1.0
 _LOG_CHECK_S = 10.0
+_BEGIN_AGAIN_S = 1.0
+_BY_FORCE = 3
 
 
 class RunnerIdentity(Message):
     """What stays the same over restarts of the runner."""
 
     server_id: str
-    control_port: int = 0
+    control_port: Annotated[int, Field(ge=0, le=65_535)] = 0
 
 
 class BaseRunner(ABC):
@@ -84,7 +88,7 @@ class BaseRunner(ABC):
         self._cleanup = AsyncExitStack()
         self._changed = asyncio.Event()
         self._hurrying: asyncio.Task[None] | None = None
-        self._asked = False
+        self._times_asked = 0
 
     # --- opening and closing -----------------------------------------------------------------------
 
@@ -99,20 +103,29 @@ class BaseRunner(ABC):
         self._hurrying = asyncio.create_task(self.supervisor.stop(*names, grace_s=0.0))
 
     def obey_signals(self) -> None:
-        """End in order when the process is asked to stop, and at once when it is asked again."""
+        """End in order when asked to stop, at once when asked again, by force the third time."""
         loop = asyncio.get_running_loop()
 
         def ask(_number: int, _frame: FrameType | None) -> None:
+            self._times_asked += 1
+            if self._times_asked >= _BY_FORCE:
+                self._end_by_force()
             loop.call_soon_threadsafe(self._interrupt)
 
         for number in stop_signals():
             signal.signal(number, ask)
 
     def _interrupt(self) -> None:
-        if self._asked:
+        if self._times_asked > 1:
             self.hurry()
-        self._asked = True
         self.ask_to_close()
+
+    def _end_by_force(self) -> None:
+        """End every service and this process, whatever either of them waits for."""
+        try:
+            self.supervisor.kill_all()
+        finally:
+            os._exit(1)
 
     async def _clean_up(self) -> None:
         await self._cleanup.aclose()
@@ -151,8 +164,19 @@ class BaseRunner(ABC):
         self.events = EventLog(self._state_dir / EVENTS_FILE, self.publisher.event)
         self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
 
-    def _keep_doing(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
+    def _keep_doing(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Do some work until the runner ends; work that breaks is told and begun again after a moment."""
+
+        async def keep() -> None:
+            while True:
+                try:
+                    await work()
+                    return
+                except Exception:
+                    logger.exception("%s broke off; it begins again in a moment", name)
+                await asyncio.sleep(_BEGIN_AGAIN_S)
+
+        task = asyncio.create_task(keep(), name=name)
 
         async def end() -> None:
             task.cancel()
@@ -185,7 +209,7 @@ class BaseRunner(ABC):
         path = self._state_dir / CONTROL_FILE
         write_private(path, self.control.to_json().encode())
         self._cleanup.callback(path.unlink, missing_ok=True)
-        self._keep_doing(self._publish(), "publish")
+        self._keep_doing(self._publish, "publish")
 
     def _identity(self) -> RunnerIdentity:
         path = self._identity_file

@@ -11,6 +11,10 @@ from soulsgui.wire.manifest import NOTE, Manifest, read_manifest, sha256_of, ver
 _MOVED_TRIES = 5
 
 
+class NoCheckpointError(CheckpointError):
+    """The run has no such checkpoint."""
+
+
 class Checkpoints:
     """Lists the checkpoints of runs; hashes are remembered while the files don't change."""
 
@@ -34,13 +38,13 @@ class Checkpoints:
             checkpoint: Its path below the run's folder.
 
         Raises:
-            CheckpointError: There is none.
+            NoCheckpointError: There is none.
         """
         wanted = checkpoint.replace("\\", "/").strip("/")
         for info in self.list(run):
             if info.id == wanted:
                 return info
-        raise CheckpointError(
+        raise NoCheckpointError(
             f"Run {run.run_id} has no checkpoint {checkpoint!r}.",
             f"See which there are: soulsgui checkpoints list {run.run_id}",
         )

@@ -57,6 +57,7 @@ class Conductor:
     Attributes:
         record: The run that goes on, or the last one.
         over: Set while no run goes on.
+        begun: Ids of the runs that were begun, resumed or taken over here.
 
     Args:
         folders: The user's folders.
@@ -94,6 +95,7 @@ class Conductor:
         self._tasks: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
         self.over.set()
+        self.begun: set[str] = set()
         self.record = self._library.last_record()
 
     # --- what others may know ----------------------------------------------------------------------
@@ -112,6 +114,11 @@ class Conductor:
     def crew(self) -> Crew | None:
         """The services of the run that goes on."""
         return self._active.crew if self._active is not None else None
+
+    @property
+    def ending(self) -> bool:
+        """Whether the run is being ended."""
+        return self._active is not None and bool(self._active.ending)
 
     @property
     def hurried(self) -> bool:
@@ -231,17 +238,23 @@ class Conductor:
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         self.record = record
+        self.begun.add(run.run_id)
         self._set_active(active)
-        self._library.write_record(run, record)
+        self._note_record(active)
         return active
 
     def _set_active(self, active: Active | None) -> None:
         self._active = active
-        remember_active(self._folders, active.left() if active is not None else None)
-        if active is None:
-            self.over.set()
-        else:
-            self.over.clear()
+        try:
+            remember_active(self._folders, active.left() if active is not None else None)
+        except Exception:
+            # Only a runner after a crash of this one would read it.
+            logger.exception("which run goes on can't be written down")
+        finally:
+            if active is None:
+                self.over.set()
+            else:
+                self.over.clear()
 
     # --- after a crash of the runner ---------------------------------------------------------------
 
@@ -292,7 +305,8 @@ class Conductor:
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
-        view = RunView(status, present, bool(active.ending), self._knowledge.reachable)
+        known = self._knowledge
+        view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full)
         active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
         self.record = seen_as(progress, view, active.seconds(now))
@@ -333,10 +347,10 @@ class Conductor:
         Raises:
             OSError: It can't be written.
         """
+        known = self.record if self.run == run else self._library.record(run)
+        self._library.write_record(run, known.model_copy(update=changes))
         if self.record.id == run.run_id:
             self.record = self.record.model_copy(update=changes)
-        known = self.record if self.run == run else self._library.record(run).model_copy(update=changes)
-        self._library.write_record(run, known)
 
     async def set_clients(self, count: int) -> None:
         """Start or stop clients of our own until there are so many.
@@ -400,12 +414,17 @@ class Conductor:
                 self._finish(active, active.ending, error)
 
     def _finish(self, active: Active, reached: Reached, error: str) -> None:
-        self.turn(time.monotonic(), time.time())
-        restarts = active.crew.restarts()
-        self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
-        self._note_record(active)
-        self._knowledge.roster.set_local([])
-        self._set_active(None)
+        try:
+            self.turn(time.monotonic(), time.time())
+            restarts = active.crew.restarts()
+            self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
+            self._note_record(active)
+            self._knowledge.roster.set_local([])
+        except Exception:
+            # Whatever went wrong with what is told of it: the run is over, and others wait for that.
+            logger.exception("the end of run %s could not be noted", active.run.run_id)
+        finally:
+            self._set_active(None)
         self._events.add(
             "error" if reached == "failed" else "info",
             f"Run {active.run.run_id} {END_WORDS[reached]}",
@@ -419,7 +438,7 @@ class Conductor:
             if self.record.reached:
                 choose_checkpoint(active.run, "")
             self._library.write_record(active.run, self.record)
-        except OSError as error:
+        except Exception as error:
             # Nothing ends for want of a record: the disk may be full for a while.
             logger.error("the record of run %s can't be written: %s", active.run.run_id, error)
 

@@ -25,6 +25,7 @@ HOST = "127.0.0.1"
 _OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _MAX_BODY_BYTES = 4 * 2**20
 _HEARTBEAT_S = 20.0
+_CURSOR_DIGITS = 20
 _HTTP_STATUS = {
     ErrorCode.BAD_REQUEST: 400,
     ErrorCode.BAD_CONFIG: 422,
@@ -166,12 +167,11 @@ class ControlServer:
 
     async def _feed(self, request: web.Request) -> web.StreamResponse:
         text = request.query.get("cursor", "")
-        if text and not text.isdigit():
-            message = f"cursor: expected a number, not {text!r}"
-            return _failed(ApiError(code=ErrorCode.BAD_REQUEST, message=message))
+        # Whatever was never a cursor of ours begins with a snapshot, as one that is no longer held does.
+        ours = text.isascii() and text.isdigit() and len(text) <= _CURSOR_DIGITS
         socket = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, compress=False)
         await socket.prepare(request)
-        sending = asyncio.create_task(self._send(socket, int(text) if text else None))
+        sending = asyncio.create_task(self._send(socket, int(text) if ours else None))
         try:
             async for received in socket:
                 # Nothing is expected of the other side; reading notices its end.

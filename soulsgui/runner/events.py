@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from soulsgui.printable import printable
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import Event
 
@@ -19,6 +20,9 @@ EVENTS_FILE = "events.jsonl"
 
 KEPT = 2000
 """Events that are remembered; the file holds at most twice as many."""
+
+
+_LONGEST_CAUSE = 2000
 
 
 class EventLog:
@@ -59,9 +63,9 @@ class EventLog:
             number=self.last_number + 1,
             time=self._wall_clock(),
             level=level,
-            what=what,
-            cause=cause,
-            remedy=remedy,
+            what=printable(what),
+            cause=printable(cause, _LONGEST_CAUSE),
+            remedy=printable(remedy),
             service=service,
             run_id=run_id,
         )

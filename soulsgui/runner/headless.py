@@ -19,6 +19,7 @@ from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
+from soulsgui.runner.refusal import as_api_error
 from soulsgui.runner.run import ENDED_STATES, RunRecord
 from soulsgui.runner.words import run_line, summary_text
 from soulsgui.wire.control import RunResumeParams, RunStartParams
@@ -149,32 +150,38 @@ class _Headless:
                 await conductor.start(RunStartParams(preset=options.preset, name=options.name))
         except SoulsGuiError as error:
             self._error = error
-        except OSError as error:
-            self._error = SoulsGuiError(f"The run could not be started: {error}")
+        except Exception as error:
+            answer = as_api_error(error, "run.resume" if options.resume else "run.start")
+            self._error = SoulsGuiError(answer.message, answer.remedy)
 
     def _sum_up(self) -> int:
         if self._error is not None:
             raise self._error
-        record, library = self._runner.conductor.record, self._runner.library
-        found = summary(record, library) if record.state in ENDED_STATES else {}
+        conductor, library = self._runner.conductor, self._runner.library
+        record = conductor.record
+        # The newest run on disk may be one of long ago, which says nothing of this process.
+        ours = record.id in conductor.begun and record.state in ENDED_STATES
+        found = summary(record, library) if ours else {}
         if self._options.as_json:
             sys.stdout.write(json.dumps(found) + "\n")
         elif found:
             sys.stdout.write(summary_text(found) + "\n")
         if not self._options.until_done:
             return 0
-        return 0 if record.reached in ("mean_return", "env_steps") else 1
+        return 0 if found and record.reached in ("mean_return", "env_steps") else 1
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when the first of them is done; the others are cancelled."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    """Return when the first of them is done, or raise its error; the others are cancelled."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 def _keep_line_whole(handler: logging.Handler) -> None:

@@ -30,6 +30,8 @@ from soulsgui.system import (
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_GREATEST_PID = 2**31 - 1
+_GREATEST_TIME = 2**63
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Identities:
 def _read(path: Path) -> ServiceRecord | None:
     try:
         fields = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     # The name of the file counts, not what a forged record says of itself.
     if not isinstance(fields, dict) or not _NAME.fullmatch(path.stem):
@@ -120,7 +122,7 @@ def _identity(fields: Mapping[str, object]) -> ProcessIdentity | None:
     cmdline = _strings(fields.get("cmdline"))
     if not isinstance(pid, int) or not isinstance(start, (int, float)) or not isinstance(boot, str):
         return None
-    if cmdline is None:
+    if cmdline is None or abs(pid) > _GREATEST_PID or not abs(start) < _GREATEST_TIME:
         return None
     return ProcessIdentity(pid=pid, start_time=float(start), boot_id=boot, cmdline=cmdline)
 

@@ -21,12 +21,14 @@ class Knowledge:
 
     Attributes:
         reachable: Whether the server answers.
+        disk_full: Whether it refuses writes because of its disk.
         server: Its address, version and memory.
     """
 
     def __init__(self, roster: Roster, pid: Callable[[str], int | None]) -> None:
         self.roster = roster
         self.reachable = False
+        self.disk_full = False
         self.server = ServerStatus()
         self.pid = pid
         self._nodes: dict[str, NodeState] = {}

@@ -61,7 +61,11 @@ class Library:
             except FileExistsError:
                 continue
             run = RunFolder(path)
-            run.logs.mkdir()
+            try:
+                run.logs.mkdir()
+            except OSError:
+                path.rmdir()
+                raise
             return run
         raise FileExistsError(f"{self.root / base} and a thousand like it exist already")
 

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from soulsgui.printable import printable
 from soulsgui.process import ParsedLine, parse_line
 from soulsgui.system import replace
 from soulsgui.wire.control import LogLine
@@ -355,7 +356,8 @@ def _log_line(service: str, number: int, line: bytes) -> LogLine:
 
 
 def _text(line: bytes) -> str:
-    return line[:_LONGEST_LINE_BYTES].decode(errors="replace").rstrip("\r")
+    # Programs and clients of others write here: nothing may steer the terminal that shows it.
+    return printable(line[:_LONGEST_LINE_BYTES].decode(errors="replace").rstrip("\r"), None, lines=True)
 
 
 def _escaped(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -99,12 +100,22 @@ def effective_settings(folders: Folders, params: RunStartParams, base: Layer) ->
 def new_run(
     library: Library, settings: Settings, params: RunStartParams, wall_time: float
 ) -> tuple[RunFolder, RunRecord]:
-    """Make folder, configuration and record of a new run.
+    """Make folder, configuration and record of a new run; if that fails, nothing of it is left.
 
     Raises:
         OSError: They can't be written.
     """
     run = library.create(params.name, wall_time)
+    try:
+        return run, _written(library, run, settings, params, wall_time)
+    except BaseException:
+        shutil.rmtree(run.root, ignore_errors=True)
+        raise
+
+
+def _written(
+    library: Library, run: RunFolder, settings: Settings, params: RunStartParams, wall_time: float
+) -> RunRecord:
     record = RunRecord(
         id=run.run_id,
         name=params.name,
@@ -118,7 +129,7 @@ def new_run(
     )
     library.write_settings(run, settings)
     library.write_record(run, record)
-    return run, record
+    return record
 
 
 def goals(settings: Settings) -> dict[str, Any]:
@@ -140,6 +151,18 @@ def write_spaces(run: RunFolder, report: Mapping[str, Any]) -> None:
         OSError: It can't be written.
     """
     atomic_write(run.spaces, json.dumps(report["spaces"], indent=1).encode())
+
+
+def spaces_are_known(run: RunFolder) -> bool:
+    """Whether what an earlier probe found can be read."""
+    try:
+        found = json.loads(run.spaces.read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError) as error:
+        logger.warning("%s is damaged (%r): the environment is probed again", run.spaces, error)
+        return False
+    return isinstance(found, dict) and all(isinstance(found.get(n), dict) for n in ("observation", "action"))
 
 
 def choose_checkpoint(run: RunFolder, checkpoint: str) -> None:

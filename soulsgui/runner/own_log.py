@@ -1,13 +1,24 @@
 """The runner's own log, kept as those of its services are: bounded, and read the same way."""
 
+import contextlib
 import io
 import logging
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from soulsgui.process import LineFormatter
 from soulsgui.runner.logs import LogFile
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Loses lines without a word while the disk is full: standard error has them too."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say what is wrong with a record, unless it is the disk."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class OwnLog:
@@ -21,9 +32,14 @@ class OwnLog:
 
     def __init__(self, path: Path) -> None:
         self._file = LogFile(path)
-        text = io.TextIOWrapper(self._file.open("start of runner"), encoding="utf-8", write_through=True)
+        text = io.TextIOWrapper(
+            self._file.open("start of runner"),
+            encoding="utf-8",
+            errors="backslashreplace",
+            write_through=True,
+        )
         self._stream = text
-        self._handler = logging.StreamHandler(text)
+        self._handler = _Handler(text)
         self._handler.setFormatter(LineFormatter())
         if not _is_standard_error(path):
             logging.getLogger().addHandler(self._handler)
@@ -35,7 +51,8 @@ class OwnLog:
     def close(self) -> None:
         """Write no more."""
         logging.getLogger().removeHandler(self._handler)
-        self._stream.close()
+        with contextlib.suppress(OSError):
+            self._stream.close()
 
 
 def _is_standard_error(path: Path) -> bool:

@@ -50,6 +50,10 @@ class RestartHistory:
         recent = tuple(moment for moment in self.failed_at if now - moment < limits.window_s)
         return RestartHistory((*recent, now), self.in_a_row + 1)
 
+    def after_excused_failure(self) -> "RestartHistory":
+        """Return the history with one more failure that only makes the pause longer."""
+        return RestartHistory(self.failed_at, self.in_a_row + 1)
+
     def after_running(self, healthy_for_s: float, limits: RestartLimits) -> "RestartHistory":
         """Return the history of a service that has been healthy for so long: empty once that is enough."""
         if self.in_a_row and healthy_for_s >= limits.healthy_s:

@@ -7,6 +7,7 @@ from typing import Any
 
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError
+from soulsgui.printable import printable
 from soulsgui.process import child_env, own_command
 from soulsgui.system import kill_group, new_session_kwargs
 
@@ -41,14 +42,17 @@ async def probe_environment(settings: Settings) -> dict[str, Any]:
         if process.returncode is None:
             kill_group(process.pid)
             await process.wait()
-    return _report(settings, output, errors)
+    return _report(settings, output, errors, process.returncode)
 
 
-def _report(settings: Settings, output: bytes, errors: bytes) -> dict[str, Any]:
+def _report(settings: Settings, output: bytes, errors: bytes, code: int | None) -> dict[str, Any]:
     try:
         report = json.loads(output)
-    except ValueError as error:
-        last = "\n".join(errors.decode(errors="replace").strip().splitlines()[-_LINES_SHOWN:])
+    except (ValueError, RecursionError) as error:
+        last = "\n".join(
+            printable(errors.decode(errors="replace"), None, lines=True).strip().splitlines()[-_LINES_SHOWN:]
+        )
+        last = last or f"It ended the process it was tried in with exit code {code}, and said nothing."
         raise EnvironmentCheckError(
             f"{settings.env.id} could not be checked:\n{last}",
             "Mend the environment, or choose another: env.id.",

@@ -157,7 +157,8 @@ def _remembered_port(server_dir: Path) -> int | None:
         port = json.loads((server_dir / "port.json").read_bytes())["port"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return port if isinstance(port, int) and 0 < port < 65_536 else None
+    # true is an int as well
+    return port if type(port) is int and 0 < port < 65_536 else None
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -252,6 +253,7 @@ def _health_of_refusal(reply: str) -> Health:
             tick=time.monotonic_ns(),
             detail="disk full: the server can't store and refuses writes",
             error=reply,
+            disk_full=True,
         )
     return Health(ready=False, tick=time.monotonic_ns(), error=reply)
 

@@ -15,6 +15,9 @@ from soulsgui.errors import (
     SoulsGuiError,
     UsageError,
 )
+from soulsgui.runner.checkpoints import NoCheckpointError
+from soulsgui.system import in_words
+from soulsgui.wire.connection import disk_full, memory_full
 from soulsgui.wire.control import ApiError, ErrorCode
 from soulsgui.wire.messages.base import Message
 
@@ -47,6 +50,7 @@ def no_run() -> Refused:
 _CODES: list[tuple[type[SoulsGuiError], ErrorCode]] = [
     (ConfigError, ErrorCode.BAD_CONFIG),
     (EnvironmentCheckError, ErrorCode.BAD_CONFIG),
+    (NoCheckpointError, ErrorCode.NOT_FOUND),
     (UsageError, ErrorCode.BAD_REQUEST),
     (NotAllowedError, ErrorCode.NOT_ALLOWED),
     (ServerUnreachableError, ErrorCode.NO_ANSWER),
@@ -63,6 +67,8 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         return ApiError(code=code, message=error.message, remedy=error.remedy)
     if isinstance(error, ValidationError):
         return bad_parameters(error, command)
+    if disk_full(error) or memory_full(error):
+        return _no_room(disk_full(error), command)
     if isinstance(error, (redis.RedisError, ConnectionError, TimeoutError)):
         return ApiError(
             code=ErrorCode.NO_ANSWER,
@@ -72,7 +78,7 @@ def as_api_error(error: Exception, command: str) -> ApiError:
     if isinstance(error, OSError):
         return ApiError(
             code=ErrorCode.FAILED,
-            message=f"{command}: {error}",
+            message=f"{command}: {in_words(error)}",
             remedy="Look at the rights of this file or folder, and at the free space of its disk.",
         )
     logger.error("%s failed", command, exc_info=error)
@@ -80,6 +86,16 @@ def as_api_error(error: Exception, command: str) -> ApiError:
         code=ErrorCode.FAILED,
         message=f"{command} failed inside the runner: {type(error).__name__}: {error}",
         remedy="The runner's log holds the details: soulsgui logs runner",
+    )
+
+
+def _no_room(disk: bool, command: str) -> ApiError:
+    if disk:
+        what, remedy = "the disk is full", "Free some space on the disk of the data folder, then try again."
+    else:
+        what, remedy = "its memory is full", "Raise redis.max_memory, or end what fills it, then try again."
+    return ApiError(
+        code=ErrorCode.NO_ANSWER, message=f"{command}: Redis refuses to write: {what}.", remedy=remedy
     )
 
 

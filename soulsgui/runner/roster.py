@@ -193,7 +193,11 @@ class Roster:
         if beat is None:
             return common
         if state in (ClientState.LEFT, ClientState.LOST) and beat.run_id != run_id and run_id:
-            gone = {"host": beat.instance.host, "age_s": self._clock.age_s(name, now), "rejected": {}}
+            gone: dict[str, Any] = {
+                "host": beat.instance.host,
+                "age_s": self._clock.age_s(name, now),
+                "rejected": {},
+            }
             return common.model_copy(update=gone)
         refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
         return common.model_copy(

@@ -54,12 +54,14 @@ class RunView:
         node: The trainer's own state, None while its present process has not written one.
         stopping: Whether the run is being ended.
         server_up: Whether Redis answers.
+        disk_full: Whether Redis refuses writes because of its disk.
     """
 
     trainer: ServiceStatus | None
     node: NodeState | None
     stopping: bool = False
     server_up: bool = True
+    disk_full: bool = False
 
 
 def run_state(view: RunView) -> tuple[RunState, str]:
@@ -69,6 +71,8 @@ def run_state(view: RunView) -> tuple[RunState, str]:
         return "saving", "saving and ending its services"
     if not view.server_up:
         return "waiting", "for Redis"
+    if view.disk_full:
+        return "waiting", "disk full"
     if trainer is None or trainer.state == "starting":
         return "starting", _loading(view)
     if trainer.state == "failed":

@@ -23,6 +23,7 @@ class Health:
         detail: The same in words.
         farewell: What it said before a clean end.
         error: What is wrong with it, in words.
+        disk_full: Whether it is a server that refuses writes because of its disk.
     """
 
     ready: bool
@@ -31,6 +32,7 @@ class Health:
     detail: str = ""
     farewell: str = ""
     error: str = ""
+    disk_full: bool = False
 
 
 @dataclass(frozen=True)

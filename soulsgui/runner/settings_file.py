@@ -1,5 +1,6 @@
 """The user's settings as the control API shows, checks and saves them."""
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -49,7 +50,9 @@ def problems(folders: Folders, params: ConfigCheckParams) -> list[dict[str, Any]
 
 def as_plain(error: ConfigError) -> list[dict[str, Any]]:
     """Return the mistakes of a configuration as plain data."""
-    return [asdict(problem) for problem in error.problems]
+    # What was written need not be what JSON knows: a date, for instance.
+    plain: list[dict[str, Any]] = json.loads(json.dumps([asdict(one) for one in error.problems], default=str))
+    return plain
 
 
 def check(folders: Folders, params: ConfigCheckParams) -> None:

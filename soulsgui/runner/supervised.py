@@ -46,7 +46,7 @@ class Surroundings:
         limits: How patient to be with failures.
         tell: Receives events.
         rng: Source of jitter.
-        server_up: Whether the Redis server answers; without it nobody's tick can be seen.
+        server_up: Whether the Redis server answers and takes writes; else nobody's tick can be seen.
     """
 
     identities: Identities
@@ -58,6 +58,9 @@ class Surroundings:
 
 class Service:
     """One supervised service.
+
+    Attributes:
+        starts: How many processes it has had.
 
     Args:
         spec: What it is.
@@ -76,6 +79,7 @@ class Service:
         self._process: ServiceProcess | None = None
         self._history = RestartHistory()
         self._restarts = 0
+        self.starts = 0
         self._grace_s = spec.grace_s
         self._kill_reason = ""
         self._kill_wished = False
@@ -140,6 +144,11 @@ class Service:
         self._kill_wished = grace <= 0
         self.state = "stopping"
         self._process.terminate()
+
+    def kill(self) -> None:
+        """End its process and everything that started, without a look back."""
+        if self._process is not None:
+            self._process.kill()
 
     def step(self, now: float) -> None:
         """Look at the process and move on; never waits."""
@@ -209,6 +218,7 @@ class Service:
 
     def _begin(self, process: ServiceProcess, now: float) -> None:
         self._process = process
+        self.starts += 1
         self.state = "starting"
         self.health = Health(ready=False)
         self.last_lines = []
@@ -364,7 +374,11 @@ class Service:
         """Try again after a pause, or give up."""
         self.outcome = outcome
         name, limits = self.spec.name, self._around.limits
-        self._history = self._history.after_failure(now, limits)
+        if self._blind():
+            # Without a server that takes writes nobody can do its work: no failure of its own.
+            self._history = self._history.after_excused_failure()
+        else:
+            self._history = self._history.after_failure(now, limits)
         if self._history.given_up(limits):
             self.state = "failed"
             window = duration_words(limits.window_s)

@@ -41,8 +41,8 @@ class Supervisor:
         rng: Source of jitter.
 
     Attributes:
-        server_up: Whether the Redis server answers, kept by the owner: while it doesn't, nobody is killed for
-            giving no sign of life.
+        server_up: Whether the Redis server answers and takes writes, kept by the owner: while it doesn't,
+            nobody is killed for giving no sign of life, and no failure counts towards giving up.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Supervisor:
         self._on_change = on_change
         self._services: dict[str, Service] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._stop_wishes: defaultdict[str, int] = defaultdict(int)
         self._usage = UsageMeter()
         self._loop: asyncio.Task[None] | None = None
         self._turn = asyncio.Event()
@@ -86,8 +87,11 @@ class Supervisor:
         earlier runner left under this name and nobody adopted is ended first.
 
         Raises:
-            ServiceError: It can't be started at all, or everything is being ended.
+            ServiceError: It can't be started, was asked to stop meanwhile, or everything is being ended.
         """
+        await self._start(spec, self._stop_wishes[spec.name])
+
+    async def _start(self, spec: ServiceSpec, stop_wishes: int) -> None:
         async with self._starting[spec.name]:
             known = self._services.get(spec.name)
             if known is not None:
@@ -97,6 +101,8 @@ class Supervisor:
             await self._end_strays([record for record in self.orphans() if record.name == spec.name])
             if self._closing:
                 raise ServiceError(f"{spec.name} is not started: everything is being ended.")
+            if self._stop_wishes[spec.name] != stop_wishes:
+                raise ServiceError(f"{spec.name} is not started: it was asked to stop meanwhile.")
             service = self._known_as(spec)
             try:
                 service.start(time.monotonic())
@@ -134,21 +140,31 @@ class Supervisor:
             names: The services; one that is not known or not up is left alone.
             grace_s: Seconds until they are killed; None takes each one's own.
         """
+        for name in names:
+            self._stop_wishes[name] += 1
+        await self._stop(names, grace_s)
+
+    async def _stop(self, names: Sequence[str], grace_s: float | None = None) -> None:
         services = [self._services[name] for name in names if name in self._services]
+        # The processes of this moment: what others start afterwards is not waited for.
+        asked = [(service, service.starts) for service in services]
         for service in services:
             service.ask_to_stop(time.monotonic(), grace_s)
         self._stir()
-        await self._until(lambda: not any(service.active for service in services))
+        await self._until(
+            lambda: not any(service.active and service.starts == starts for service, starts in asked)
+        )
 
     async def restart(self, name: str) -> None:
         """Stop a service, if it is up, and start it again.
 
         Raises:
-            ServiceError: It is not known, or can't be started.
+            ServiceError: It is not known, can't be started, or somebody else asked it to stop meanwhile.
         """
         spec = self._service(name).spec
-        await self.stop(name)
-        await self.start(spec)
+        stop_wishes = self._stop_wishes[name]
+        await self._stop([name])
+        await self._start(spec, stop_wishes)
 
     async def remove(self, *names: str) -> None:
         """Stop services and forget them."""
@@ -156,6 +172,12 @@ class Supervisor:
         for name in names:
             if self._services.pop(name, None) is not None:
                 self._changed()
+
+    def kill_all(self) -> None:
+        """End every process at once and wait for none; nothing is supervised afterwards."""
+        self._closing = True
+        for service in list(self._services.values()):
+            service.kill()
 
     async def close(self) -> None:
         """End everything, higher tiers first, within 15 s (60 s where one is saving); nothing is left."""
@@ -259,7 +281,7 @@ class Supervisor:
     def _service(self, name: str) -> Service:
         if name not in self._services:
             known = ", ".join(sorted(self._services)) or "none"
-            raise ServiceError(f"There is no service {name}.", f"Known services: {known}")
+            raise ServiceError(f"There is no service {name!r}.", f"Known services: {known}")
         return self._services[name]
 
     def _known_as(self, spec: ServiceSpec) -> Service:

@@ -75,6 +75,7 @@ class ServerReader:
         self._connection = connect(address, "runner-watch")
         self._last: dict[str, bytes] = {}
         self._aged: set[str] = set()
+        self._unreadable: set[str] = set()
         # A server that is only just being started is not away.
         self._away = True
         self._has_answered = False
@@ -119,12 +120,24 @@ class ServerReader:
         return cast("list[bytes | None]", self._connection.mget(names)) if names else []
 
     def _newest_id(self, stream: str) -> bytes:
-        entries = cast("Entries", self._connection.xrevrange(stream, count=1))
+        try:
+            entries = cast("Entries", self._connection.xrevrange(stream, count=1))
+        except redis.ResponseError:
+            # Told by the reading that follows.
+            return b"0-0"
         return entries[0][0] if entries else b"0-0"
 
     def _news(self, stream: str) -> list[dict[bytes, bytes]]:
         after = b"(" + self._last[stream]
-        entries = cast("Entries", self._connection.xrange(stream, min=after, count=_ROWS_AT_ONCE))
+        try:
+            entries = cast("Entries", self._connection.xrange(stream, min=after, count=_ROWS_AT_ONCE))
+        except redis.ResponseError as error:
+            # A key of another type: what stands elsewhere is read all the same.
+            if stream not in self._unreadable:
+                logger.error("%s can't be read: %s", stream, error)
+            self._unreadable.add(stream)
+            return []
+        self._unreadable.discard(stream)
         if entries:
             self._last[stream] = entries[-1][0]
         return [fields for _, fields in entries]
@@ -151,7 +164,8 @@ class ServerReader:
 
     def _roster(self) -> dict[str, str]:
         fields = cast("dict[bytes, bytes]", self._connection.hgetall(self._keys.clients))
-        return {name.decode(): text.decode(errors="replace") for name, text in fields.items()}
+        named = ((name.decode(errors="replace"), text) for name, text in fields.items())
+        return {name: text.decode(errors="replace") for name, text in named if is_client_name(name)}
 
     def _age_s(self, name: str, beat: Heartbeat | None) -> float | None:
         """The age of a beat, asked for at first sight only."""

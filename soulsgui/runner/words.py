@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from soulsgui.printable import printable
 from soulsgui.runner.outcome import duration_words
 
 _GONE = ("left", "lost")
@@ -30,7 +31,7 @@ def run_line(run: Mapping[str, Any]) -> str:
     if run["env_steps_per_s"]:
         parts.append(f"{run['env_steps_per_s']:,.0f} steps/s")
     parts.append(duration_words(run["seconds"]))
-    return " · ".join(parts)
+    return printable(" · ".join(parts))
 
 
 def status_text(status: Mapping[str, Any]) -> str:
@@ -45,7 +46,7 @@ def status_text(status: Mapping[str, Any]) -> str:
         lines.append(f"Run {run['id']}  {run['env_id']}  {run['algorithm']}")
     lines.append(f"  {run_line(run)}")
     if run["error"]:
-        lines.append(f"  {run['error']}")
+        lines.append(f"  {printable(run['error'])}")
     lines.append("Services")
     lines += [f"  {line}" for line in _table([_service_row(service) for service in status["services"]])]
     lines.append("Clients" if status["clients"] else "No clients")
@@ -141,6 +142,7 @@ def table(rows: list[list[str]]) -> str:
 def _table(rows: list[list[str]]) -> list[str]:
     if not rows:
         return []
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip()

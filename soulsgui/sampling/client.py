@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -14,6 +15,7 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, Ready, check_protocol
+from soulsgui.sampling.progress_log import ProgressLog, made_words
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.sampling.wishes import Plan, Stepping
@@ -52,6 +54,7 @@ def run_client(
     setup_logging()
     stop = stop_on_signals()
     link = ClientLink(address, name, num_envs or 1, stop, owner)
+    logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     try:
         link.open()
         Client(link, stop, num_envs, episodes).run()
@@ -64,6 +67,9 @@ def run_client(
         logger.info("stopped while the server was away")
     finally:
         link.close()
+        if link.farewell or link.progress.env_steps:
+            why = f": {link.farewell}" if link.farewell else ""
+            logger.info("left after %s%s", made_words(link.progress), why)
     return 0
 
 
@@ -121,11 +127,15 @@ class Client:
 
     def _next_run(self) -> ServerConfig | None:
         """Wait for another run; return None when it is time to go."""
+        told = False
         while not self._stop.is_set():
             plan, config = self._link.plan, self._link.view.config
             obey(self._link, self._stop, plan, "waiting")
             if plan.stepping is Stepping.FREE and config is not None and config.run_id != self._run_id:
                 return config
+            if not told:
+                told = True
+                logger.info("waiting for a run")
             self._link.wait(partial(self._something_new, plan, config))
         return None
 
@@ -182,6 +192,7 @@ class RunPlayer:
         self._episodes_over = True
         self._round, self._left = -1, 0
         self._policy = NumpyMLPPolicy(config.policy)
+        self._log = ProgressLog(link.progress, time.monotonic())
         vector = make_vector(*env, count)
         try:
             spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
@@ -205,7 +216,7 @@ class RunPlayer:
             buffer_bytes = int(self._config.settings["client.buffer_bytes"])
             self._uploader = self._link.enter(self._config, self._contract, buffer_bytes)
             progress = self._link.progress
-            logger.info("plays for %s: %d of %s", progress.run_id, progress.num_envs, progress.env_id)
+            logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
             while (ready := self._next_round()) is not None:
                 self._play_round(ready, self._uploader)
         finally:
@@ -215,6 +226,7 @@ class RunPlayer:
         """Wait for a round that is not played to its end; return None when it is time to go."""
         link = self._link
         while not self._stop.is_set():
+            self._log.look(time.monotonic())
             plan = link.plan
             if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
                 self._end_episodes()
@@ -282,6 +294,7 @@ class RunPlayer:
         for segments in self._rollout.play(self._policy, share.round_id, digest, self._left, go_on):
             self._left -= segments.steps
             progress.stepped(segments.steps)
+            self._log.look(time.monotonic())
             uploader.push_chunk(pack_chunk(self._config.run_id, self._contract, segments))
 
     def _ended(self, episode: FinishedEpisode) -> None:

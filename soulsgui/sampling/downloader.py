@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 _LOOK_AT_LEAST_EVERY_S = 1.0
 _STOP_WITHIN_S = 0.1
 
+WHEN_AWAY = "A server on this machine is started with: soulsgui serve"
+"""What a client's user can do while there is no server."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -67,7 +70,7 @@ class Downloader(threading.Thread):
         self._on_change = on_change
         self._on_return = on_return
         self._stop_event = threading.Event()
-        self._link = Link(address, self._stop_event, "downloader")
+        self._link = Link(address, self._stop_event, "downloader", WHEN_AWAY)
         self._view = View()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from soulsgui.errors import ClientRegistrationError, SoulsGuiError
-from soulsgui.sampling.downloader import Downloader, View
+from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
 from soulsgui.sampling.identity import ensure_name_is_free, own_versions
 from soulsgui.sampling.owner import OwnerDesk
@@ -106,7 +106,7 @@ class ClientLink:
             self._owner.start()
             self._plan_anew()
         keys = Keys(self._address.prefix)
-        link = Link(self._address, self._stop, self.progress.client)
+        link = Link(self._address, self._stop, self.progress.client, WHEN_AWAY)
         try:
             link.run(
                 lambda redis: ensure_name_is_free(

@@ -85,6 +85,12 @@ class Progress:
             self.episodes += 1
             return episode.number
 
+    @property
+    def mean_return(self) -> float | None:
+        """Mean over the last finished episodes, None before the first."""
+        with self._lock:
+            return sum(self._returns) / len(self._returns) if self._returns else None
+
     def recent_episodes(self) -> list[OwnEpisode]:
         """Return the newest finished episodes, oldest first."""
         with self._lock:

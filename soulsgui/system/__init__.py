@@ -8,6 +8,7 @@ anywhere. Rooms: `groups` (process groups, signals), `identity` (telling a proce
 from soulsgui.system.files import (
     atomic_write,
     find_dir,
+    in_words,
     is_private,
     make_private,
     recover_dir,
@@ -32,6 +33,7 @@ __all__ = [
     "free_disk_bytes",
     "free_port",
     "has_screen",
+    "in_words",
     "is_loopback",
     "is_private",
     "kill_group",

@@ -1,5 +1,6 @@
 """Files and folders that are private, or whole at every moment, also across a power cut."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -11,6 +12,8 @@ from pathlib import Path
 # An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
 _REPLACE_TRIES = 50
 _REPLACE_PAUSE_S = 0.02
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def make_private(path: Path, platform: str = sys.platform) -> None:
@@ -66,10 +69,22 @@ def _write_aside_and_replace(
             file.flush()
             os.fsync(file.fileno())
         replace(aside, path, platform)
-    except BaseException:
+    except BaseException as error:
         aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a write knows its descriptor alone
         raise
     sync_folder(path.parent, platform)
+
+
+def in_words(error: OSError) -> str:
+    """Return an error of the file system in words: a full disk with its place and what to do."""
+    if error.errno not in _FULL:
+        return str(error)
+    place = f" to write {error.filename}" if error.filename is not None else ""
+    return (
+        f"There is no room left on the disk{place}.\nMake room there, or choose another folder: --data-dir."
+    )
 
 
 def replace(source: Path, target: Path, platform: str = sys.platform) -> None:

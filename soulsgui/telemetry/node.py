@@ -100,6 +100,7 @@ class TelemetryNode:
 
         Raises:
             Stopped: The server is away and the node was asked to stop.
+            StoreError: The store is damaged.
         """
         try:
             taken = self._turn(block_ms)
@@ -112,6 +113,9 @@ class TelemetryNode:
         except sqlite3.OperationalError as error:
             self._start_over()
             self._trouble(f"telemetry.sqlite can't be written: {error}", "frozen")
+        except sqlite3.DatabaseError as error:
+            logger.exception("the store failed")
+            raise self._recorder.give_up(error) from error
         else:
             self._link.back()
             return taken
@@ -257,7 +261,7 @@ class TelemetryNode:
             instance=self._instance,
             tick=self._tick,
             phase=self._phase,
-            detail="no client yet" if self._streams.idle else "",
+            detail=self._detail(),
             run_id=self._run_id,
             attempt=recorder.attempt,
             env_steps=recorder.env_steps,
@@ -273,6 +277,11 @@ class TelemetryNode:
         )
         connection.set(self._keys.node(TELEMETRY), state.to_json())
         self._told = verdict
+
+    def _detail(self) -> str:
+        if self._recorder.lost is not None:
+            return f"began anew: the damaged store is {self._recorder.lost.name}"
+        return "no client yet" if self._streams.idle else ""
 
     def _drain(self) -> None:
         """Take in what is still on the streams, until they are quiet or time is up."""

@@ -5,12 +5,14 @@ last one was, also when that one was killed.
 """
 
 import logging
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from soulsgui.telemetry.aggregate import Aggregator, Best, best_of
 from soulsgui.telemetry.curve import Curve
 from soulsgui.telemetry.intake import Arrival
+from soulsgui.telemetry.store.schema import DamagedStoreError, StoreError, damaged, is_damage, set_aside
 from soulsgui.telemetry.store.standing import Standing
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 from soulsgui.wire.control import AttemptStart
@@ -28,6 +30,9 @@ _ROWS_PER_MESSAGE = 500
 class Recorder:
     """Owns the store of a run and its aggregates.
 
+    Attributes:
+        lost: Where a damaged store was moved to; None when there was none.
+
     Args:
         path: The store.
         run_id: The run.
@@ -35,19 +40,53 @@ class Recorder:
         goal: Mean return to reach (`stop.mean_return`).
 
     Raises:
-        StoreError: The store can't be used.
+        StoreError: The store can't be used. A damaged one is set aside, and a new one begun.
+        OSError: A damaged one can't be set aside.
     """
 
     def __init__(self, path: Path, run_id: str, window: int, goal: float | None) -> None:
-        self._store = StoreWriter(path)
+        self._path = path
         self._run_id = run_id
         self._window = window
         self._goal = goal
-        self._restore()
+        self.lost: Path | None = None
+        try:
+            self._open()
+        except DamagedStoreError as error:
+            self.lost = set_aside(path)
+            logger.error("%s It is now %s; the curves begin anew", error.message, self.lost.name)
+            self._open()
+
+    def _open(self) -> None:
+        store = StoreWriter(self._path)
+        self._store = store
+        try:
+            self._restore()
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+            store.close()
+            raise _worse(self._path, error) from error
 
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+    def give_up(self, error: sqlite3.DatabaseError) -> StoreError:
+        """Close a store that fails while it is in use, and return what to say; a damaged one is set aside.
+
+        Raises:
+            OSError: It can't be set aside.
+        """
+        self._store.close()
+        if not is_damage(error):
+            return StoreError(
+                f"{self._path} can't be used any more: {error}.",
+                "Telemetry is started again by itself. If it fails again, move the file away.",
+            )
+        aside = set_aside(self._path)
+        return DamagedStoreError(
+            f"{self._path} was damaged while in use: {error}. It is now {aside.name}.",
+            "Telemetry begins a new one at its next start; training is not affected.",
+        )
 
     @property
     def last_row(self) -> int:
@@ -225,6 +264,16 @@ class Recorder:
             best_model_id=verdict.best_model_id,
             reached=verdict.reached,
         )
+
+
+def _worse(path: Path, error: Exception) -> StoreError:
+    """Return what is said of a store whose contents can't be restored."""
+    passing = isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such ")
+    if passing:
+        return StoreError(
+            f"{path} can't be used: {error}.", "Look at its rights and at the space of its disk."
+        )
+    return damaged(path, error)
 
 
 def as_messages(run_id: str, records: Sequence[EpisodeRecord]) -> Iterator[EpisodeRows]:

@@ -1,6 +1,7 @@
 """What a training node finds out before its first turn."""
 
 import json
+from pathlib import Path
 
 import redis
 
@@ -9,6 +10,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import EnvironmentCheckError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.wire.codec import CodecError
@@ -21,16 +23,28 @@ def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
     """Read what the probe found, or make the environment here.
 
     Raises:
-        EnvironmentCheckError: The environment can't be made, or its spaces are not supported.
+        EnvironmentCheckError: The environment can't be made, its spaces are not supported, or what was
+            found of it can't be read.
     """
     if run.spaces.exists():
-        return SpacesSpec.from_json(json.loads(run.spaces.read_text(encoding="utf-8")))
+        return _read_spaces(run.spaces)
     env = settings.env
     made = make_env(env.id, env.kwargs, env.wrappers)
     try:
         return SpacesSpec.from_env(made.observation_space, made.action_space)
     finally:
         made.close()
+
+
+def _read_spaces(path: Path) -> SpacesSpec:
+    try:
+        return SpacesSpec.from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError, EnvironmentCheckError) as error:
+        reason = error.message if isinstance(error, EnvironmentCheckError) else repr(error)
+        raise EnvironmentCheckError(
+            f"{path} can't be read: {reason}",
+            "Remove the file and resume the run: the environment is probed again.",
+        ) from error
 
 
 def count_attempt(run: RunFolder) -> int:

@@ -7,6 +7,7 @@ again by its caller, who knows whether that is safe.
 import json
 import logging
 import random
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ T = TypeVar("T")
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """Errors that mean "try again": also a wrong password, which a restarted server may mend."""
+
+# redis-py puts the command before the error of a pipeline, and takes "OOM" off that of a single command.
+_DISK_FULL = re.compile(r"(^|caused error: )MISCONF\b")
+_MEMORY_FULL = re.compile(r"(^|caused error: )OOM\b")
 
 _SOCKET_TIMEOUT_S = 5.0
 # A returning server is found within 5 s, the time to connect included.
@@ -95,6 +100,18 @@ def connect(address: Address, name: str = "") -> redis.Redis:
     )
 
 
+def disk_full(error: BaseException) -> bool:
+    """Whether the server refuses writes because its disk is full."""
+    return isinstance(error, redis.ResponseError) and _DISK_FULL.search(str(error)) is not None
+
+
+def memory_full(error: BaseException) -> bool:
+    """Whether the server refuses writes because it has all the memory it may have."""
+    return isinstance(error, redis.OutOfMemoryError) or (
+        isinstance(error, redis.ResponseError) and _MEMORY_FULL.search(str(error)) is not None
+    )
+
+
 class Backoff:
     """Growing delays with jitter, so that many clients don't come back in one instant.
 
@@ -151,13 +168,20 @@ class Link:
         """Run an operation that may safely be repeated, until it succeeds.
 
         Raises:
-            Stopped: `stop` was set while the server was away.
+            Stopped: `stop` was set while the server was away or refused writes (disk or memory full).
+            redis.ResponseError: The server refuses it for another reason.
         """
         while True:
             try:
                 result = operation(self.redis)
             except AWAY as error:
                 self.lost(error)
+            except redis.ResponseError as error:
+                if not (disk_full(error) or memory_full(error)):
+                    raise
+                self.refused(error)
+                if self._stop.wait(self._backoff.delay_s()):
+                    raise Stopped from error
             else:
                 self.back()
                 return result

@@ -1,5 +1,6 @@
 """Layers of settings: which wins, and what is said when they are wrong."""
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -216,3 +217,52 @@ def test_clients_receive_only_what_is_meant_for_them() -> None:
     assert sent["env.id"] == "CartPole-v1"
     assert sent["client.segment_length"] == 256
     assert not any(key.startswith(("redis.", "control.", "ppo.")) for key in sent)
+
+
+_LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "\n".join(
+    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}]" for a, b in pairwise("abcdefghij")
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ppo: &p\n  <<: *p\n",
+        "env:\n  kwargs: &a {x: *a}\n",
+        "seed: " + "[" * 3000,
+        "env:\n  kwargs:\n    " + _LAUGHS.replace("\n", "\n    "),
+        "env:\n  kwargs: {x: 2024-01-01}\n",
+        "env:\n  kwargs: {x: !!binary aGVsbG8=}\n",
+        "env:\n  kwargs: {x: .nan}\n",
+        "env:\n  kwargs: {x: [.inf]}\n",
+        "? [1, 2]\n: 3\n",
+    ],
+)
+def test_hostile_yaml_is_a_mistake_in_words(text: str) -> None:
+    assert _problems(text)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["ppo.n_steps=&a [*a]", "env.kwargs=&a {x: *a}", "seed=" + "[" * 3000, "env.kwargs={x: 2024-01-01}"],
+)
+def test_hostile_assignments_are_mistakes_in_words(word: str) -> None:
+    layer = parse_assignments([word])
+    assert len(layer.problems) == 1
+    assert not layer.values
+
+
+def test_a_day_is_text_where_text_is_wanted() -> None:
+    assert parse_assignments(["env.id=2024-01-01"]).values == {"env.id": "2024-01-01"}
+
+
+def test_a_setting_written_twice_is_refused_with_both_lines() -> None:
+    problems = _problems("ppo.gamma: 0.9\nppo:\n  gamma: 0.8\n")
+    assert [(one.key, one.line) for one in problems] == [("ppo.gamma", 3)]
+    assert "in line 1 and in line 3" in problems[0].reason
+
+
+@pytest.mark.parametrize("wrapper", ["{a: 1, b: 2}", "{a: 1}", "3"])
+def test_a_wrapper_is_described_where_there_is_none(wrapper: str) -> None:
+    problems = _problems(f"env:\n  wrappers: [{wrapper}]\n")
+    assert "{name: {argument: value}}" in problems[0].reason

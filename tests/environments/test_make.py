@@ -110,3 +110,9 @@ def test_a_missing_extra_is_named_with_its_pip_line(monkeypatch: pytest.MonkeyPa
     with pytest.raises(EnvironmentCheckError) as caught:
         make_env("ToysMissing-v0", {}, [])
     assert caught.value.remedy == 'Install what is missing: pip install "gymnasium[box2d]"'
+
+
+def test_a_path_is_no_module() -> None:
+    with pytest.raises(EnvironmentCheckError, match="no name of a module") as caught:
+        make_env("../x:Env-v0", {}, [])
+    assert "pip" not in caught.value.remedy

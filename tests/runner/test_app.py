@@ -11,9 +11,12 @@ import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
+from soulsgui.runner import conductor
 from soulsgui.runner.app import Runner
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.service import Health
+from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile
 from soulsgui.wire.messages.node import Verdict
@@ -192,6 +195,16 @@ async def test_resume_goes_on_with_the_same_folder(runner: Runner) -> None:
     assert (run.root / "resume_from").read_text() == saved["id"]
     await call(runner, "checkpoint.save")
     await until(lambda: not (run.root / "resume_from").exists())
+
+
+async def test_resume_probes_again_where_the_spaces_are_damaged(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    spaces = runner.library.find(started["run_id"]).spaces
+    await until(lambda: runner.status().run.state == "running")
+    await call(runner, "run.stop")
+    spaces.write_bytes(b"{torn")
+    await call(runner, "run.resume")
+    assert json.loads(spaces.read_text()) == (await fake_probe(runner.settings))["spaces"]
 
 
 async def test_resume_refuses_a_checkpoint_that_is_damaged(runner: Runner) -> None:
@@ -395,3 +408,75 @@ async def test_taken_control_port_is_named_before_anything_is_started(
         with pytest.raises(SoulsGuiError, match=f"Port {port}"):
             await runner.open()
     assert not (folders.server / "control.json").exists()
+
+
+@pytest.mark.allow_warnings
+async def test_end_that_can_not_be_written_down_is_an_end(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call(runner, "run.start", name="before")
+
+    def broken(*_: object) -> None:
+        raise ValueError("can't be encoded")
+
+    monkeypatch.setattr(runner.library, "write_record", broken)
+    monkeypatch.setattr(conductor, "remember_active", broken)
+    with pytest.raises(ValueError, match="encoded"):
+        await call(runner, "runs.edit", run="latest", name="after")
+    assert runner.status().run.name == "before"
+    async with asyncio.timeout(10):
+        await call(runner, "run.stop")
+    assert runner.conductor.over.is_set()
+
+
+async def test_nothing_is_started_while_the_run_is_being_ended(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call(runner, "run.start")
+    restarting = asyncio.create_task(call(runner, "service.restart", name="trainer"))
+    await until(lambda: service_states(runner)["trainer"] == "stopping")
+    stopping = asyncio.create_task(call(runner, "run.stop"))
+    await until(lambda: runner.conductor.ending)
+    for command in ("service.start", "service.restart"):
+        with pytest.raises(Refused, match="being ended"):
+            await call(runner, command, name="telemetry")
+    async with asyncio.timeout(10):
+        await stopping
+        with pytest.raises(SoulsGuiError):
+            await restarting
+
+
+@pytest.mark.allow_warnings
+async def test_full_disk_makes_the_run_wait_and_nobody_fail(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await call(runner, "run.start")
+    await until(lambda: runner.status().run.state == "running")
+    health = Health(ready=True, disk_full=True)
+    monkeypatch.setattr(runner._pinger, "health", lambda: health)
+    await until(lambda: runner.status().run.detail == "disk full")
+    assert not runner.supervisor.server_up
+    health = Health(ready=True)
+    await until(lambda: runner.status().run.state == "running")
+    assert runner.supervisor.server_up
+    told = [event for event in runner.events.newest(9) if event.service == "redis"]
+    assert [event.level for event in told] == ["error", "info"]
+    assert told[0].remedy == "Free some space; training goes on by itself."
+
+
+@pytest.mark.allow_warnings
+async def test_watching_goes_on_after_a_reading_that_broke(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broke = asyncio.Event()
+
+    def broken(_look: bool) -> Turn:
+        loop.call_soon_threadsafe(broke.set)
+        raise ZeroDivisionError
+
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patched:
+        patched.setattr(runner._reader, "turn", broken)
+        await asyncio.wait_for(broke.wait(), 5)
+        await until(lambda: not runner.supervisor.server_up)
+    await until(lambda: runner.supervisor.server_up)

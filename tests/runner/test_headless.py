@@ -251,3 +251,32 @@ def test_own_log_can_be_read_like_those_of_the_services(serving: Serving) -> Non
     api = serving.api(serving.start("--idle"))
     lines = wait_for(lambda: api.command("history.logs", {"service": "runner"})["lines"])
     assert "start of runner" in lines[0]["text"]
+
+
+def test_asked_three_times_it_ends_whatever_it_waits_for(serving: Serving) -> None:
+    runner = serving.start()
+    api, pids = serving.running(runner)
+    os.kill(pids["redis"], signal.SIGSTOP)
+    (Path(api.status()["run"]["dir"]) / "deaf").touch()
+    for _ in range(3):
+        runner.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    code, _ = ended(runner)
+    assert code == 1
+    wait_for(lambda: not serving.processes())
+
+
+def test_start_error_nobody_foresaw_is_told_and_no_older_run(serving: Serving) -> None:
+    goal = ["--until-done", "--json", "--set", "stop.env_steps=200"]
+    assert ended(serving.start(*goal))[0] == 0
+    code, output = ended(serving.start(*goal, "--name", "caf\udce9"))
+    assert (code, output) == (1, "")
+    assert "run.start" in (serving.folder / "stderr").read_text()
+    assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+
+
+def test_server_without_a_run_does_not_tell_of_an_older_one(serving: Serving) -> None:
+    assert ended(serving.start("--until-done", "--set", "stop.env_steps=200"))[0] == 0
+    runner = serving.start("--idle", "--json")
+    serving.api(runner).command("server.shutdown")
+    assert ended(runner) == (0, "{}\n")

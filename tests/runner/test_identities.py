@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.runner.base import RunnerIdentity
 from soulsgui.runner.identities import Adopted, Identities, OwnChild, kill_leftovers
 from soulsgui.system import new_session_kwargs
 from tests.runner.children import PARENT, STUBBORN, alive, command, grandchild_of, text_of, until_now
@@ -165,3 +166,24 @@ def test_a_group_whose_number_somebody_else_has_now_is_left_alone(
     kill_leftovers(stranger.pid)
     with pytest.raises(subprocess.TimeoutExpired):
         stranger.wait(0.1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"pid": 1, "start_time": ' + "9" * 400 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        '{"pid": 1, "start_time": ' + "9" * 5000 + ', "boot_id": "", "cmdline": [], "argv": []}',
+        '{"pid": ' + "9" * 30 + ', "start_time": 1, "boot_id": "", "cmdline": [], "argv": []}',
+        "[" * 5000,
+    ],
+    ids=["huge time", "too many digits", "huge pid", "deep"],
+)
+def test_a_record_beyond_all_bounds_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "redis.json").write_text(text)
+    assert Identities(tmp_path).all() == []
+
+
+@pytest.mark.parametrize("port", [9_999_999, -5])
+def test_an_identity_of_a_runner_with_an_impossible_port_is_none(port: int) -> None:
+    assert RunnerIdentity.read(json.dumps({"server_id": "s", "control_port": port})) is None

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.config.layers import combine
+from soulsgui.config.load import defaults_layer
+from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.runner.library import Library
+from soulsgui.runner.opening import new_run
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import RunRecord
+from soulsgui.wire.control import RunStartParams
 from tests.runner.fake_program import save
 
 
@@ -101,3 +106,19 @@ def test_best_is_the_saved_best_model(library: Library) -> None:
     assert library.best(run) is None
     save(run.best_model, run, "best", 1, model_id=4, score=2.5)
     assert library.best(run) == (4, 2.5)
+
+
+def test_run_that_can_not_be_written_leaves_no_folder(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    settings = combine([defaults_layer()])
+    monkeypatch.setattr(library, "write_record", full)
+    with pytest.raises(OSError, match="No space"):
+        new_run(library, settings, RunStartParams(), 0.0)
+    monkeypatch.setattr(RunFolder, "logs", library.root / "no" / "such")
+    with pytest.raises(OSError, match="no"):
+        library.create("", 0.0)
+    assert list(library.root.iterdir()) == []

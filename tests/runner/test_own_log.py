@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from soulsgui.process import parse_line
+from soulsgui.runner.logs import LogFile
 from soulsgui.runner.own_log import OwnLog
 
 
@@ -37,3 +38,15 @@ def test_nothing_stands_twice_where_standard_error_is_that_file(
         log.close()
         logging.getLogger().removeHandler(handler)
     assert path.read_text(encoding="utf-8").count("once") == 1
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk_costs_lines_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LogFile, "open", lambda *_: Path("/dev/full").open("ab", buffering=0))
+    log = OwnLog(tmp_path / "runner.log")
+    logging.getLogger("soulsgui.test").error("lost")
+    log.close()
+    assert "Logging error" not in capsys.readouterr().err

@@ -33,6 +33,7 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     ("text", "said"),
     [
         ("raise SystemExit('no such game')", "no such game"),
+        ("import os; os._exit(7)", "exit code 7"),
         ("print('[1]')", "could not be checked"),
         ('print(\'{"spaces": null, "problems": ["It raised."]}\')', "It raised"),
         ('print(\'{"spaces": null, "problems": []}\')', "no spaces"),

@@ -360,9 +360,9 @@ def test_a_chosen_port_is_taken_over(folders: Folders) -> None:
 
 def test_a_damaged_memory_of_the_port_is_no_hindrance(folders: Folders) -> None:
     folders.server.mkdir(parents=True)
-    for text in ("", "[]", '{"port": "a"}', '{"port": 99999999}', '{"port": 0}'):
+    for text in ("", "[]", '{"port": "a"}', '{"port": 99999999}', '{"port": 0}', '{"port": true}'):
         (folders.server / "port.json").write_text(text)
-        assert ensure_server(folders, RedisSettings()).address.port > 0
+        assert ensure_server(folders, RedisSettings()).address.port > 1
 
 
 def test_a_server_for_the_whole_network_is_refused(folders: Folders) -> None:

@@ -12,9 +12,10 @@ from soulsgui.errors import (
     ServerUnreachableError,
     UsageError,
 )
+from soulsgui.runner.checkpoints import NoCheckpointError
 from soulsgui.runner.jobs import Jobs
 from soulsgui.runner.refusal import Refused, as_api_error
-from soulsgui.wire.control import ErrorCode, Job, LocalClientsParams
+from soulsgui.wire.control import ErrorCode, Job, LocalClientsParams, RunsEditParams
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,10 @@ from soulsgui.wire.control import ErrorCode, Job, LocalClientsParams
         (NotAllowedError("m", "r"), "not_allowed"),
         (ServerUnreachableError("m", "r"), "no_answer"),
         (CheckpointError("m", "r"), "failed"),
+        (NoCheckpointError("m", "r"), "not_found"),
         (redis.ConnectionError("gone"), "no_answer"),
         (redis.ResponseError("OOM"), "no_answer"),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file"), "no_answer"),
         (PermissionError("runs"), "failed"),
     ],
 )
@@ -94,3 +97,37 @@ async def test_old_jobs_are_forgotten() -> None:
     for _ in range(300):
         await jobs.run("run.stop", nothing())
     assert len(jobs._jobs) <= 100
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "remedy"),
+    [
+        (redis.ResponseError("MISCONF Errors writing to the AOF file"), "disk is full", "Free some space"),
+        (
+            redis.ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF x"),
+            "disk is full",
+            "Free",
+        ),
+        (redis.OutOfMemoryError("command not allowed"), "memory is full", "redis.max_memory"),
+    ],
+)
+def test_server_without_room_is_told_as_such(error: Exception, what: str, remedy: str) -> None:
+    found = as_api_error(error, "run.start")
+    assert what in found.message
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"run": "latest", "note": "\ud800"},
+        {"run": "latest", "\udfff": "x"},
+        {"run": "latest", "name": ["deep", {"er": "\udce9"}]},
+    ],
+)
+def test_text_that_no_file_can_hold_is_refused(params: dict[str, object]) -> None:
+    with pytest.raises(ValidationError) as wrong:
+        RunsEditParams.model_validate(params)
+    answer = as_api_error(wrong.value, "runs.edit")
+    assert "no valid text" in answer.message
+    assert answer.to_json()

@@ -98,12 +98,33 @@ def test_clients_are_sorted_as_people_count() -> None:
     ]
 
 
-def test_local_clients_that_are_gone_are_named() -> None:
+def test_own_clients_of_earlier_runs_are_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
+    before = Roster(keys)
+    before.set_local(["client-1", "client-2"])
+    before.listing(["client-1", "client-2", "gamer"])(redis_client)
+    redis_client.set(keys.beat("client-2"), beat("client-2").to_json())
+    roster = Roster(keys)  # a new runner, which has read nothing yet
+    roster.set_local(["client-1"])
+    roster.forgetting_former()(redis_client)
+    assert sorted(redis_client.hkeys(keys.clients)) == [b"client-1", b"gamer"]
+    assert not redis_client.exists(keys.beat("client-2"))
+
+
+def test_of_one_who_was_gone_before_the_run_no_numbers_are_told() -> None:
     roster = Roster(Keys())
-    roster.set_local(["client-1", "client-2"])
-    listed = {"client-1": '{"local":true}', "client-2": '{"local":true}', "gamer": "{}"}
-    roster.take(turn({name: seen(beat(name)) for name in listed}, listed), 0.0)
-    assert roster.set_local(["client-1"]) == ["client-2"]
+    fields = {"run_id": "old", "env_id": "E", "env_steps": 70, "error": "oh", "mean_return": 3.0}
+    clients = {
+        "away": seen(beat("away", leaving=True, **fields)),
+        "here": seen(beat("here", **fields)),
+        "lost": seen(beat("lost", **fields), age_s=100.0),
+    }
+    roster.take(turn(clients), 0.0)
+    away, here, lost = roster.statuses(5.0, None, "new")
+    for status in (away, lost):
+        assert (status.env_id, status.env_steps, status.error, status.mean_return) == ("", 0, "", None)
+    assert (away.state, away.age_s, lost.state, lost.age_s) == ("left", 5.0, "lost", 105.0)
+    assert (here.env_steps, here.error) == (70, "oh")
+    assert roster.statuses(5.0, None, "old")[0].env_steps == 70
 
 
 def test_unlisted_client_is_put_on_the_roster(

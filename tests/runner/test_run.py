@@ -10,11 +10,13 @@ from soulsgui.runner.run import (
     ended,
     goal_reached,
     interrupted,
+    new_attempt_words,
     run_state,
     with_progress,
 )
 from soulsgui.wire.control import RunState, ServiceState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 
 
@@ -58,6 +60,7 @@ def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunSta
         (RunView(trainer("failed", "exit 3"), node()), "failed", "exit 3"),
         (RunView(trainer("stopped"), node()), "waiting", "trainer is stopped"),
         (RunView(trainer("running"), node(), server_up=False), "waiting", "Redis"),
+        (RunView(trainer("running"), node(), disk_full=True), "waiting", "disk full"),
         (RunView(trainer("running"), node(), stopping=True), "saving", "ending"),
         (RunView(trainer("failed"), node(), stopping=True, server_up=False), "saving", "ending"),
     ],
@@ -163,3 +166,26 @@ def test_best_model_is_due_again_when_nobody_answered() -> None:
 
 def test_best_model_that_an_earlier_attempt_saved_is_not_due() -> None:
     assert BestModel((1, 5.0)).due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None
+
+
+def test_best_model_of_weights_that_another_process_held_is_not_due() -> None:
+    best = BestModel((1, 5.0))
+    best.oldest = 8
+    assert best.due(Verdict(best_model_id=7, best_score=6.0), 0.0, hurry=True) is None
+    assert best.due(Verdict(best_model_id=8, best_score=7.0), 0.0) == (8, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("begins_at", "words"),
+    [
+        (
+            24_576,
+            "The trainer goes on at 24,576 steps (attempt 2): 10,240 steps after the last checkpoint are lost",
+        ),
+        (34_816, "The trainer goes on at 34,816 steps (attempt 2): nothing is lost"),
+        (0, "The trainer begins anew (attempt 2): 34,816 steps are lost, none was saved"),
+    ],
+)
+def test_a_new_attempt_says_what_is_lost(begins_at: int, words: str) -> None:
+    row = AttemptRow(run_id="r", attempt=2, update=1, env_steps=begins_at, episodes=1, model_id=9, time=0.0)
+    assert new_attempt_words(34_816, row) == words

@@ -181,6 +181,21 @@ def test_the_wait_for_readiness_does_not_count_while_the_server_is_down(bench: B
     assert bench.service.state == "starting"
 
 
+def test_failures_do_not_count_while_the_server_is_down(bench: Bench) -> None:
+    bench.run()
+    bench.around.server_up = False
+    for _ in range(2 * LIMITS.max_failures):
+        kill(bench.service.pid)
+        bench.until("backoff")
+        bench.step(LIMITS.longest_delay_s)
+        assert bench.service.state == "starting"
+    assert bench.service.status(bench.now, {}).failures == 0
+    bench.around.server_up = True
+    kill(bench.service.pid)
+    bench.until("backoff")
+    assert bench.service.status(bench.now, {}).failures == 1
+
+
 def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
     bench.run(kind="redis")
     bench.around.server_up = False

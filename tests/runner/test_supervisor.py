@@ -170,7 +170,7 @@ async def test_a_removed_service_is_forgotten(supervisor: Supervisor, tmp_path: 
     await supervisor.remove("worker", "nobody")
     assert not alive(pid)
     assert supervisor.statuses() == []
-    with pytest.raises(ServiceError, match="no service worker"):
+    with pytest.raises(ServiceError, match="no service 'worker'"):
         supervisor.spec_of("worker")
 
 
@@ -453,3 +453,38 @@ async def test_a_stranger_under_a_forged_record_is_never_signalled(
     finally:
         stranger.kill()
         stranger.wait()
+
+
+async def test_stop_during_a_restart_wins_and_both_end(tmp_path: Path, supervisor: Supervisor) -> None:
+    slow = "import signal, time, sys; signal.signal(15, lambda *_: (time.sleep(0.3), sys.exit(0)));"
+    slow += "print('ready', flush=True)\nwhile True: time.sleep(600)"
+    await supervisor.start(spec(tmp_path, slow))
+    assert await supervisor.wait_ready("worker", 10)
+    restarting = asyncio.create_task(supervisor.restart("worker"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await supervisor.stop("worker")
+        with pytest.raises(ServiceError, match="asked to stop meanwhile"):
+            await restarting
+    assert supervisor.pid_of("worker") is None
+
+
+async def test_stop_waits_for_the_process_of_that_moment_alone(
+    tmp_path: Path, supervisor: Supervisor
+) -> None:
+    await supervisor.start(spec(tmp_path, POLITE))
+    assert await supervisor.wait_ready("worker", 10)
+    stopping = asyncio.create_task(supervisor.stop("worker"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await supervisor.start(spec(tmp_path, POLITE))
+        await stopping
+    assert supervisor.pid_of("worker") is not None
+
+
+async def test_all_are_killed_without_waiting(tmp_path: Path, supervisor: Supervisor) -> None:
+    await supervisor.start(spec(tmp_path, STUBBORN))
+    assert await supervisor.wait_ready("worker", 10)
+    pids = [supervisor.pid_of("worker"), grandchild_of(tmp_path / "logs" / "worker.log")]
+    supervisor.kill_all()
+    await until(lambda: not any(alive(pid or 0) for pid in pids))

@@ -99,3 +99,30 @@ def test_absent_server_is_unreachable_and_no_error() -> None:
     assert not reader.turn(True).reachable
     assert not reader.server_status().reachable
     reader.close()
+
+
+def test_names_that_are_none_hide_nobody_else(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.hset(keys.clients, mapping={b"\xff": b"x", b"sp ace": b"x", b"good": b"\xff"})
+    turn = reader.turn(True)
+    assert turn.roster is not None
+    assert list(turn.roster) == ["good"]
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("stream", ["metrics", "done"])
+def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys, stream: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = {"metrics": keys.done, "done": keys.metrics}[stream]
+    redis_client.set(getattr(keys, stream), "x")
+    assert reader.turn(True).reachable
+    if other == keys.metrics:
+        redis_client.xadd(other, {ROW_FIELD: row(1)})
+    else:
+        CommandReader(keys, "trainer").answer(redis_client, NodeAnswer(id="x", ok=True))
+    turn = reader.turn(True)
+    assert turn.reachable
+    assert len(turn.rows) + len(turn.answers) == 1
+    assert len(caplog.records) == 1

@@ -91,3 +91,22 @@ def test_summary_is_said() -> None:
     assert "was stopped" in summary_text(
         summary | {"reached": "stopped", "mean_return": None, "rejected": {}}
     )
+
+
+def test_words_of_others_stay_in_their_cell() -> None:
+    assert table([["client-1", "bad\x1b[2J\nforged"]]) == "client-1  bad\ufffd[2J forged"
+
+
+def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
+    gone = ClientStatus(id="client-1", name="client-1", state="left", host="pc", age_s=301.0)
+    here = ClientStatus(id="a", name="a", state="online", env_id="E", env_steps=1)
+    rows = client_rows([gone.model_dump(), here.model_dump()]).splitlines()
+    assert rows[0].split("  ")[0] == "client-1"
+    assert "left 5 min ago" in rows[0]
+    assert "steps" not in rows[0]
+    assert "1 step " in rows[1]
+
+
+def test_counts_and_sizes() -> None:
+    assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
+    assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]

@@ -1,5 +1,6 @@
 """Private and atomic files, with failures in the middle."""
 
+import errno
 import os
 import stat
 import threading
@@ -10,6 +11,7 @@ import pytest
 from soulsgui.system import (
     atomic_write,
     files,
+    in_words,
     is_private,
     make_private,
     recover_dir,
@@ -245,3 +247,16 @@ def test_every_file_and_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", lambda number: synced.add(Path(f"/proc/self/fd/{number}").readlink()))
     sync_tree(folder)
     assert synced == {folder, folder / "sub", folder / "sub" / "weights", folder / "manifest.json"}
+
+
+def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError) as caught:
+        atomic_write(tmp_path / "run.json", b"{}")
+    said = in_words(caught.value)
+    assert str(tmp_path / "run.json") in said
+    assert "--data-dir" in said
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ import math
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -210,12 +210,42 @@ def test_a_store_of_a_newer_version_is_refused_in_words(resumed: Path) -> None:
         Recorder(resumed, RUN_ID, 2, None)
 
 
-def test_a_damaged_store_is_refused_in_words(path: Path) -> None:
-    path.write_bytes(b"this is not a database, whatever its name says" * 100)
-    with pytest.raises(StoreError, match="can't be read"):
-        query_history(path, HistoryQueryParams())
-    with pytest.raises(StoreError, match="can't be used"):
-        Recorder(path, RUN_ID, 2, None)
+@pytest.mark.allow_warnings
+def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
+    damage = b"this is not a database, whatever its name says" * 100
+    for name in ("telemetry.sqlite.damaged", "telemetry.sqlite.damaged-2"):
+        path.write_bytes(damage)
+        path.with_name(f"{path.name}-wal").write_bytes(b"its log")
+        with pytest.raises(StoreError, match="can't be read"):
+            query_history(path, HistoryQueryParams())
+        with _recorder(path) as recorder:
+            assert recorder.lost == path.with_name(name)
+            assert recorder.last_row == 0
+            recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
+        assert path.with_name(name).read_bytes() == damage
+        assert path.with_name(f"{name}-wal").read_bytes() == b"its log"
+        assert query_history(path, HistoryQueryParams()).total == 1
+        path.unlink()
+
+
+@pytest.mark.allow_warnings
+def test_a_store_that_lost_its_tables_is_set_aside(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 1")
+    with _recorder(path) as recorder:
+        assert recorder.lost is not None
+        assert recorder.last_row == 0
+
+
+def test_a_store_that_is_damaged_in_use_is_told_with_a_remedy_and_set_aside(path: Path) -> None:
+    recorder = Recorder(path, RUN_ID, 2, None)
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    told = recorder.give_up(error)
+    assert "malformed" in told.message
+    assert told.remedy
+    assert path.with_name("telemetry.sqlite.damaged").exists()
+    assert not path.exists()
 
 
 def test_a_path_with_blanks_and_signs_is_found(tmp_path: Path) -> None:

@@ -79,3 +79,23 @@ def test_more_than_the_quota_completes_too(steps: int) -> None:
     made = _round(a=4)
     made.deliver("a", steps)
     assert made.complete
+
+
+def test_it_says_whom_the_others_wait_for() -> None:
+    made = _round(a=4, b=2)
+    made.pass_time(10)
+    assert made.waits_for == "", "nobody is held up while nobody has delivered"
+    made.deliver("a", 64)
+    made.pass_time(2)
+    assert made.waits_for == ""
+    made.pass_time(0.1)
+    assert made.waits_for == "waiting for b"
+    made.deliver("b", 32)
+    assert made.waits_for == ""
+
+
+def test_it_names_three_at_most() -> None:
+    made = _round(a=1, b=1, c=1, d=1, e=1, f=1)
+    made.deliver("a", 16)
+    made.pass_time(3)
+    assert made.waits_for == "waiting for b, c, d and 2 more"

@@ -10,6 +10,7 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentCheckError
 from soulsgui.training import publisher as publisher_module
 from soulsgui.training.opening import count_attempt, find_spaces, published_model_id
 from soulsgui.training.publisher import Publisher, Standing
@@ -159,3 +160,11 @@ def test_times_are_measured_also_of_what_fails() -> None:
     with pytest.raises(ValueError, match="x"), Stopwatch(timing):
         raise ValueError("x")
     assert timing.last_s >= 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"observation": {}}', "[" * 100_000, "\udcff"])
+def test_damaged_spaces_are_named(tmp_path: Path, text: str) -> None:
+    run = RunFolder(tmp_path)
+    run.spaces.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(EnvironmentCheckError, match=r"spaces\.json"):
+        find_spaces(Settings(), run)

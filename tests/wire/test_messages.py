@@ -103,3 +103,21 @@ def test_contract_is_about_what_both_must_agree_on() -> None:
     others = [["Env-v1"], [{"a": 2}], [[]], [{"observation": 4}], ["off-policy"]]
     for place, other in enumerate(others):
         assert contract_hash(*[*agreed[:place], *other, *agreed[place + 1 :]]) != same
+
+
+def test_words_of_clients_are_made_printable() -> None:
+    beat = {
+        "client": "c",
+        "counter": 1,
+        "instance": {"host": "h\x1b]0;title\x07"},
+        "error": "bad\x1b[2J\nforged" + "x" * 2000,
+        "answered": {"command_id": "1", "ok": False, "error": "\x1b"},
+    }
+    read = Heartbeat.read(json.dumps(beat))
+    assert read is not None
+    assert read.answered is not None
+    shown = [read.instance.host, read.error, read.answered.error]
+    assert all(text.isprintable() and len(text) <= 500 for text in shown)
+    grant = Grant.read(json.dumps({"session": "1-0", "status": "refused", "reason": "\x1b[1m\n"}))
+    assert grant is not None
+    assert grant.reason.isprintable()

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.errors import ServiceError
+from soulsgui.runner.redis_server import REDIS
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.service import ServiceSpec
-from soulsgui.runner.redis_server import REDIS
 from soulsgui.wire.control import ErrorCode, LocalClientsParams, ServiceParams
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ _READY_LIMIT_S = 50.0
 
 async def start(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
     """Start a service that was stopped or has failed, and wait until it is ready."""
+    if params.name != REDIS:
+        _refuse_at_the_end(runner)
     await runner.supervisor.start(_spec(runner, params.name))
     await _ready(runner, params.name)
     return {}
@@ -35,6 +37,7 @@ async def stop(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
 async def restart(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
     """Stop a service and start it again, and wait until it is ready."""
     _spec(runner, params.name)
+    _refuse_at_the_end(runner)
     await runner.supervisor.restart(params.name)
     await _ready(runner, params.name)
     return {}
@@ -54,6 +57,11 @@ def _spec(runner: "Runner", name: str) -> ServiceSpec:
     if name != REDIS and runner.conductor.crew is None:
         raise no_run()
     return spec
+
+
+def _refuse_at_the_end(runner: "Runner") -> None:
+    if runner.conductor.ending:
+        raise Refused(ErrorCode.NOT_NOW, "The run is being ended.", "Wait for that: soulsgui status")
 
 
 async def _ready(runner: "Runner", name: str) -> None:

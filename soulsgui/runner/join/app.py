@@ -69,10 +69,11 @@ class ClientRunner(BaseRunner):
             await self.player.use_server(self._server.address)
             if not adopted:
                 await self._begin_to_play()
-            self._keep_doing(self._read(), "reports")
-            self._keep_doing(self._look_at_server(), "server")
-            if self._unwatched_limit_s is not None:
-                self._keep_doing(self._end_unwatched(self._unwatched_limit_s), "watched")
+            self._keep_doing(self._read, "reports")
+            self._keep_doing(self._look_at_server, "server")
+            limit_s = self._unwatched_limit_s
+            if limit_s is not None:
+                self._keep_doing(lambda: self._end_unwatched(limit_s), "watched")
             self._announce()
         except BaseException:
             await self._cleanup.aclose()

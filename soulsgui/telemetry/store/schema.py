@@ -83,11 +83,50 @@ class StoreError(SoulsGuiError):
     """The store of a run is damaged or of a newer version of the program."""
 
 
+class DamagedStoreError(StoreError):
+    """The store of a run can't be read any more, and won't ever be."""
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file is damaged, not that it is in use or that the disk is full."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in _DAMAGE
+
+
+def set_aside(path: Path) -> Path:
+    """Move a damaged store, which nobody has open, out of the way with its log; return its new place.
+
+    Raises:
+        OSError: It can't be moved.
+    """
+    aside, number = path.with_name(f"{path.name}.damaged"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.damaged-{number}")
+    for end in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + end)
+        if part.exists():
+            part.replace(aside.with_name(aside.name + end))
+    return aside
+
+
+def damaged(path: Path, error: Exception) -> DamagedStoreError:
+    """Return what is said of a store that is damaged."""
+    return DamagedStoreError(
+        f"{path} is damaged: {error}.",
+        "Telemetry sets it aside and begins a new one when the run is resumed; training is not affected.",
+    )
+
+
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Open the store, making it when there is none.
 
     Raises:
-        StoreError: It is not a store, or one of a newer version.
+        DamagedStoreError: It is damaged, or no store at all.
+        StoreError: It can't be used, or is one of a newer version.
     """
     connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
     try:
@@ -100,6 +139,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
     except sqlite3.DatabaseError as error:
         connection.close()
+        if is_damage(error):
+            raise damaged(path, error) from error
         raise StoreError(
             f"{path} can't be used: {error}.",
             "Move the file away; telemetry then begins a new one, and training is not affected.",

@@ -1,5 +1,6 @@
 """Writing the store: only the telemetry node does."""
 
+import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 from soulsgui.telemetry.curve import Limits, Place
 from soulsgui.telemetry.store.attempts import attempt_starts
-from soulsgui.telemetry.store.schema import open_for_writing
+from soulsgui.telemetry.store.schema import damaged, open_for_writing
 from soulsgui.telemetry.store.standing import STANDING, Standing, read_standing, read_state
 from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.entry_id import EntryId
@@ -45,12 +46,19 @@ class StoreWriter:
         path: The file; it is made when there is none.
 
     Raises:
-        StoreError: The file is not a store, or one of a newer version.
+        DamagedStoreError: The file is damaged, or not a store.
+        StoreError: It is one of a newer version.
     """
 
     def __init__(self, path: Path) -> None:
         self._db = open_for_writing(path)
-        self._load()
+        try:
+            self._load()
+        except (sqlite3.DatabaseError, struct.error, TypeError) as error:
+            self._db.close()
+            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such "):
+                raise  # in use, or the disk is full: it passes
+            raise damaged(path, error) from error
 
     def _load(self) -> None:
         db = self._db

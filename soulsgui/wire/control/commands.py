@@ -2,13 +2,36 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Params(BaseModel):
     """Parameters of a command; unknown ones are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_written(cls, values: Any) -> Any:
+        """Refuse text that no file could hold: halves of surrogate pairs, which JSON lets through."""
+        waiting = [values]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, dict):
+                waiting += [*value, *value.values()]
+            elif isinstance(value, list | tuple):
+                waiting += value
+            elif isinstance(value, str) and not _is_unicode(value):
+                raise ValueError(f"{ascii(value)[:80]} is no valid text")
+        return values
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Empty(Params):

@@ -1,8 +1,13 @@
 """What all JSON messages have in common."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from soulsgui.printable import printable
+
+Words = Annotated[str, AfterValidator(printable)]
+"""Text of others that is shown: cut, and without control characters and line breaks."""
 
 
 class Message(BaseModel):
@@ -30,7 +35,7 @@ class Instance(Message):
 
     model_config = ConfigDict(allow_inf_nan=False)
 
-    host: str = ""
+    host: Words = ""
     boot_id: str = ""
     pid: int = Field(0, ge=0, lt=2**32)
     start_time: float = 0.0

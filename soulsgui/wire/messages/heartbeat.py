@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.base import Instance, Message, Words
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
@@ -20,7 +20,7 @@ class Answer(Message):
 
     command_id: str
     ok: bool
-    error: str = ""
+    error: Words = ""
 
 
 _LARGEST = 2**53  # exact in JSON, on every machine
@@ -59,7 +59,7 @@ class Heartbeat(Message):
     phase: Phase = "joining"
     session: str = ""
     run_id: str = ""
-    env_id: str = ""
+    env_id: Words = ""
     num_envs: int = Field(0, ge=0, le=MAX_ENVS)
     env_steps: Count = 0
     episodes: Count = 0
@@ -72,8 +72,8 @@ class Heartbeat(Message):
     sent_chunks: Count = 0
     sent_bytes: Count = 0
     update: Count = 0
-    versions: dict[str, str] = Field(default_factory=dict)
-    error: str = ""
+    versions: dict[str, Words] = Field(default_factory=dict)
+    error: Words = ""
     answered: Answer | None = None
     leaving: bool = False
 

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.base import Instance, Message, Words
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, MAX_ENVS
 
 HELLO_FIELD = b"hello"
@@ -68,7 +68,7 @@ class Grant(Message):
 
     session: str
     status: GrantStatus
-    reason: str = ""
+    reason: Words = ""
     credit_bytes: int = 0
     credit_entries: int = 0
     rejected: dict[str, int] = Field(default_factory=dict)

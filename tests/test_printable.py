@@ -1,0 +1,36 @@
+"""Text of others can't steer a terminal."""
+
+import logging
+
+import pytest
+
+from soulsgui.printable import printable
+from soulsgui.process import LineFormatter
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain, even ü and 中", "plain, even ü and 中"),
+        ("\x1b[2Jgone", "\ufffd[2Jgone"),
+        ("one\r\n2026 INFO forged", "one  2026 INFO forged"),
+        ("right\u202eleft\x9b\x00", "right\ufffdleft\ufffd\ufffd"),
+        ("lone \ud800", "lone \ufffd"),
+    ],
+)
+def test_control_characters_and_line_breaks_are_replaced(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_long_text_is_cut() -> None:
+    assert printable("x" * 600, 10) == "x" * 9 + "…"
+    assert printable("x" * 600, None) == "x" * 600
+
+
+def test_lines_stay_where_they_are_wanted() -> None:
+    assert printable("a\n\tb\x1b", lines=True) == "a\n\tb\ufffd"
+
+
+def test_the_log_holds_no_control_characters() -> None:
+    record = logging.LogRecord("n", logging.INFO, "f", 1, "%s refused", ("\x1b[31mevil\x07",), None)
+    assert "\ufffd[31mevil\ufffd refused" in LineFormatter().format(record)
