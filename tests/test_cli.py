@@ -1,14 +1,16 @@
 """The command line: what can be typed, exit codes, what is imported for it."""
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from soulsgui.cli.main import run
-from soulsgui.cli.parser import parse
+from soulsgui.cli.parser import _parser, parse
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
@@ -19,6 +21,18 @@ from soulsgui.runner.run import RunRecord
 from tests.runner.fake_program import save
 
 Capture = pytest.CaptureFixture[str]
+
+HIDDEN = ("probe", "job")
+
+
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield the parser of every command a person may type."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                if name not in HIDDEN:
+                    yield from every_parser(below)
 
 
 @pytest.fixture
@@ -75,6 +89,54 @@ def test_wrong_use_is_code_2_with_usage_on_standard_error(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "usage: soulsgui" in captured.err
+
+
+@pytest.mark.parametrize("words", [["runs"], ["clients"], ["config"], ["run"], ["checkpoints"]])
+def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys: Capture) -> None:
+    assert soulsgui(folder, *words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"usage: soulsgui {words[0]}" in captured.err
+    assert "COMMAND" in captured.err
+    assert "required" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["serv"], "'serv' is no command. Did you mean serve?"),
+        (["run", "strat"], "'strat' is no command. Did you mean start?"),
+        (["prob"], "'prob' is no command."),
+        (["run", "fly"], "There are: start, resume, stop."),
+    ],
+)
+def test_a_mistyped_command_is_told_what_was_meant(
+    folder: Path, words: list[str], said: str, capsys: Capture
+) -> None:
+    assert soulsgui(folder, *words) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert "probe" not in captured.err
+
+
+@pytest.mark.parametrize("parser", list(every_parser(_parser())), ids=lambda parser: parser.prog)
+def test_every_option_says_what_it_does_and_its_default(parser: argparse.ArgumentParser) -> None:
+    for action in parser._actions:
+        if action.help is argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
+            continue
+        assert action.help, f"{parser.prog}: {action.dest}"
+        if action.option_strings and not action.required and action.dest not in ("help", "version"):
+            assert "default" in action.help, f"{parser.prog}: {action.dest}"
+
+
+def test_a_data_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    data = tmp_path / "file" / "data"
+    words = ["serve", "--idle", "--data-dir", str(data), "--config-dir", str(tmp_path / "config")]
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert f"The data folder {data} can't be made" in said
+    assert "--data-dir DIR" in said
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,6 @@ _LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "\n".join(
     "text",
     [
         "ppo: &p\n  <<: *p\n",
-        "env:\n  kwargs: &a {x: *a}\n",
         "seed: " + "[" * 3000,
         "env:\n  kwargs:\n    " + _LAUGHS.replace("\n", "\n    "),
         "env:\n  kwargs: {x: 2024-01-01}\n",

@@ -116,3 +116,10 @@ def test_a_path_is_no_module() -> None:
     with pytest.raises(EnvironmentCheckError, match="no name of a module") as caught:
         make_env("../x:Env-v0", {}, [])
     assert "pip" not in caught.value.remedy
+
+
+def test_a_mistyped_name_is_corrected_once() -> None:
+    with pytest.raises(EnvironmentCheckError) as caught:
+        make_env("CartPoel-v1", {}, [])
+    assert caught.value.message == "There is no environment 'CartPoel-v1'."
+    assert caught.value.remedy == "The nearest known name is CartPole-v1."

@@ -197,6 +197,7 @@ async def test_resume_goes_on_with_the_same_folder(runner: Runner) -> None:
     await until(lambda: not (run.root / "resume_from").exists())
 
 
+@pytest.mark.allow_warnings
 async def test_resume_probes_again_where_the_spaces_are_damaged(runner: Runner) -> None:
     started = await call(runner, "run.start")
     spaces = runner.library.find(started["run_id"]).spaces

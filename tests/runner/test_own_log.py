@@ -1,5 +1,6 @@
 """The runner's own log."""
 
+import io
 import logging
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_nothing_stands_twice_where_standard_error_is_that_file(
 def test_full_disk_costs_lines_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(LogFile, "open", lambda *_: Path("/dev/full").open("ab", buffering=0))
+    monkeypatch.setattr(LogFile, "open", lambda *_: io.FileIO("/dev/full", "a"))
     log = OwnLog(tmp_path / "runner.log")
     logging.getLogger("soulsgui.test").error("lost")
     log.close()

@@ -180,7 +180,8 @@ def test_best_model_of_weights_that_another_process_held_is_not_due() -> None:
     [
         (
             24_576,
-            "The trainer goes on at 24,576 steps (attempt 2): 10,240 steps after the last checkpoint are lost",
+            "The trainer goes on at 24,576 steps (attempt 2): "
+            "10,240 steps after the last checkpoint are lost",
         ),
         (34_816, "The trainer goes on at 34,816 steps (attempt 2): nothing is lost"),
         (0, "The trainer begins anew (attempt 2): 34,816 steps are lost, none was saved"),

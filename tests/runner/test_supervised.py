@@ -255,6 +255,14 @@ def test_a_second_request_can_shorten_the_grace(bench: Bench) -> None:
     bench.until("stopped")
 
 
+def test_an_end_at_once_is_no_news(bench: Bench) -> None:
+    bench.run(STUBBORN)
+    told = list(bench.events.told)
+    bench.service.ask_to_stop(bench.now, 0.0)
+    bench.until("stopped")
+    assert bench.events.told == told
+
+
 def test_a_wished_end_with_an_error_is_told(bench: Bench) -> None:
     bench.run(POLITE.replace("sys.exit(0)", "sys.exit(7)"))
     bench.service.ask_to_stop(bench.now, None)

@@ -1,6 +1,14 @@
 """The state of a server in words."""
 
-from soulsgui.runner.words import client_rows, run_line, status_text, summary_text, table
+from soulsgui.runner.words import (
+    client_rows,
+    count_words,
+    run_line,
+    size_words,
+    status_text,
+    summary_text,
+    table,
+)
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
 

@@ -254,7 +254,7 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError) as caught:
+    with pytest.raises(OSError, match="No space left") as caught:
         atomic_write(tmp_path / "run.json", b"{}")
     said = in_words(caught.value)
     assert str(tmp_path / "run.json") in said

@@ -11,6 +11,7 @@ import pytest
 
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreError, query_history
+from soulsgui.telemetry.store.schema import set_aside
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.entry_id import EntryId
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, checkpoint_row, episode, update_row
@@ -215,7 +216,6 @@ def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
     damage = b"this is not a database, whatever its name says" * 100
     for name in ("telemetry.sqlite.damaged", "telemetry.sqlite.damaged-2"):
         path.write_bytes(damage)
-        path.with_name(f"{path.name}-wal").write_bytes(b"its log")
         with pytest.raises(StoreError, match="can't be read"):
             query_history(path, HistoryQueryParams())
         with _recorder(path) as recorder:
@@ -223,7 +223,6 @@ def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
             assert recorder.last_row == 0
             recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
         assert path.with_name(name).read_bytes() == damage
-        assert path.with_name(f"{name}-wal").read_bytes() == b"its log"
         assert query_history(path, HistoryQueryParams()).total == 1
         path.unlink()
 
@@ -254,3 +253,12 @@ def test_a_path_with_blanks_and_signs_is_found(tmp_path: Path) -> None:
     with _recorder(folder / "telemetry.sqlite") as recorder:
         recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
     assert query_history(folder / "telemetry.sqlite", HistoryQueryParams()).total == 1
+
+
+def test_the_log_of_a_store_is_set_aside_with_it(path: Path) -> None:
+    path.write_bytes(b"store")
+    path.with_name("telemetry.sqlite-wal").write_bytes(b"its log")
+    aside = set_aside(path)
+    assert aside.read_bytes() == b"store"
+    assert aside.with_name("telemetry.sqlite.damaged-wal").read_bytes() == b"its log"
+    assert not path.with_name("telemetry.sqlite-wal").exists()

@@ -163,3 +163,24 @@ def test_damaged_address_files_are_refused(tmp_path: Path, text: str | None) -> 
         path.write_text(text)
     with pytest.raises(UsageError):
         Address.read(path)
+
+
+@pytest.mark.allow_warnings
+def test_an_operation_waits_while_the_server_has_no_room() -> None:
+    link = Link(Address("127.0.0.1", free_port()), threading.Event(), "worker")
+    answers: list[Exception] = [
+        redis.ResponseError("MISCONF Errors writing to the AOF file"),
+        redis.ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF"),
+        redis.OutOfMemoryError("command not allowed"),
+    ]
+
+    def operation(_connection: redis.Redis) -> str:
+        if answers:
+            raise answers.pop(0)
+        return "done"
+
+    assert link.run(operation) == "done"
+    answers.append(redis.ResponseError("WRONGTYPE"))
+    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        link.run(operation)
+    link.close()

@@ -15,16 +15,15 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.client_side import ClientSide, connect_client_side
-from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.pages.client import ClientPage, make_client_page
 from soulsgui.gui.theme import Theme
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, ServiceStatus
 from tests.end_to_end.server import RunningServer, command_line, wait_for
-from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
+from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyncio, until
 
 NAME = "gamer-01"
@@ -140,9 +139,6 @@ def _own_client(server: RunningServer) -> ClientStatus:
     return next(client for client in server.status().clients if client.id == NAME)
 
 
-# --- the real thing --------------------------------------------------------------------------------
-
-
 def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     seen: _Seen, joined: RunningServer
 ) -> None:
@@ -255,103 +251,3 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
         seen.side.feed.call("server.shutdown")
         until(qapp, lambda: not (folders.client / CONTROL_FILE).exists(), "its runner ends", LIMIT_S)
         seen.until("Not joined")
-
-
-# --- what it says, and what is asked ---------------------------------------------------------------
-
-
-class _FakeSide:
-    """A client side that the test plays."""
-
-    def __init__(self, feed: FakeFeed) -> None:
-        self.feed = feed
-        self.switched_on = 0
-
-    def switch_on(self) -> None:
-        self.switched_on += 1
-
-
-def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
-    client = ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=3, env_steps=1234)
-    return Status(
-        run=RunStatus(id="run-1"),
-        services=[ServiceStatus.model_validate({"name": "client", "kind": "client", "state": service})],
-        clients=[client],
-        server=ServerStatus(url="redis://127.0.0.1:1", reachable=True),
-    )
-
-
-@pytest.fixture
-def played(
-    qapp: QApplication, theme: Theme, qtbot: QtBot, tmp_path: Path
-) -> tuple[ClientPage, FakeFeed, _Shell]:
-    """The page before a feed that the test plays."""
-    fake = FakeFeed(_status())
-    shell = _Shell(tmp_path, _FakeSide(fake))
-    page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
-    page.show()
-    return page, fake, shell
-
-
-Played = tuple[ClientPage, FakeFeed, _Shell]
-
-
-def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    for button, command, params in (
-        (page.pause, "clients.pause", {"client": NAME, "after_episode": False}),
-        (page.pause_later, "clients.pause", {"client": NAME, "after_episode": True}),
-        (page.switch.toggle, "service.stop", {"name": "client"}),
-    ):
-        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-        assert (fake.sent[-1].command, fake.sent[-1].params) == (command, params)
-    fake.take_snapshot(_status(wish="pause"))
-    qtbot.waitUntil(page.resume.isEnabled)
-    qtbot.mouseClick(page.resume, Qt.MouseButton.LeftButton)
-    assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.resume", {"client": NAME})
-
-
-def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
-    page, fake, shell = played
-    fake.answers["service.stop"] = refusal("It does not stop.", "Wait.")
-    qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
-    assert not page.switch.toggle.isChecked()
-    qtbot.waitUntil(page.switch.toggle.isChecked)
-    assert [(told.level, told.text, told.detail) for told in shell.told] == [
-        ("error", "It does not stop.", "Wait.")
-    ]
-
-
-def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) -> None:
-    page, fake, shell = played
-    fake.connect_as(Connection(ConnectionState.WELCOME))
-    qtbot.waitUntil(lambda: "Not joined" in page.state.words)
-    assert not page.switch.toggle.isChecked()
-    assert not page.pause.isEnabled()
-    qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
-    assert shell.client_side().switched_on == 1
-    assert page.switch.toggle.isChecked()
-    fake.connect_as(Connection(ConnectionState.STARTING))
-    qtbot.waitUntil(lambda: "Connecting" in page.state.words)
-    assert page.switch.toggle.isChecked()
-
-
-def test_a_lost_connection_dims_what_is_known_and_keeps_it(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    qtbot.waitUntil(lambda: page.given.value("episodes") == "3")
-    fake.connect_as(Connection(ConnectionState.RECONNECTING, "this computer", since=1.0))
-    qtbot.waitUntil(lambda: not page.given.isEnabled())
-    assert (page.given.value("episodes"), page.given.value("steps")) == ("3", "1,234")
-    assert not page.curve.isEnabled()
-
-
-def test_nothing_is_drawn_while_the_page_is_hidden(played: Played, qtbot: QtBot) -> None:
-    page, fake, _ = played
-    qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
-    page.hide()
-    fake.take_snapshot(_status(wish="pause"))
-    qtbot.wait(150)
-    assert "Playing, episode 4" in page.state.words
-    page.show()
-    qtbot.waitUntil(lambda: "Paused by you" in page.state.words)
