@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.connection_state import Connection
+from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.closing import ClosingDialog
 from soulsgui.gui.feed import Feed, run_is_active
 from soulsgui.gui.preferences import AtClosing, Preferences
 from soulsgui.wire.control import RunStatus
 
 _SHUTDOWN_PATIENCE_S = 5.0
+_ON_THE_WAY = (ConnectionState.STARTING, ConnectionState.CONNECTING)
+_ON_THE_WAY_LIMIT_MS = 10_000
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Closer(QObject):
         self._window = window
         self._dialog: ClosingDialog | None = None
         self._last: Call | None = None
+        self._patience = QTimer(self, singleShot=True, interval=_ON_THE_WAY_LIMIT_MS)
+        self._patience.timeout.connect(lambda: self._end(shut_down=False, goes_on=False))
 
     @property
     def dialog(self) -> ClosingDialog | None:
@@ -79,6 +83,9 @@ class Closer(QObject):
         """Close the window, after a question if there is one."""
         if self._dialog is not None or self._last is not None:
             return
+        if self._feed.connection.state in _ON_THE_WAY:
+            self._wait_for_connection()
+            return
         how = self._ending(self._preferences.at_closing)
         if how.ask or how.stop_run:
             self._open_dialog(how)
@@ -87,7 +94,21 @@ class Closer(QObject):
 
     def begin_quietly(self) -> None:
         """Close the window because the system says so: a run goes on, nobody is asked."""
+        if self._feed.connection.state in _ON_THE_WAY:
+            self._wait_for_connection()
+            return
         self._end(self._ending(AtClosing.KEEP).shut_down, goes_on=self._run_is_active())
+
+    def _wait_for_connection(self) -> None:
+        """Find out first whether a runner is about to be left behind that was started a moment ago."""
+        self._window.hide()
+        self._feed.connection_changed.connect(self._connection_changed)
+        self._patience.start()
+
+    def _connection_changed(self) -> None:
+        if self._patience.isActive() and self._feed.connection.state not in _ON_THE_WAY:
+            self._patience.stop()
+            self.begin_quietly()
 
     def _run_is_active(self) -> bool:
         return self._feed.connection.live and run_is_active(self._feed.status.run.state)

@@ -275,6 +275,6 @@ def test_ten_thousand_clients_tick_in_time(theme: Theme, qtbot: QtBot) -> None:
         return time.perf_counter() - begin
 
     times = [tick(changed) for changed in rounds[1:] * 2]
-    # 15 ms measured on two cores; the bound only tells it from a proxy model, which takes seconds.
-    assert min(times) < 0.1
+    # 15 ms measured on two cores; the bound only tells it from a proxy model, which takes 4 to 9 s.
+    assert min(times) < 1.0
     assert table.model().index(0, 0, QModelIndex()).isValid()

@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -108,10 +109,19 @@ def test_missing_values_do_not_hide_their_neighbours() -> None:
 
 
 @pytest.mark.parametrize("right", [1e7, 1e6, 2e5])
-def test_ten_million_points_answer_within_a_millisecond(right: float) -> None:
-    made = pyramid(np.arange(10_000_000), np.zeros(10_000_000))
-    begin = time.perf_counter()
-    for _ in range(20):
-        made.points(0, right, 1200)
-    # 0.07 ms measured; the bound only tells a pyramid from a scan, whatever else the machine does.
-    assert (time.perf_counter() - begin) / 20 < 0.001
+def test_ten_million_points_answer_much_sooner_than_a_scan(right: float) -> None:
+    y = np.zeros(10_000_000)
+    made = pyramid(np.arange(10_000_000), y)
+    visible = y[: int(right)]
+
+    def best_s(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - begin)
+        return min(times)
+
+    answer_s = best_s(lambda: made.points(0, right, 1200))
+    scan_s = best_s(lambda: (visible.min(), visible.max(), visible.cumsum()))
+    assert answer_s < scan_s

@@ -249,3 +249,33 @@ def test_the_end_does_not_wait_for_a_runner_that_is_silent(
     assert leaving.closed == []
     feed.sent_of("server.shutdown")[0].call.refuse(refusal("gone"))
     assert leaving.closed == [False]
+
+
+def test_a_runner_that_is_just_being_started_is_not_left_behind(
+    qtbot: QtBot, theme: Theme, tmp_path: Path
+) -> None:
+    feed = idle_feed()
+    feed.answers["server.shutdown"] = {}
+    feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.closer.begin()
+    assert not leaving.window.isVisible()
+    feed.connect_as(Connection(ConnectionState.CONNECTING, "my-server"))
+    assert leaving.closed == []
+    leaving.preferences.remember_runner(HELLO)
+    with qtbot.waitSignal(leaving.closer.closed):
+        feed.connect_as(Connection(ConnectionState.NO_RUN, "my-server"))
+    assert leaving.closed == [False]
+    assert len(feed.sent_of("server.shutdown")) == 1
+
+
+def test_a_runner_that_can_not_be_started_does_not_hold_the_window(
+    qtbot: QtBot, theme: Theme, tmp_path: Path
+) -> None:
+    feed = idle_feed()
+    feed.connect_as(Connection(ConnectionState.STARTING, "my-server"))
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.closer.begin_quietly()
+    with qtbot.waitSignal(leaving.closer.closed):
+        feed.connect_as(Connection(ConnectionState.START_FAILED, "my-server"))
+    assert leaving.closed == [False]
