@@ -27,7 +27,7 @@ from tests.end_to_end.screen import Screen, seconds_until  # noqa: E402
 from tests.end_to_end.server import command_line  # noqa: E402
 
 PAGES = {"overview": "ctrl+1", "runs": "ctrl+2", "config": "ctrl+3", "logs": "ctrl+4"}
-START_LIMIT_S = 40.0
+START_LIMIT_S = 90.0
 SETTLE_S = 1.5
 UPDATES = 9
 
