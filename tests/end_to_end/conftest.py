@@ -12,7 +12,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
     """A server that trains CartPole without a goal, with two local clients; every test leaves it training."""
     server = RunningServer(tmp_path_factory.mktemp("server"))
     try:
-        server.start_run(overrides={"checkpoint.every_updates": 2, "ppo.round_timeout": 4.0})
+        server.start_run(overrides={"checkpoint.every_updates": 2, "ppo.round_timeout": 10.0})
         yield server
     finally:
         server.close()
