@@ -73,6 +73,20 @@ class _Warnings(logging.Handler):
 
 
 @pytest.fixture(autouse=True)
+def _logging_is_set_up_anew() -> Iterator[None]:
+    """A role that a test runs in this process sets logging up for itself; the next test sees none of it."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    for handler in set(root.handlers) - set(handlers):
+        root.removeHandler(handler)
+    for handler in handlers:
+        if handler not in root.handlers:
+            root.addHandler(handler)
+
+
+@pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     processes = set(_children())
     threads = set(threading.enumerate())

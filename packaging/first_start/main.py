@@ -17,6 +17,8 @@ from first_start.steps import clean_environment
 from first_start.venv import Venv
 
 ROOT = Path(__file__).resolve().parents[2]
+# The tests of one file share a server: they stay together, the files go to as many processes as there are cores.
+_SIDE_BY_SIDE = ("-n", "logical", "--maxprocesses", "8", "--dist", "loadfile")
 
 
 def main(argv: Sequence[str], root: Path = ROOT) -> int:
@@ -82,7 +84,7 @@ def _run_tests(extra: Sequence[str], venv: Venv, console: Console, env: dict[str
     env["QT_QPA_PLATFORM"] = "offscreen"
     screen.ensure_libraries({**env, "DISPLAY": ""}, sys.platform, console.say)
     os.chdir(venv.root)
-    return _become([str(venv.python), "-m", "pytest", *extra], env)
+    return _become([str(venv.python), "-m", "pytest", *_SIDE_BY_SIDE, *extra], env)
 
 
 def _start(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, str]) -> int:

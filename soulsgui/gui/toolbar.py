@@ -17,7 +17,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Badge
+from soulsgui.gui.widgets.labels import Badge, set_tip
 from soulsgui.wire.control import RunSummary
 
 
@@ -235,4 +235,4 @@ def _permit(button: QPushButton, permission: Permission) -> None:
         button.allow(permission.allowed, permission.why)
     else:
         button.setEnabled(permission.allowed)
-        button.setToolTip(permission.why)
+        set_tip(button, permission.why)

@@ -1,9 +1,8 @@
 """Everyone who plays for this server: who is listed, what they are told, how they are."""
 
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import redis
 
@@ -15,8 +14,6 @@ from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Wish
-
-WishState = Literal["run", "pause", "finish", "stop"]
 
 Write = Callable[[redis.Redis], object]
 
@@ -112,9 +109,8 @@ class Roster:
         fields: dict[Any, Any] = {name: RosterEntry(local=name in self._local).to_json() for name in names}
         return lambda connection: connection.hset(self._keys.clients, mapping=fields) if fields else 0
 
-    def wishing(self, client: str, state: WishState) -> Write:
+    def wishing(self, client: str, wish: Wish) -> Write:
         """Return the writing of what a client is wanted to do, with its wake-up."""
-        wish = Wish(command_id=uuid.uuid4().hex, state=state)
 
         def write(connection: redis.Redis) -> None:
             pipeline = connection.pipeline(transaction=True)

@@ -119,10 +119,7 @@ class Supervisor:
             ServiceError: It failed for good or ended by itself; with the cause and the end of its log.
         """
         service = self._service(name)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._until(lambda: service.state not in ("starting", "backoff"))
-        except TimeoutError:
+        if not await self.wait_until(lambda: service.state not in ("starting", "backoff"), timeout_s):
             return False
         outcome = service.outcome
         if service.state in ("failed", "stopped") and (outcome is None or not outcome.asked_to_stop):
@@ -132,6 +129,19 @@ class Supervisor:
                 f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
             )
         return service.state == "running"
+
+    async def wait_until(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until something is true; it is asked after every look at the services.
+
+        Returns:
+            False when that took too long.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until(done)
+        except TimeoutError:
+            return False
+        return True
 
     async def stop(self, *names: str, grace_s: float | None = None) -> None:
         """Ask services to stop, all together, and return when they have ended; they are not started again.

@@ -87,7 +87,7 @@ def test_a_second_run_starts_at_once_and_asks_no_pip(ready: TinyProject) -> None
 def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready: TinyProject) -> None:
     done = ready.run("test", "--", "-k", "gae")
     assert done.returncode == 7
-    assert done.stdout == "['-k', 'gae'] None\n"
+    assert done.stdout.endswith(", '-k', 'gae'] None\n")
     assert "8 of 9 packages are there already" in done.stderr
     project_file = ready.root / "pyproject.toml"
     project_file.write_text(project_file.read_text() + 'description = "changed"\n')

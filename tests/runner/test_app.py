@@ -302,6 +302,19 @@ async def test_stopped_local_client_is_started_again_by_resume(runner: Runner) -
     await until(lambda: client_states(runner) == {"client-1": "online"})
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.3, 0.6])
+async def test_client_that_is_resumed_while_it_leaves_plays_again(runner: Runner, delay_s: float) -> None:
+    await call(runner, "run.start")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    await call(runner, "clients.drain", client="client-1")
+    await asyncio.sleep(delay_s)  # another moment of its way out each time
+    await call(runner, "clients.resume", client="client-1")
+    pid = runner.supervisor.pid_of("client-1")
+    assert pid is not None
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    assert runner.supervisor.pid_of("client-1") == pid, "the one that was there when the command ended"
+
+
 async def test_single_services_are_stopped_started_and_restarted(runner: Runner) -> None:
     await call(runner, "run.start")
     pid = runner.supervisor.pid_of("telemetry")

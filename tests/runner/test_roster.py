@@ -147,7 +147,7 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     listening = redis_client.pubsub()
     listening.subscribe(keys.wake_up("a"))
     assert listening.get_message(timeout=1) is not None
-    roster.wishing("a", "finish")(redis_client)
+    roster.wishing("a", Wish(command_id="w", state="finish"))(redis_client)
     wish = Wish.read(redis_client.get(keys.wish("a")))  # type: ignore[arg-type]
     assert wish is not None
     assert wish.state == "finish"

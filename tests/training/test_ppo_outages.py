@@ -77,7 +77,7 @@ def test_neither_absence_nor_an_update_is_time_of_collecting(
 
 
 @pytest.mark.allow_warnings
-def test_a_refusing_server_loses_no_round(tmp_path: Path) -> None:
+def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "server").mkdir()
     with (
         faulty_server(tmp_path / "server") as server,
@@ -87,10 +87,17 @@ def test_a_refusing_server_loses_no_round(tmp_path: Path) -> None:
         last = play(player)
         node.wait_for_updates(1)
         share = next_round(player, last)
-        player.deliver(share.steps_per_env)
         admin = connect(server.address)
-        admin.config_set("maxmemory", "1")
+        update = node.node.agent.update
+
+        def full_meanwhile(*args: Any) -> dict[str, float]:
+            admin.config_set("maxmemory", "1")
+            return update(*args)
+
+        monkeypatch.setattr(node.node.agent, "update", full_meanwhile)
+        player.deliver(share.steps_per_env)
         until(lambda: node.node._link._refusal, "the refusal is noticed")
+        monkeypatch.undo()
         admin.config_set("maxmemory", "0")
         admin.close()
         node.wait_for_updates(2)

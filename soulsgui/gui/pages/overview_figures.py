@@ -9,7 +9,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.states import run_look
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import RunStatus
 
 _GAP_CHARACTERS = 2
@@ -141,7 +141,7 @@ class _FigureBox(QWidget):
         self._caption.setText(figure.caption)
         self._value.setText(figure.value)
         set_property(self._value, "tone", figure.tone)
-        self.setToolTip(figure.tip)
+        set_tip(self, figure.tip)
         self.setAccessibleName(f"{figure.caption}: {figure.value}")
         self.setAccessibleDescription(figure.tip)
 

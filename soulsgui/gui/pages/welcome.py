@@ -15,7 +15,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Heading, IconLabel
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
 from soulsgui.wire.control import ApiError
 
 TRY_IT_PRESET = "cartpole_ppo"
@@ -195,4 +195,4 @@ class WelcomePage(QWidget):
         self.try_it.allow(not (refusal or busy), refusal or busy)
         self.tiles[0].say_why(busy)
         self.train.setEnabled(not refusal)
-        self.train.setToolTip(refusal)
+        set_tip(self.train, refusal)

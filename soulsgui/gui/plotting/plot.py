@@ -25,6 +25,8 @@ from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
 
 REPAINT_MS = 70
+# New rows may wait longer than the hand that moves the view: a picture costs several milliseconds.
+LIVE_MS = 250
 _MARK_REACH_PX = 5
 _TICK_DENSITY = 1.7
 _EMPTY = (0.0, 1.0)
@@ -62,8 +64,10 @@ class Plot(QFrame):
         self._last_part: float | None = None
         self._fit_y = True
         self._cursor_x: float | None = None
+        self._drawing = False
         self._build()
         self._throttle = Throttle(self, self._draw, REPAINT_MS)
+        self._live = Throttle(self, self._throttle.request, LIVE_MS)
         self._recolour()
 
     def _build(self) -> None:
@@ -76,7 +80,9 @@ class Plot(QFrame):
         self._canvas.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._canvas.hideButtons()
         self._canvas.setMinimumHeight(90)
-        self._view.sigRangeChanged.connect(lambda *_: self._throttle.request())
+        # It fills all of itself: what lies behind need not be painted first.
+        self._canvas.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self._view.sigRangeChanged.connect(self._range_changed)
         self._view.sigResized.connect(lambda *_: self._throttle.request())
         scene = self._canvas.scene()
         scene.sigMouseMoved.connect(self._mouse_moved)
@@ -174,7 +180,7 @@ class Plot(QFrame):
     @property
     def drawing_waits(self) -> bool:
         """Whether something is to be drawn that is not drawn yet."""
-        return self._throttle.waiting
+        return self._throttle.waiting or self._live.waiting
 
     @property
     def empty_text(self) -> str:
@@ -193,7 +199,7 @@ class Plot(QFrame):
 
     def changed(self) -> None:
         """Tell that series have new rows; they are drawn soon."""
-        self._throttle.request()
+        self._live.request()
 
     # --- range ---
 
@@ -257,9 +263,21 @@ class Plot(QFrame):
         room = max((last - first) * 0.02, 0.5)
         return first - (room if last == first else 0.0), last + room
 
+    def _range_changed(self, *_: object) -> None:
+        # A range that drawing itself sets is drawn already.
+        if not self._drawing:
+            self._throttle.request()
+
     # --- drawing ---
 
     def _draw(self) -> None:
+        self._drawing = True
+        try:
+            self._draw_all()
+        finally:
+            self._drawing = False
+
+    def _draw_all(self) -> None:
         if self._follow:
             self._view.setXRange(*self._whole(), padding=0)
         left, right = self.x_view()
@@ -276,6 +294,8 @@ class Plot(QFrame):
         self._draw_crosshair()
         if self._empty.isVisible() is not self.is_empty:
             self._show_rulers()
+        # Left to the painting, moving the items asks for a second picture after this one.
+        self._canvas.scene().prepareForPaint()
 
     def _draw_marks(self) -> None:
         low, high = self._view.viewRange()[1]

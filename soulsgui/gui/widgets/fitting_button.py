@@ -36,8 +36,9 @@ class FittingButton(QPushButton):
 
     def explain(self, tip: str) -> None:
         """Tell more in the tooltip and to screen readers."""
-        self._tip = tip
-        self._write()
+        if tip != self._tip:
+            self._tip = tip
+            self._write()
 
     def show_icon_only(self, icon_only: bool) -> None:
         """Leave the words to the tooltip, or show them."""

@@ -17,6 +17,12 @@ def set_property(widget: QWidget, name: str, value: str) -> None:
         widget.style().polish(widget)
 
 
+def set_tip(widget: QWidget, tip: str) -> None:
+    """Set a tooltip; Qt tells the whole window even when it is the one that is there."""
+    if widget.toolTip() != tip:
+        widget.setToolTip(tip)
+
+
 class ElidedLabel(QLabel):
     """A line that ends in … when there is no room; its tooltip tells the whole."""
 
@@ -34,7 +40,7 @@ class ElidedLabel(QLabel):
         """Draw what fits."""
         metrics = QFontMetrics(self.font())
         shown = metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
-        self.setToolTip(self.text() if shown != self.text() else "")
+        set_tip(self, self.text() if shown != self.text() else "")
         painter = QPainter(self)
         option = QStyleOption()
         option.initFrom(self)

@@ -1,15 +1,19 @@
 """`clients.*`: what each client is wanted to do."""
 
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.roster import WishState
 from soulsgui.wire.control import ClientParams, ClientPauseParams, ErrorCode
 from soulsgui.wire.fleet import ClientState
+from soulsgui.wire.messages.session import Wish, WishState
 
 if TYPE_CHECKING:
     from soulsgui.runner.app import Runner
+
+# How long a client of our own may take to answer before it is left as it is.
+_HEAR_LIMIT_S = 5.0
 
 _GONE = (ClientState.LOST, ClientState.LEFT, ClientState.REVOKED, ClientState.REFUSED)
 
@@ -22,21 +26,28 @@ async def pause(runner: "Runner", params: ClientPauseParams) -> dict[str, Any]:
             "A server's pause is at once: after_episode is for the owner of a client.",
             "To let it finish its episodes and stop: clients.drain",
         )
-    return await _wish(runner, params.client, "pause")
+    await _wish(runner, params.client, "pause")
+    return {}
 
 
 async def resume(runner: "Runner", params: ClientParams) -> dict[str, Any]:
-    """Let a client go on; one of our own that was stopped is started again."""
-    result = await _wish(runner, params.client, "run")
+    """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
+    client = params.client
+    wish = await _wish(runner, client, "run")
     crew = runner.conductor.crew
-    if crew is not None and params.client in crew.clients:
-        await runner.supervisor.start(runner.supervisor.spec_of(params.client))
-    return result
+    if crew is not None and client in crew.clients:
+        # An earlier wish may be ending it at this moment: only who answered this one stays.
+        await runner.supervisor.wait_until(
+            lambda: runner.supervisor.pid_of(client) is None or _answered(runner, client, wish), _HEAR_LIMIT_S
+        )
+        await runner.supervisor.start(runner.supervisor.spec_of(client))
+    return {}
 
 
 async def drain(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     """Let a client finish its episodes and stop."""
-    return await _wish(runner, params.client, "finish")
+    await _wish(runner, params.client, "finish")
+    return {}
 
 
 async def stop(runner: "Runner", params: ClientParams) -> dict[str, Any]:
@@ -44,8 +55,9 @@ async def stop(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     crew = runner.conductor.crew
     if crew is not None and params.client in crew.clients:
         await runner.supervisor.stop(params.client)
-        return {}
-    return await _wish(runner, params.client, "stop")
+    else:
+        await _wish(runner, params.client, "stop")
+    return {}
 
 
 async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
@@ -63,11 +75,18 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     return {}
 
 
-async def _wish(runner: "Runner", client: str, state: WishState) -> dict[str, Any]:
+async def _wish(runner: "Runner", client: str, state: WishState) -> Wish:
     _known(runner, client)
-    await runner.bus.call(runner.roster.wishing(client, state))
+    wish = Wish(command_id=uuid.uuid4().hex, state=state)
+    await runner.bus.call(runner.roster.wishing(client, wish))
     runner.look_at_clients()
-    return {}
+    return wish
+
+
+def _answered(runner: "Runner", client: str, wish: Wish) -> bool:
+    beat = runner.roster.beat(client)
+    answer = beat.answered if beat is not None else None
+    return answer is not None and answer.command_id == wish.command_id
 
 
 def _known(runner: "Runner", client: str) -> None:

@@ -75,8 +75,11 @@ class Grant(Message):
     round: RoundShare | None = None
 
 
+WishState = Literal["run", "pause", "finish", "stop"]
+
+
 class Wish(Message):
     """The state the runner wants a client in: the `to:<client>` key."""
 
     command_id: str
-    state: Literal["run", "pause", "finish", "stop"] = "run"
+    state: WishState = "run"
