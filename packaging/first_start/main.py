@@ -17,7 +17,7 @@ from first_start.steps import clean_environment
 from first_start.venv import Venv
 
 ROOT = Path(__file__).resolve().parents[2]
-# The tests of one file share a server: they stay together, the files go to as many processes as there are cores.
+# The tests of one file share a server and stay together; the files go to a process for each core.
 _SIDE_BY_SIDE = ("-n", "logical", "--maxprocesses", "8", "--dist", "loadfile")
 
 

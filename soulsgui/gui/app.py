@@ -20,6 +20,7 @@ from soulsgui.gui import loop
 from soulsgui.gui.client_side import connect_client_side
 from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
+from soulsgui.gui.garbage import Collector
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.instance import Instance
 from soulsgui.gui.main_window import MainWindow
@@ -120,7 +121,8 @@ def _live(app: QApplication, folders: Folders, instance: Instance, mode: Mode | 
     async def life() -> int:
         return await _life(window, feed, folders, preferences, instance, mishaps)
 
-    code = loop.run(app, life, mishaps)
+    with Collector():
+        code = loop.run(app, life, mishaps)
     window.deleteLater()
     return code
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import qasync
+import shiboken6
 from PySide6.QtWidgets import QApplication
 
 _log = logging.getLogger(__name__)
@@ -88,6 +89,23 @@ def report(error: BaseException, on_error: OnError) -> None:
     on_error(f"{type(error).__name__}: {error}", error)
 
 
+def new_loop(app: QApplication) -> asyncio.AbstractEventLoop:
+    """Return an asyncio loop whose coroutines run while Qt's event loop does."""
+    loop: asyncio.AbstractEventLoop = qasync.QEventLoop(app)
+    return loop
+
+
+def close_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Close a loop of `new_loop`, with all its timers.
+
+    qasync leaves those that were cancelled to Qt until they are due. Freed by another thread before that,
+    they would end the process.
+    """
+    timer = loop._timer  # type: ignore[attr-defined]
+    loop.close()
+    shiboken6.delete(timer)
+
+
 def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_error: OnError) -> int:
     """Run the window until `main` returns.
 
@@ -99,7 +117,7 @@ def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_erro
     Returns:
         What `main` returned: the exit code.
     """
-    loop = qasync.QEventLoop(app)
+    loop = new_loop(app)
     asyncio.set_event_loop(loop)
 
     def in_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -108,7 +126,8 @@ def run(app: QApplication, main: Callable[[], Coroutine[Any, Any, int]], on_erro
 
     loop.set_exception_handler(in_loop)
     try:
-        with catching(on_error), loop:
+        with catching(on_error):
             return int(loop.run_until_complete(main()))
     finally:
         asyncio.set_event_loop(None)
+        close_loop(loop)

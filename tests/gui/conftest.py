@@ -27,6 +27,15 @@ def both_themes(theme: Theme) -> Iterator[Theme]:
     theme.set_font_scale(100)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _garbage_of_this_thread() -> Iterator[None]:
+    """As in the window (`soulsgui.gui.garbage`): Qt objects die in this thread, not in another one."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.enable()
+
+
 @pytest.fixture(autouse=True)
 def _leaves_no_widgets(request: pytest.FixtureRequest) -> Iterator[None]:
     if "qapp" not in request.fixturenames:

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import qasync
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.loop import Tasks
+from soulsgui.gui.loop import Tasks, close_loop, new_loop
 
 _ENDING_LIMIT_S = 10.0
 
@@ -24,7 +23,7 @@ def fail_loudly(words: str, error: BaseException) -> None:
 @contextmanager
 def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
     """Let coroutines run while Qt's event loop does; errors nobody caught fail the test at the end."""
-    loop = qasync.QEventLoop(qapp)
+    loop = new_loop(qapp)
     # As `run_forever` does; but here it is the test that runs Qt's loop, now and then.
     asyncio._set_running_loop(loop)
     errors: list[dict[str, Any]] = []
@@ -33,7 +32,7 @@ def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
         yield loop
     finally:
         asyncio._set_running_loop(None)
-        loop.close()
+        close_loop(loop)
     assert not errors, errors
 
 
