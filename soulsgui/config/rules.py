@@ -23,6 +23,13 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
             )
         )
+    dqn = settings.dqn
+    if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
+        broken.append(
+            BrokenRule(
+                "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
+            )
+        )
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule("redis.host", "should be an address of this machine itself, such as 127.0.0.1.")

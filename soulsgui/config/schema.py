@@ -129,7 +129,9 @@ class EnvSettings(Section):
 class NetworkSettings(Section):
     """Shape of the networks."""
 
-    hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the policy network.")
+    hidden_sizes: Layers = setting(
+        (64, 64), "Width of each hidden layer of the policy network, or of the Q-network."
+    )
     value_hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the value network.")
     activation: Literal["tanh", "relu"] = setting("tanh", "Activation between the layers.")
     policy_init_scale: float = setting(
@@ -235,6 +237,88 @@ class PPOSettings(Section):
     )
 
 
+class DQNSettings(Section):
+    """Deep Q-learning: asynchronous, off-policy."""
+
+    gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
+    learning_rate: float = setting(5e-4, "Step size of the optimiser (Adam).", gt=0, le=1)
+    batch_size: int = setting(64, "Transitions per gradient step.", unit="transitions", ge=1, le=1_000_000)
+    buffer_size: int = setting(
+        100_000,
+        "Transitions that are kept to learn from; the oldest give way.",
+        unit="transitions",
+        ge=100,
+        le=100_000_000,
+    )
+    learning_starts: int = setting(
+        1_000,
+        "Transitions to collect before the first update.",
+        unit="transitions",
+        ge=1,
+        le=100_000_000,
+    )
+    replay_ratio: float = setting(
+        16.0,
+        "How often each transition is drawn, on average: transitions drawn by transitions taken in. Above it "
+        "the learner waits for samples, below it the clients wait for the learner.",
+        gt=0,
+        le=1000,
+    )
+    replay_ratio_tolerance: float = setting(
+        0.1, "How far the replay ratio may stray before one side waits, as a part of it.", gt=0, le=1
+    )
+    double: bool = setting(
+        True,
+        "Choose the next action by the online network and value it by the target network (arXiv 1509.06461).",
+    )
+    loss: Literal["huber", "mse"] = setting(
+        "huber",
+        "Loss of the temporal difference: `huber` bounds the gradient of large errors, `mse` does not.",
+    )
+    target_interval: int = setting(
+        100, "Updates between two moves of the target network.", unit="updates", ge=1, le=10_000_000
+    )
+    target_tau: float = setting(
+        1.0,
+        "How far each move takes the target network to the online one: 1 copies it, small values with "
+        "`dqn.target_interval` 1 follow softly.",
+        gt=0,
+        le=1,
+    )
+    max_grad_norm: float = setting(10.0, "Gradients longer than this are shortened to it.", gt=0)
+    epsilon_start: float = setting(
+        1.0, "Probability of a random action at the beginning of the run.", ge=0, le=1
+    )
+    epsilon_end: float = setting(0.04, "Probability of a random action at last.", ge=0, le=1)
+    epsilon_steps: int = setting(
+        10_000,
+        "Environment steps over which the probability of a random action goes down evenly.",
+        unit="steps",
+        ge=1,
+    )
+    max_model_delay: int = setting(
+        50,
+        "Samples of weights that were published longer ago than this are refused, and clients wait rather "
+        "than make them.",
+        unit="publishes",
+        ge=1,
+        le=10_000,
+    )
+
+
+class PublishSettings(Section):
+    """How often new weights go to the clients."""
+
+    min_seconds: float = setting(
+        0.2,
+        "Least time between two publishes of an asynchronous algorithm; a synchronous one publishes after "
+        "each round.",
+        unit="s",
+        gt=0,
+        le=3600,
+    )
+
+
 class StopSettings(Section):
     """When a run has reached its goal. With neither goal set it goes on until it is stopped."""
 
@@ -259,8 +343,9 @@ class CheckpointSettings(Section):
 
     every_updates: int = setting(
         10,
-        "Rounds between two checkpoints. A crash costs at most the work since the last one.",
-        unit="rounds",
+        "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash costs at most the "
+        "work since the last one.",
+        unit="updates",
         ge=1,
         le=1_000_000,
     )
@@ -284,6 +369,20 @@ class ClientSettings(Section):
         to_clients=True,
         ge=1,
         le=65_536,
+    )
+    segment_seconds: float = setting(
+        0.1,
+        "Longest time an asynchronous algorithm's samples are held back to be sent together.",
+        unit="s",
+        to_clients=True,
+        gt=0,
+        le=60,
+    )
+    when_full: Literal["wait", "drop_oldest"] = setting(
+        "wait",
+        "What to do while the server takes no more samples: `wait` between two steps, or play on and drop "
+        "the oldest ones (for games that can't wait). Rounds of PPO always wait.",
+        to_clients=True,
     )
     buffer_bytes: int = setting(
         64 * 2**20,
@@ -369,14 +468,20 @@ class Settings(Section):
     seed: int = setting(
         1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
     )
-    algorithm: Literal["ppo"] = setting(
-        "ppo", "Learning algorithm: ppo (synchronous, on-policy).", to_clients=True
+    algorithm: Literal["ppo", "dqn"] = setting(
+        "ppo",
+        "Learning algorithm: ppo (synchronous, on-policy) or dqn (asynchronous, off-policy).",
+        to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
     normalize: NormalizeSettings = Field(
         default_factory=NormalizeSettings, description="Scaling of what the networks see."
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
+    dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
+    publish: PublishSettings = Field(
+        default_factory=PublishSettings, description="How often new weights go to the clients."
+    )
     stop: StopSettings = Field(default_factory=StopSettings, description="When a run has reached its goal.")
     checkpoint: CheckpointSettings = Field(
         default_factory=CheckpointSettings, description="How often the training is saved."

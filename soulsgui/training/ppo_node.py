@@ -182,7 +182,11 @@ class PPOTrainingNode(TrainingNode):
             "env_steps_per_s": batch.steps / (collect_s + update_s),
         }
         finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
-        self._rows.add(UpdateRow(**self._here(), update=self.agent.updates, values=finite))
+        self._rows.add(
+            UpdateRow(
+                **self._here(), update=self.agent.updates, previous=self.agent.updates - 1, values=finite
+            )
+        )
 
 
 def make_batch(deliveries: list[Delivery]) -> RolloutBatch:

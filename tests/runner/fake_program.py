@@ -62,6 +62,7 @@ class Program:
                 run_id=self.run.run_id,
                 attempt=1,
                 update=self.tick,
+                previous=self.tick - 1,
                 env_steps=steps,
                 episodes=self.tick,
                 model_id=self.tick,

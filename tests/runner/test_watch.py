@@ -26,7 +26,15 @@ def reader(redis_address: Address) -> Iterator[ServerReader]:
 
 def row(update: int) -> str:
     return UpdateRow(
-        run_id="r", attempt=1, update=update, env_steps=0, episodes=0, model_id=0, time=0.0, values={}
+        run_id="r",
+        attempt=1,
+        update=update,
+        previous=update - 1,
+        env_steps=0,
+        episodes=0,
+        model_id=0,
+        time=0.0,
+        values={},
     ).to_json()
 
 

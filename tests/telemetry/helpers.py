@@ -77,6 +77,7 @@ def update_row(update: int, attempt: int = 1, env_steps: int = 0, **values: floa
         run_id=RUN_ID,
         attempt=attempt,
         update=update,
+        previous=update - 1,
         env_steps=env_steps,
         episodes=update * 10,
         model_id=update,

@@ -87,7 +87,7 @@ def test_rows_are_told_apart() -> None:
     names = ["row", "attempt", "client", "episode", "env_steps", "time", "total_return", "length"]
     columns: dict[str, Any] = {name: [] for name in [*names, "model_id", "mean_return"]}
     rows = [
-        UpdateRow(**ROW, values={"loss": 1.5}),
+        UpdateRow(**ROW, previous=1, values={"loss": 1.5}),
         AttemptRow(**ROW),
         CheckpointRow(**ROW, saved="best"),
         EpisodeRows(run_id="r", **columns),

@@ -29,9 +29,10 @@ Update = tuple[int, int]
 """An update's name: attempt and number."""
 
 
-def leaves_gap(stored: Update, first_live: Update) -> bool:
+def leaves_gap(stored: Update, first_live: UpdateRow) -> bool:
     """Whether updates may be missing between the last stored one and the first live one."""
-    return first_live > stored and first_live != (stored[0], stored[1] + 1)
+    follows = (first_live.attempt, first_live.previous) == stored
+    return (first_live.attempt, first_live.update) > stored and not follows
 
 
 class LiveCurve(QObject):
@@ -228,7 +229,7 @@ class LiveCurve(QObject):
             if first is None:
                 return
             assert self._stored is not None
-            self._joined = not leaves_gap(self._stored, (first.attempt, first.update))
+            self._joined = not leaves_gap(self._stored, first)
             if not self._joined and not self._retry.isActive() and not self._fetch.waiting:
                 self._ask_later()
         if self._joined:

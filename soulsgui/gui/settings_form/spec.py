@@ -113,6 +113,7 @@ class FieldSpec:
 
 _WORDS = {
     "coef": "coefficient",
+    "dqn": "DQN",
     "env": "environment",
     "envs": "environments",
     "gae": "GAE",

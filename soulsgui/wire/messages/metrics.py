@@ -45,9 +45,10 @@ class EpisodeRows(Message):
 
 
 class UpdateRow(Message):
-    """One update of the agent, written by the trainer; (attempt, update) names it.
+    """One update of the agent, or several told together, written by the trainer; (attempt, update) names it.
 
     Attributes:
+        previous: The update of the row before this one: whether there is a gap is told by it.
         values: Metric name to value: losses, entropy, rates, timings.
     """
 
@@ -55,6 +56,7 @@ class UpdateRow(Message):
     run_id: str
     attempt: int
     update: int
+    previous: int
     env_steps: int
     episodes: int
     model_id: int

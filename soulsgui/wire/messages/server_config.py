@@ -16,6 +16,15 @@ ON_POLICY = "on-policy"
 """The family of algorithms that learn from what the newest weights played, and from nothing older."""
 
 
+OFF_POLICY = "off-policy"
+"""The family of algorithms that learn from what earlier weights played, too."""
+
+
+def family_of(algorithm: str) -> str:
+    """Return the family of an algorithm, as the configuration names it."""
+    return ON_POLICY if algorithm == "ppo" else OFF_POLICY
+
+
 def contract_hash(
     env_id: str, kwargs: dict[str, Any], wrappers: list[Any], spaces: dict[str, Any], family: str
 ) -> str:
@@ -26,7 +35,7 @@ def contract_hash(
         kwargs: Arguments of the environment.
         wrappers: Wrappers around it.
         spaces: Its spaces (`environments.spaces.SpacesSpec.to_json`).
-        family: Family of the algorithm: `ON_POLICY`.
+        family: Family of the algorithm: `ON_POLICY` or `OFF_POLICY`.
     """
     agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family]
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]

@@ -62,6 +62,8 @@ class Grant(Message):
         reason: Why not, in words.
         credit_bytes: Bytes that may be sent since the hello, in total; repeats are harmless.
         credit_entries: Entries that may be sent since the hello, in total.
+        credit_steps: Transitions that may be sent since the hello, in total; None without such a limit.
+        epsilon: Probability of a random action; None when the policy itself explores.
         rejected: Segments refused since the hello, by reason.
         round: The part of the present round, None while it plays no part.
     """
@@ -71,6 +73,8 @@ class Grant(Message):
     reason: Words = ""
     credit_bytes: int = 0
     credit_entries: int = 0
+    credit_steps: int | None = None
+    epsilon: float | None = None
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
 

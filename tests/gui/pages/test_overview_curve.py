@@ -132,20 +132,22 @@ def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_
 
 
 @pytest.mark.parametrize(
-    ("stored", "first", "gap"),
+    ("stored", "first", "previous", "gap"),
     [
-        ((1, 5), (1, 6), False),
-        ((1, 5), (1, 4), False),
-        ((1, 5), (1, 7), True),
-        ((1, 5), (2, 3), True),
-        ((2, 3), (2, 3), False),
-        ((0, 0), (1, 1), True),
+        ((1, 5), (1, 6), 5, False),
+        ((1, 5), (1, 905), 5, False),
+        ((1, 5), (1, 4), 3, False),
+        ((1, 5), (1, 7), 6, True),
+        ((1, 5), (2, 3), 2, True),
+        ((2, 3), (2, 3), 2, False),
+        ((0, 0), (1, 1), 0, True),
     ],
 )
 def test_what_may_be_missing_between_stored_and_live_updates(
-    stored: tuple[int, int], first: tuple[int, int], gap: bool
+    stored: tuple[int, int], first: tuple[int, int], previous: int, gap: bool
 ) -> None:
-    assert leaves_gap(stored, first) is gap
+    row = update(first[1], attempt=first[0]).model_copy(update={"previous": previous})
+    assert leaves_gap(stored, row) is gap
 
 
 def test_an_attempt_told_of_before_it_was_stored_stays_known(

@@ -79,6 +79,7 @@ def update(number: int, *, attempt: int = 1, **values: float) -> UpdateRow:
         run_id=RUN,
         attempt=attempt,
         update=number,
+        previous=number - 1,
         env_steps=100 * number,
         episodes=10 * number,
         model_id=number,

@@ -1,0 +1,77 @@
+"""Writes configs/config_d.yaml from the schema: every setting with its comment and its shipped value.
+
+python packaging/write_defaults.py
+"""
+
+import io
+import sys
+import textwrap
+from pathlib import Path
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from soulsgui.config.schema import Settings  # noqa: E402
+from soulsgui.config.settings_info import SettingInfo, all_settings  # noqa: E402
+
+_WIDTH = 106
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+_HEAD = """\
+# Every setting of SoulsGUI with its shipped value: CartPole with PPO, tuned.
+# Don't edit this file: write what should differ into config.yaml in your configuration folder
+# (`soulsgui config set KEY=VALUE` writes it and names it), for instance:
+#
+#   env:
+#     id: LunarLander-v3
+#
+# [new run | restart of the runner] says when a changed value takes effect.
+"""
+
+
+def main() -> None:
+    """Write the file."""
+    told = all_settings()
+    parts = [_HEAD]
+    for name, field in Settings.model_fields.items():
+        value = getattr(Settings(), name)
+        if isinstance(value, BaseModel):
+            parts.append(f"\n{_comment(field.description or '', '')}{name}:\n")
+            inner = type(value).model_fields
+            parts += [_entry(told[f"{name}.{key}"], inner[key], key, "  ") for key in inner]
+        else:
+            parts.append("\n" + _entry(told[name], field, name, ""))
+    (ROOT / "configs" / "config_d.yaml").write_text("".join(parts), encoding="utf-8")
+
+
+def _entry(info: SettingInfo, field: FieldInfo, key: str, indent: str) -> str:
+    limits = "; ".join(part for part in (info.unit, _range(field)) if part)
+    words = info.description + (f" ({limits})" if limits else "") + f" [{info.effect.value}]"
+    return _comment(words, indent) + f"{indent}{key}: {_plain(info.default)}\n"
+
+
+def _range(field: FieldInfo) -> str:
+    bounds = [(sign, getattr(part, name, None)) for part in field.metadata for name, sign in _SIGNS.items()]
+    return ", ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
+
+
+def _comment(words: str, indent: str) -> str:
+    lines = textwrap.wrap(words, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
+    return "".join(f"{indent}# {line}\n" for line in lines)
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "null"
+    yaml, text = YAML(), io.StringIO()
+    yaml.default_flow_style = True
+    yaml.width = 10_000
+    yaml.dump(list(value) if isinstance(value, tuple) else value, text)
+    return text.getvalue().removesuffix("...\n").strip()
+
+
+if __name__ == "__main__":
+    main()
