@@ -31,19 +31,20 @@ def server_binary() -> str:
 
 
 @contextmanager
-def running_server(folder: Path, binary: str | None = None) -> Iterator[Address]:
+def running_server(folder: Path, binary: str | None = None, more: str = "") -> Iterator[Address]:
     """Run a server on a free port with a password, until the block ends.
 
     Args:
         folder: Where its log goes.
         binary: The program; None takes `server_binary()`.
+        more: Further lines of its configuration.
     """
     program = binary or server_binary()
     address = Address("127.0.0.1", free_port(), secrets.token_urlsafe(16))
     # Configuration through standard input: the password is in no file and in no command line.
     text = (
         f"bind 127.0.0.1\nport {address.port}\nrequirepass {address.password}\n"
-        f'dir "{folder}"\nsave ""\nappendonly no\n'
+        f'dir "{folder}"\nsave ""\nappendonly no\n{more}\n'
     )
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(

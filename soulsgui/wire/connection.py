@@ -10,7 +10,7 @@ import random
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,22 +44,23 @@ class Address:
     Attributes:
         host: Name or address.
         port: TCP port.
-        password: Its password; never printed.
+        password: The password of the server, or of the user; never printed.
         prefix: First part of every key.
+        user: Who to log in as; empty for the server's own processes.
     """
 
     host: str
     port: int
     password: str = ""
     prefix: str = "souls:"
+    user: str = ""
 
     def __repr__(self) -> str:
         return f"Address({self.host}:{self.port})"
 
     def write(self, path: Path) -> None:
         """Write the address into a file that only its owner can read."""
-        fields = {"host": self.host, "port": self.port, "password": self.password, "prefix": self.prefix}
-        write_private(path, json.dumps(fields).encode())
+        write_private(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> "Address":
@@ -71,7 +72,11 @@ class Address:
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             return cls(
-                str(fields["host"]), int(fields["port"]), str(fields["password"]), str(fields["prefix"])
+                str(fields["host"]),
+                int(fields["port"]),
+                str(fields["password"]),
+                str(fields["prefix"]),
+                str(fields.get("user", "")),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(
@@ -89,6 +94,7 @@ def connect(address: Address, name: str = "") -> redis.Redis:
     return redis.Redis(
         host=address.host,
         port=address.port,
+        username=address.user or None,
         password=address.password or None,
         client_name=name or None,
         socket_timeout=_SOCKET_TIMEOUT_S,

@@ -87,6 +87,10 @@ class Keys:
         """Stream of finished episodes of one client."""
         return f"{self.prefix}ep:{client}"
 
+    def log(self, client: str) -> str:
+        """Stream of what one client has to say: log lines from WARNING on."""
+        return f"{self.prefix}out:{client}"
+
     def beat(self, client: str) -> str:
         """Heartbeat of one client."""
         return f"{self.prefix}beat:{client}"

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -142,9 +143,11 @@ def test_the_curve_that_came_live_is_the_curve_that_is_stored(
     eventually(qtbot, lambda: page.plot.curve.complete)
     live = rounded(rows_drawn(page))
     stored = rows_stored(qtbot, page, feed)
-    both = min(len(live), len(stored))
-    assert both > 10
-    assert live[:both] == stored[:both]
+    # The run goes on: rows of the newest episode may be on their way.
+    newest = live[-1][0]
+    assert len(live) > 10
+    assert Counter(live) <= Counter(stored)
+    assert [row for row in live if row[0] < newest] == [row for row in stored if row[0] < newest]
 
 
 def test_buttons_of_a_card_act_on_its_process(
