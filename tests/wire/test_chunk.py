@@ -1,17 +1,16 @@
 """Chunks: what is well formed comes back, everything else is refused with its reason."""
 
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.wire.codec import pack, unpack
 from soulsgui.wire.messages.chunk import (
     MAX_CHUNK_BYTES,
     ChunkError,
+    ChunkForm,
     Reason,
     Segments,
     digest_number,
@@ -45,58 +44,39 @@ def test_digest_fits_into_64_bits() -> None:
     assert digest_number("ff" * 8) == 2**64 - 1
 
 
-def _with(**changed: Any) -> bytes:
-    message = unpack(chunk())
-    return pack(message | changed)
+def _head(at: int, value: bytes) -> bytes:
+    data = chunk()
+    return data[:at] + value + data[at + len(value) :]
 
 
-def _with_column(name: str, value: Any) -> bytes:
-    message = unpack(chunk())
-    return pack(message | {"s": message["s"] | {name: value}})
+def _lengths(*lengths: int) -> bytes:
+    """A chunk of five steps whose segments claim to have these lengths."""
+    return chunk(segments(length=np.array(lengths, np.int32)))
 
 
-def _without_column() -> bytes:
-    message = unpack(chunk())
-    del message["s"]["reward"]
-    return pack(message)
-
-
-TWO = np.array([1, 1])
+PROTOCOL_AT, RUN_AT, COUNT_AT = 4, 8, 24
 
 REFUSED = [
     (Reason.TOO_LARGE, bytes(MAX_CHUNK_BYTES + 1)),
     (Reason.UNREADABLE, b""),
-    (Reason.UNREADABLE, b"\xc1"),
-    (Reason.UNREADABLE, pack([1, 2])),
-    (Reason.UNREADABLE, pack({"v": 1})),
-    (Reason.UNREADABLE, pack({"v": 1, "s": [1]})),
-    (Reason.PROTOCOL, _with(v=2)),
-    (Reason.PROTOCOL, _with(v=None)),
-    (Reason.PROTOCOL, _with(v=True)),
-    (Reason.PROTOCOL, _with(v=TWO)),
-    (Reason.PROTOCOL, _with(v="x" * 100_000)),
-    (Reason.RUN, _with(run="other")),
-    (Reason.RUN, _with(run=TWO)),
-    (Reason.CONTRACT, _with(contract="other")),
-    (Reason.CONTRACT, _with(contract=TWO)),
-    (Reason.SHAPE, _without_column()),
-    (Reason.SHAPE, _with_column("more", TWO)),
-    (Reason.SHAPE, _with_column("reward", 3)),
-    (Reason.SHAPE, _with_column("length", np.array([], np.int32))),
-    (Reason.SHAPE, _with_column("length", np.array([3, 0], np.int32))),
-    (Reason.SHAPE, _with_column("length", np.array([6, -1], np.int32))),
-    (Reason.SHAPE, _with_column("length", np.array([2**31 - 1] * 2, np.int32))),
-    (Reason.SHAPE, _with_column("length", np.array([3, 2], np.int64))),
-    (Reason.SHAPE, _with_column("length", np.array([[3, 2]], np.int32))),
-    (Reason.SHAPE, _with_column("length", np.array(5, np.int32))),
-    (Reason.SHAPE, _with_column("reward", np.ones(5, np.float64))),
-    (Reason.SHAPE, _with_column("reward", np.ones((5, 1), np.float32))),
-    (Reason.SHAPE, _with_column("reward", np.ones(4, np.float32))),
-    (Reason.SHAPE, _with_column("obs", np.zeros((7, 3), np.float32))),
-    (Reason.SHAPE, _with_column("obs", np.zeros((5, 2), np.float32))),
-    (Reason.SHAPE, _with_column("obs", np.zeros((7, 2), np.uint8))),
-    (Reason.SHAPE, _with_column("env_index", np.zeros(3, np.int32))),
-    (Reason.SHAPE, _with_column("digest", np.zeros(2, np.int64))),
+    (Reason.UNREADABLE, chunk()[:20]),
+    (Reason.UNREADABLE, bytes(200)),
+    (Reason.UNREADABLE, b"pickle" + chunk()[6:]),
+    (Reason.PROTOCOL, _head(PROTOCOL_AT, b"\x63")),
+    (Reason.RUN, chunk(run="other")),
+    (Reason.RUN, _head(RUN_AT, bytes(8))),
+    (Reason.CONTRACT, chunk(contract="other")),
+    (Reason.SHAPE, chunk()[:-1]),
+    (Reason.SHAPE, chunk() + b"x"),
+    (Reason.SHAPE, _head(COUNT_AT, b"\xff\xff\xff\xff\xff\xff\xff\xff")),
+    (Reason.SHAPE, _head(COUNT_AT, bytes(8))[:32]),
+    (Reason.SHAPE, _lengths(3, 3)),
+    (Reason.SHAPE, _lengths(5, 0)),
+    (Reason.SHAPE, _lengths(6, -1)),
+    (Reason.SHAPE, _lengths(2**31 - 1, 2**31 - 1)),
+    (Reason.SHAPE, chunk(segments(obs=np.zeros((7, 3), np.float32)))),
+    (Reason.SHAPE, chunk(segments(obs=np.zeros((5, 2), np.float32)))),
+    (Reason.SHAPE, chunk(segments(obs=np.zeros((7, 2), np.uint8)))),
 ]
 
 
@@ -107,23 +87,47 @@ def test_malformed_chunks_are_refused_with_their_reason(reason: Reason, data: by
     assert len(str(error)) < 300  # what a stranger wrote does not flood the log
 
 
-FORGED = st.none() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5) | st.just(TWO)
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes_raise_nothing_but_chunk_errors(data: bytes) -> None:
+    _refused(data)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.dictionaries(st.sampled_from(["v", "run", "contract", "s", "x"]), FORGED))
-def test_forged_maps_raise_nothing_but_chunk_errors(message: dict[str, Any]) -> None:
-    _refused(pack(message))
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, len(chunk()) - 1), st.integers(0, 255))
+def test_a_chunk_with_one_wrong_byte_is_refused_or_has_its_form(at: int, value: int) -> None:
+    data = bytearray(chunk())
+    data[at] = value
+    try:
+        got = _open(bytes(data))
+    except ChunkError:
+        return
+    assert (got.count, got.steps) == (2, 5)
+    assert got.length.sum() == 5
+    assert got.obs.shape == (7, 2)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.sampled_from([field.name for field in fields(Segments)]),
-    st.sampled_from(["<i4", "<i8", "<u8", "|u1", "<f4", "<f8", "|b1"]),
-    st.lists(st.integers(0, 4), max_size=3),
-)
-def test_a_column_of_another_kind_never_passes(name: str, dtype: str, shape: list[int]) -> None:
-    good = unpack(chunk())["s"][name]
-    column = np.ones(shape, dtype)
-    if (column.dtype, column.shape) != (good.dtype, good.shape):
-        assert _refused(_with_column(name, column)).reason == Reason.SHAPE
+def test_many_chunks_are_opened_as_one_and_a_bad_one_disturbs_no_other() -> None:
+    first, second = segments((3, 2)), segments((1,), model_id=4)
+    given = [chunk(first), b"garbage", chunk(second), _lengths(6, -1), chunk(run="other")]
+    opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open(given)
+    assert opened.source.tolist() == [0, 0, 2]
+    assert {at: error.reason for at, error in opened.errors.items()} == {
+        1: Reason.UNREADABLE,
+        3: Reason.SHAPE,
+        4: Reason.RUN,
+    }
+    assert opened.segments.model_id_first.tolist() == [1, 1, 4]
+    assert opened.segments.length.tolist() == [3, 2, 1]
+    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
+    np.testing.assert_array_equal(opened.segments.action, np.concatenate([first.action, second.action]))
+
+
+def test_nothing_opened_is_nothing() -> None:
+    opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open([b"x"])
+    assert (opened.segments.count, opened.segments.steps, len(opened.source)) == (0, 0, 0)
+
+
+def test_a_transition_of_eight_floats_takes_at_most_fifty_bytes() -> None:
+    made = segments((64,), obs=np.zeros((65, 8), np.float32))
+    assert len(chunk(made)) <= 50 * 64

@@ -2,16 +2,26 @@
 
 A segment is a run of contiguous steps of one environment within one episode. Its observations are sent
 once: a segment of T steps has T + 1 of them, the last one being what followed its last step.
+
+A chunk is a head, then its columns, little-endian, each whole and on a multiple of 8 bytes:
+
+    head (`_HEAD`) | S records (`_RECORD`) | action [N] | reward [N] | log_prob [N] | obs [N + S]
+
+What an observation is, both sides know from the contract; the bytes must be exactly as many as it says.
 """
 
-from dataclasses import dataclass, fields
+import hashlib
+import itertools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.wire.codec import CodecError, pack, unpack
 from soulsgui.wire.keys import PROTOCOL
 
 TERMINATED = 1
@@ -98,17 +108,23 @@ class Segments:
         return len(self.length)
 
 
-_PER_SEGMENT = {
-    "env_index": "<i4",
-    "episode": "<i8",
-    "first_step": "<i8",
-    "length": "<i4",
-    "model_id_first": "<i8",
-    "model_id_last": "<i8",
-    "digest": "<u8",
-    "flags": "|u1",
-}
-_PER_STEP = {"action": "<i8", "reward": "<f4", "log_prob": "<f4"}
+_MAGIC = b"SGC1"
+_HEAD = struct.Struct("<4sHxx8s8sII")
+_RECORD = np.dtype(
+    [
+        ("episode", "<i8"),
+        ("first_step", "<i8"),
+        ("model_id_first", "<i8"),
+        ("model_id_last", "<i8"),
+        ("digest", "<u8"),
+        ("env_index", "<i4"),
+        ("length", "<i4"),
+        ("flags", "|u1"),
+        ("padding", "|V7"),
+    ]
+)
+_ACTION, _FLOAT = np.dtype("<i8"), np.dtype("<f4")
+_STEP_BYTES = _ACTION.itemsize + 2 * _FLOAT.itemsize
 
 
 def digest_number(digest: str) -> int:
@@ -116,63 +132,163 @@ def digest_number(digest: str) -> int:
     return int(digest, 16)
 
 
+@lru_cache(maxsize=16)
+def _mark(text: str) -> bytes:
+    """Return what stands for a run or a contract in a head."""
+    return hashlib.sha256(text.encode()).digest()[:8]
+
+
 def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
     """Return segments as the bytes of one chunk."""
-    columns = {field.name: getattr(segments, field.name) for field in fields(Segments)}
-    return pack({"v": PROTOCOL, "run": run_id, "contract": contract, "s": columns})
+    records = np.zeros(segments.count, _RECORD)
+    for name in _RECORD.names or ():
+        if name != "padding":
+            records[name] = getattr(segments, name)
+    obs = np.ascontiguousarray(segments.obs)
+    head = _HEAD.pack(_MAGIC, PROTOCOL, _mark(run_id), _mark(contract), segments.count, segments.steps)
+    return b"".join(
+        (
+            head,
+            records.tobytes(),
+            segments.action.astype(_ACTION, copy=False).tobytes(),
+            segments.reward.astype(_FLOAT, copy=False).tobytes(),
+            segments.log_prob.astype(_FLOAT, copy=False).tobytes(),
+            obs.astype(obs.dtype.newbyteorder("<"), copy=False).tobytes(),
+        )
+    )
+
+
+class OpenedChunks(NamedTuple):
+    """Several chunks as one.
+
+    Attributes:
+        segments: The segments of all chunks that could be opened, in their order.
+        source: `[S]` int64: which chunk each segment came in, as a position in what was given.
+        errors: What is wrong with the others, by position.
+    """
+
+    segments: Segments
+    source: NDArray[np.int64]
+    errors: dict[int, ChunkError]
+
+
+class ChunkForm:
+    """What chunks of one run look like.
+
+    Args:
+        run_id: The run.
+        contract: Its contract hash.
+        obs_shape: Shape of one observation.
+        obs_dtype: Its dtype.
+    """
+
+    def __init__(self, run_id: str, contract: str, obs_shape: tuple[int, ...], obs_dtype: str) -> None:
+        self._run = _mark(run_id)
+        self._contract = _mark(contract)
+        self._shape = obs_shape
+        self._dtype = np.dtype(obs_dtype).newbyteorder("<")
+        self._obs_bytes = int(np.prod(obs_shape, dtype=np.int64)) * self._dtype.itemsize
+
+    def open(self, chunks: Sequence[bytes]) -> OpenedChunks:
+        """Return the segments of many chunks, after checking everything that can be told from their form.
+
+        The arrays are copies; a chunk that must be refused does not disturb the others.
+        """
+        errors: dict[int, ChunkError] = {}
+        heads: list[tuple[int, int, int]] = []
+        for position, data in enumerate(chunks):
+            try:
+                heads.append((position, *self._sizes(data)))
+            except ChunkError as error:
+                errors[position] = error
+        records = self._records(chunks, heads)
+        wrong = self._wrong_lengths(records, heads)
+        if wrong:
+            errors |= {position: ChunkError(Reason.SHAPE, "lengths") for position in wrong}
+            heads = [head for head in heads if head[0] not in wrong]
+            records = self._records(chunks, heads)
+        return OpenedChunks(self._join(chunks, heads, records), _sources(heads), errors)
+
+    def _sizes(self, data: bytes) -> tuple[int, int]:
+        """Return how many segments and steps a chunk holds.
+
+        Raises:
+            ChunkError: It is none of this run, or has another size than it says.
+        """
+        if len(data) > MAX_CHUNK_BYTES:
+            raise ChunkError(Reason.TOO_LARGE, f"{len(data)} bytes")
+        if len(data) < _HEAD.size:
+            raise ChunkError(Reason.UNREADABLE, "no head")
+        magic, protocol, run, contract, count, steps = _HEAD.unpack_from(data)
+        if magic != _MAGIC:
+            raise ChunkError(Reason.UNREADABLE, "not a chunk")
+        if protocol != PROTOCOL:
+            raise ChunkError(Reason.PROTOCOL, str(protocol))
+        if run != self._run:
+            raise ChunkError(Reason.RUN)
+        if contract != self._contract:
+            raise ChunkError(Reason.CONTRACT)
+        expected = count * _RECORD.itemsize + steps * _STEP_BYTES + (steps + count) * self._obs_bytes
+        if not count or len(data) - _HEAD.size != expected:
+            raise ChunkError(Reason.SHAPE, f"{len(data)} bytes for {count} segments of {steps} steps")
+        return count, steps
+
+    @staticmethod
+    def _records(chunks: Sequence[bytes], heads: list[tuple[int, int, int]]) -> NDArray[Any]:
+        begin, size = _HEAD.size, _RECORD.itemsize
+        joined = b"".join([chunks[position][begin : begin + count * size] for position, count, _ in heads])
+        return np.frombuffer(joined, _RECORD)
+
+    @staticmethod
+    def _wrong_lengths(records: NDArray[Any], heads: list[tuple[int, int, int]]) -> set[int]:
+        """Return the chunks whose segments are not as long as the chunk says."""
+        if not heads:
+            return set()
+        length = records["length"].astype(np.int64)
+        starts = list(itertools.accumulate((count for _, count, _ in heads[:-1]), initial=0))
+        wrong = (np.add.reduceat(length, starts) != [steps for *_, steps in heads]) | (
+            np.minimum.reduceat(length, starts) < 1
+        )
+        return {heads[index][0] for index in np.flatnonzero(wrong)}
+
+    def _join(
+        self, chunks: Sequence[bytes], heads: list[tuple[int, int, int]], records: NDArray[Any]
+    ) -> Segments:
+        action, reward, log_prob, obs = [], [], [], []
+        size, wide, narrow = _RECORD.itemsize, _ACTION.itemsize, _FLOAT.itemsize
+        for position, count, steps in heads:
+            data = chunks[position]
+            first = _HEAD.size + count * size
+            second = first + steps * wide
+            third = second + steps * narrow
+            fourth = third + steps * narrow
+            action.append(data[first:second])
+            reward.append(data[second:third])
+            log_prob.append(data[third:fourth])
+            obs.append(data[fourth:])
+        return Segments(
+            **{name: records[name] for name in _RECORD.names or () if name != "padding"},
+            action=np.frombuffer(b"".join(action), _ACTION),
+            reward=np.frombuffer(b"".join(reward), _FLOAT),
+            log_prob=np.frombuffer(b"".join(log_prob), _FLOAT),
+            obs=np.frombuffer(b"".join(obs), self._dtype).reshape(-1, *self._shape),
+        )
+
+
+def _sources(heads: list[tuple[int, int, int]]) -> NDArray[np.int64]:
+    positions = np.array([position for position, *_ in heads], np.int64)
+    return np.repeat(positions, np.array([count for _, count, _ in heads], np.int64))
 
 
 def unpack_chunk(
     data: bytes, run_id: str, contract: str, obs_shape: tuple[int, ...], obs_dtype: str
 ) -> Segments:
-    """Return the segments of a chunk after checking everything that can be told from its form.
-
-    Args:
-        data: The bytes of the entry.
-        run_id: The present run.
-        contract: Its contract hash.
-        obs_shape: Shape of one observation.
-        obs_dtype: Its dtype.
+    """Return the segments of one chunk, as `ChunkForm.open`.
 
     Raises:
         ChunkError: With the reason.
     """
-    if len(data) > MAX_CHUNK_BYTES:
-        raise ChunkError(Reason.TOO_LARGE, f"{len(data)} bytes")
-    try:
-        message = unpack(data)
-    except CodecError as error:
-        raise ChunkError(Reason.UNREADABLE, str(error)) from error
-    if not isinstance(message, dict) or not isinstance(message.get("s"), dict):
-        raise ChunkError(Reason.UNREADABLE, "not a chunk")
-    # Whatever stands there: an array compared with a word would be no yes or no.
-    for name, expected, reason in (
-        ("v", PROTOCOL, Reason.PROTOCOL),
-        ("run", run_id, Reason.RUN),
-        ("contract", contract, Reason.CONTRACT),
-    ):
-        found = message.get(name)
-        if type(found) is not type(expected) or found != expected:
-            raise ChunkError(reason, type(found).__name__ if isinstance(found, np.ndarray) else repr(found))
-    return _segments(message["s"], obs_shape, np.dtype(obs_dtype))
-
-
-def _segments(columns: dict[str, Any], obs_shape: tuple[int, ...], obs_dtype: np.dtype[Any]) -> Segments:
-    if set(columns) != {field.name for field in fields(Segments)}:
-        raise ChunkError(Reason.SHAPE, "other fields")
-    if not all(isinstance(column, np.ndarray) for column in columns.values()):
-        raise ChunkError(Reason.SHAPE, "a field is not an array")
-    length = columns["length"]
-    if length.ndim != 1 or length.dtype.str != _PER_SEGMENT["length"] or not len(length) or length.min() < 1:
-        raise ChunkError(Reason.SHAPE, "lengths")
-    count, steps = len(length), int(length.sum(dtype=np.int64))
-    expected: dict[str, tuple[str, tuple[int, ...]]] = {
-        name: (dtype, (count,)) for name, dtype in _PER_SEGMENT.items()
-    }
-    expected |= {name: (dtype, (steps,)) for name, dtype in _PER_STEP.items()}
-    expected["obs"] = (obs_dtype.newbyteorder("<").str, (steps + count, *obs_shape))
-    for name, (dtype, shape) in expected.items():
-        column = columns[name]
-        if column.dtype.str != dtype or column.shape != shape:
-            raise ChunkError(Reason.SHAPE, f"{name} is {column.dtype.str}{list(column.shape)}")
-    return Segments(**columns)
+    opened = ChunkForm(run_id, contract, obs_shape, obs_dtype).open([data])
+    if opened.errors:
+        raise opened.errors[0]
+    return opened.segments

@@ -9,7 +9,7 @@ from pydantic import Field
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
-SEGMENT_FORMAT = 1
+SEGMENT_FORMAT = 2
 """Version of the columns of a chunk (`messages.chunk`)."""
 
 ON_POLICY = "on-policy"

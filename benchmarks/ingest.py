@@ -1,0 +1,148 @@
+"""From a backlog on 16 streams into the trainer's hands, every check on, against reading the same bytes only.
+
+The reference reads and acknowledges the same backlog through the same group reader, and looks at nothing.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import redis
+
+from benchmarks.report import Measured, beside, run
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.checks import check_segments
+from soulsgui.training.intake import Intake
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.training.sessions import Session
+from soulsgui.wire.connection import connect
+from soulsgui.wire.group_reader import GroupReader
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import TRAINER_GROUP, Keys
+from soulsgui.wire.messages.chunk import Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Hello
+from tests.servers import running_server
+
+SPACES = SpacesSpec(BoxSpec((8,), "float32"), DiscreteSpec(4))
+CONFIG = ServerConfig(run_id="bench", attempt=1, contract="c", spaces=SPACES.to_json(), policy={})
+STREAMS = 16
+KEYS = Keys("bench:")
+
+
+def chunk(steps: int, digest: int) -> bytes:
+    """One segment of transitions with 8 floats and 4 actions, as a client packs it."""
+    rng = np.random.default_rng(0)
+    return pack_chunk(
+        CONFIG.run_id,
+        CONFIG.contract,
+        Segments(
+            env_index=np.zeros(1, np.int32),
+            episode=np.zeros(1, np.int64),
+            first_step=np.zeros(1, np.int64),
+            length=np.array([steps], np.int32),
+            model_id_first=np.ones(1, np.int64),
+            model_id_last=np.ones(1, np.int64),
+            digest=np.array([digest], np.uint64),
+            flags=np.zeros(1, np.uint8),
+            obs=rng.normal(size=(steps + 1, 8)).astype(np.float32),
+            action=rng.integers(0, 4, steps),
+            reward=np.ones(steps, np.float32),
+            log_prob=np.full(steps, -1.4, np.float32),
+        ),
+    )
+
+
+class Backlog:
+    """Chunks that wait on the streams of clients.
+
+    Args:
+        connection: The server.
+        steps: Transitions in a chunk.
+        entries: Chunks on each stream.
+    """
+
+    def __init__(self, connection: redis.Redis, steps: int, entries: int) -> None:
+        self.connection, self.steps, self.entries = connection, steps, entries
+        self.publisher = Publisher(KEYS, CONFIG)
+        header = self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
+        self.payload = chunk(steps, digest_number(header.digest))
+        self.names = [f"c{number}" for number in range(STREAMS)]
+
+    def fill(self) -> None:
+        """Put all of it on the streams, behind a hello each."""
+        self.connection.flushall()
+        for name in self.names:
+            self.connection.hset(KEYS.clients, name, "{}")
+            hello = Hello(client=name, instance=own_instance(), run_id="bench", contract="c", num_envs=1)
+            self.connection.xadd(KEYS.chunks(name), {HELLO_FIELD: hello.to_json()})
+            pipeline = self.connection.pipeline(transaction=False)
+            for number in range(self.entries):
+                pipeline.xadd(KEYS.chunks(name), {CHUNK_FIELD: self.payload, b"n": number + 1})
+            pipeline.execute()
+
+    @property
+    def transitions(self) -> int:
+        """How many wait."""
+        return STREAMS * self.entries * self.steps
+
+    def taken_by_the_trainer(self) -> float:
+        """Return transitions per second, checked and handed over."""
+        self.fill()
+        taken = 0
+
+        def use(session: Session, segments: Segments) -> tuple[int, dict[str, int]]:
+            nonlocal taken
+            checked = check_segments(segments, SPACES, self.publisher.digests, 0, 1, session.num_envs)
+            taken += segments.steps
+            return int(np.count_nonzero(checked.accepted)), checked.refused
+
+        intake = Intake(KEYS, CONFIG, SPACES, self.publisher, 2**30, use, lambda client, reason: None)
+        intake.begin(self.connection)
+        intake.look_around(self.connection, often=True)
+        began = time.perf_counter()
+        while taken < self.transitions:
+            intake.take(self.connection, 0)
+        seconds = time.perf_counter() - began
+        assert not intake.sessions.refusals().total
+        return self.transitions / seconds
+
+    def only_read(self) -> float:
+        """Return transitions per second that are read and acknowledged unseen."""
+        self.fill()
+        reader = GroupReader(TRAINER_GROUP, KEYS.chunks, lambda _: 200)
+        reader.set_clients(self.connection, self.names)
+        left = STREAMS * (self.entries + 1)
+        began = time.perf_counter()
+        while left:
+            entries = reader.read(self.connection, 0)
+            left -= len(entries)
+            if entries:
+                reader.acknowledge(self.connection, entries)
+        return self.transitions / (time.perf_counter() - began)
+
+
+def measure(quick: bool) -> list[Measured]:
+    """Measure chunks of 64 and of 256 transitions."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as address:
+        connection = connect(address)
+        for steps in (64, 256):
+            backlog = Backlog(connection, steps, 100 if quick else 500)
+            found.append(
+                beside(
+                    f"ingest, chunks of {steps}",
+                    "transitions/s",
+                    backlog.taken_by_the_trainer,
+                    "reading and acknowledging alone",
+                    backlog.only_read,
+                    3 if quick else 5,
+                )
+            )
+        connection.close()
+    return found
+
+
+if __name__ == "__main__":
+    run(measure)
