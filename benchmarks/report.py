@@ -76,8 +76,8 @@ def run(measure: Callable[[bool], Sequence[Measured]], argv: Sequence[str] | Non
         return
     for one in found:
         print(
-            f"{one.name}: {one.value:,.4g} {one.unit}; {one.reference_name}: {one.reference:,.4g} {one.unit}; "
-            f"ratio {one.ratio:.3g} (median of {one.repeats})"
+            f"{one.name}: {one.value:,.4g} {one.unit}; {one.reference_name}: {one.reference:,.4g} "
+            f"{one.unit}; ratio {one.ratio:.3g} (median of {one.repeats})"
         )
     print(", ".join(f"{name} {version}" for name, version in _versions().items()), file=sys.stderr)
 
