@@ -1,1 +1,4 @@
-"""Policies in numpy, free of torch: `numpy_mlp` acts, `normalise` keeps statistics, `schedules` decay."""
+"""Policies in numpy, free of torch.
+
+`numpy_mlp` acts, `exploration` strays, `normalise` keeps statistics, `schedules` decay.
+"""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from soulsgui.policies.schedules import ScheduleName
+from soulsgui.rl.losses.dqn import TDLossName
 
 
 class NetworkSettings(Protocol):
@@ -111,4 +112,52 @@ class PPOAgentSettings(Protocol):
 
     @property
     def ppo(self) -> PPOSettings:
+        """The update."""
+
+
+class DQNSettings(Protocol):
+    """The settings of deep Q-learning's update."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size."""
+
+    @property
+    def double(self) -> bool:
+        """Choose the next action by the online network and value it by the target network."""
+
+    @property
+    def loss(self) -> TDLossName:
+        """Loss of the temporal difference."""
+
+    @property
+    def target_interval(self) -> int:
+        """Updates between two moves of the target network."""
+
+    @property
+    def target_tau(self) -> float:
+        """How far each move takes the target network to the online one; 1 copies it."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Largest norm of the gradient."""
+
+
+class DQNAgentSettings(Protocol):
+    """The groups of settings that `DQNAgent` reads."""
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Sizes of the networks."""
+
+    @property
+    def normalize(self) -> NormalizeSettings:
+        """Normalisation of the observations."""
+
+    @property
+    def dqn(self) -> DQNSettings:
         """The update."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 
 SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
@@ -46,6 +47,42 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         network=SimpleNamespace(**network),
         normalize=SimpleNamespace(clip=10.0, **normalize),
         ppo=SimpleNamespace(**ppo),
+    )
+
+
+def dqn_settings(**changes: Any) -> SimpleNamespace:
+    """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
+    network = {"hidden_sizes": (32, 32), "activation": "tanh"}
+    normalize = {"observations": True, "clip": 10.0}
+    dqn = {
+        "gamma": 0.9,
+        "learning_rate": 1e-3,
+        "double": True,
+        "loss": "huber",
+        "target_interval": 5,
+        "target_tau": 1.0,
+        "max_grad_norm": 10.0,
+    }
+    for group in (network, normalize, dqn):
+        group.update({name: changes.pop(name) for name in list(changes) if name in group})
+    assert not changes
+    return SimpleNamespace(
+        network=SimpleNamespace(value_hidden_sizes=(32,), policy_init_scale=0.01, **network),
+        normalize=SimpleNamespace(**normalize),
+        dqn=SimpleNamespace(**dqn),
+    )
+
+
+def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> TransitionBatch:
+    """Return transitions with random observations around 3, and every fifth one a termination."""
+    rng = np.random.default_rng(seed)
+    shape = (count, *spaces.observation.shape)
+    return TransitionBatch(
+        obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
+        action=rng.integers(spaces.action.n, size=count) + spaces.action.start,
+        reward=rng.normal(size=count).astype(np.float32),
+        next_obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
+        terminated=rng.random(count) < 0.2,
     )
 
 

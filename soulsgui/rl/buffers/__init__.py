@@ -1,1 +1,1 @@
-"""What a learner draws from: `rollout` holds one on-policy round."""
+"""What a learner draws from: `rollout` holds one on-policy round, `replay` the newest transitions."""

@@ -1,1 +1,1 @@
-"""Losses as pure functions, one file per algorithm: `ppo`."""
+"""Losses as pure functions, one file per algorithm: `ppo`, `dqn`."""

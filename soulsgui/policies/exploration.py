@@ -1,0 +1,40 @@
+"""Exploration around a policy that is greedy by itself."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.policies.numpy_mlp import Floats, Ints, NumpyMLPPolicy
+
+
+def epsilon_greedy(
+    policy: NumpyMLPPolicy, obs: NDArray[Any], rng: np.random.Generator, epsilon: float
+) -> tuple[Ints, Floats]:
+    """Act greedily, but with probability ε take any of the `n` actions, all alike (arXiv 1312.5602, alg. 1).
+
+    The greedy action can be hit by chance too, so that it has probability `1 - ε + ε / n` and every other one
+    `ε / n`. How many numbers are drawn does not depend on ε.
+
+    Args:
+        policy: Its outputs are the values of the actions.
+        obs: `[B, *shape]`, raw.
+        rng: Decides when to explore, and where to.
+        epsilon: ε, 0 to 1.
+
+    Returns:
+        Actions `[B]` int64, and `[B]` float32 the log-probability that this rule takes them.
+
+    Raises:
+        ValueError: ε is no probability.
+    """
+    if not 0.0 <= epsilon <= 1.0:
+        raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
+    actions = policy.spec.num_actions
+    greedy = policy.greedy(obs)
+    anywhere = rng.integers(actions, size=len(obs)) + policy.spec.first_action
+    chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
+    by_chance = epsilon / actions
+    # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.
+    probability = np.where(chosen == greedy, 1.0 - epsilon + by_chance, by_chance)
+    return chosen, np.log(probability).astype(np.float32)

@@ -1,0 +1,203 @@
+"""Deep Q-learning: networks, optimiser, normaliser, random state and the update over a drawn batch."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.normalise import RunningNormaliser, normalise
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
+from soulsgui.rl.buffers.replay import TransitionBatch
+from soulsgui.rl.flat import FlatParameters, clip_norm_
+from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient, DQNRows
+from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
+from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
+from soulsgui.rl.settings import DQNAgentSettings
+
+FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
+
+
+class DQNAgent:
+    """Learns the values of numbered actions from transitions of any policy.
+
+    Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461). The
+    network sees observations normalised by the statistics of all that `observe` was shown: those of the
+    moment, the same in the update as in the weights exported then.
+
+    Attributes:
+        updates: Gradient steps so far.
+        sample_rng: What to draw transitions with; part of the state.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network`, `normalize` and `dqn` of the configuration. `dqn` is read at each
+            update; the attribute may be replaced in between.
+        seed: Determines the initial weights and every draw.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        self.spaces = spaces
+        self.settings = settings
+        self.device = torch.device(device)
+        self.updates = 0
+        self.sample_rng = np.random.default_rng(seed)
+        network, size = settings.network, spaces.observation.size
+        generator = torch.Generator().manual_seed(seed)
+        online = build_mlp(size, network.hidden_sizes, spaces.action.n, network.activation, 1.0, generator)
+        draw_by_fan_in(online, generator)
+        self.online = online.to(self.device)
+        self.target = copy.deepcopy(self.online)
+        self._flat, self._target_flat = FlatParameters([self.online]), FlatParameters([self.target])
+        self._optimiser = torch.optim.Adam([self._flat.parameter], lr=settings.dqn.learning_rate, fused=True)
+        self._gradient: DQNGradient = (
+            HandDQNGradient(self.online, self.target)
+            if self.device.type == "cpu"
+            else AutogradDQNGradient(self.online, self.target, self._flat)
+        )
+        self.normaliser = RunningNormaliser(size, settings.normalize.clip)
+        self._statistics = self.normaliser.frozen()
+        # Stays where the networks are: reading a number there would wait for them at each update.
+        self._sums = torch.zeros(len(FIGURES), device=self.device)
+        self._summed = 0
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
+        return MLPPolicySpec(
+            observation_shape=self.spaces.observation.shape,
+            num_actions=self.spaces.action.n,
+            first_action=self.spaces.action.start,
+            hidden_sizes=tuple(self.settings.network.hidden_sizes),
+            activation=self.settings.network.activation,
+            normalise=self.settings.normalize.observations,
+        ).to_json()
+
+    def export_weights(self) -> Arrays:
+        """Return what a client needs to act: online network and normaliser, copied, float32."""
+        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.online, "policy")}
+        if self.settings.normalize.observations:
+            arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
+        return arrays
+
+    def act_greedy(self, obs: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`."""
+        with torch.no_grad():
+            index = self.online(torch.from_numpy(self._inputs(obs)).to(self.device)).argmax(dim=1)
+        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        return actions
+
+    def observe(self, obs: NDArray[Any]) -> None:
+        """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
+        if self.settings.normalize.observations:
+            self.normaliser.update(obs)
+            self._statistics = self.normaliser.frozen()
+
+    def update(self, batch: TransitionBatch) -> None:
+        """Make one gradient step; what it tells is added to `figures`."""
+        dqn = self.settings.dqn
+        self._optimiser.param_groups[0]["lr"] = dqn.learning_rate
+        step = self._gradient(self._rows(batch), dqn)
+        norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
+        self._optimiser.step()
+        self._sums += torch.cat((step, norm[None]))
+        self._summed += 1
+        self.updates += 1
+        if self.updates % dqn.target_interval == 0:
+            # All the way (tau = 1) is a copy, to the bit.
+            self._target_flat.parameter.data.lerp_(self._flat.parameter.data, dqn.target_tau)
+
+    def figures(self) -> dict[str, float]:
+        """Return means over the updates since the last call, and begin anew.
+
+        Returns:
+            `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
+            `td_error`, the mean absolute difference of both; `grad_norm` before clipping; `learning_rate`, as
+            of the last update. Nothing when there was no update.
+
+        Raises:
+            ServiceError: A figure is no longer finite; the agent is then of no more use.
+        """
+        if not self._summed:
+            return {}
+        means = dict(zip(FIGURES, (self._sums / self._summed).tolist(), strict=True))
+        self._sums.zero_()
+        self._summed = 0
+        if not np.isfinite(list(means.values())).all():
+            raise ServiceError(
+                f"The updates of the agent up to {self.updates} gave numbers that are not finite: {means}.",
+                "Resume from a checkpoint with a lower dqn.learning_rate, and check the size of the rewards.",
+            )
+        return {**means, "learning_rate": self._optimiser.param_groups[0]["lr"]}
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything that a bit-equal continuation needs.
+
+        Returns:
+            Arrays by name (weights, the optimiser's moments, the normaliser, sums of the figures), and
+            JSON-able data (counters, random state).
+        """
+        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
+        arrays |= adam_arrays(self._optimiser, self._flat.parameter)
+        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
+        counters = {"updates": self.updates, "summed": self._summed}
+        return arrays, counters | {"rng": self.sample_rng.bit_generator.state}
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; nothing is changed when it does not fit.
+
+        Raises:
+            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
+                or the random state can't be read.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
+        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
+        check_shapes(tensors, shapes, self._flat.parameter.numel())
+        try:
+            updates, summed = int(meta["updates"]), int(meta["summed"])
+            self.sample_rng.bit_generator.state = dict(meta["rng"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"The counters and the random state of the agent can't be read: {error!r}.",
+                "Resume from an older checkpoint.",
+            ) from error
+        self.updates, self._summed = updates, summed
+        with torch.no_grad():
+            for name, tensor in self._named_tensors():
+                tensor.copy_(to_tensor(tensors[name]))
+        load_adam(self._optimiser, self._flat.parameter, tensors)
+        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
+        self._statistics = self.normaliser.frozen()
+
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        return [
+            *named_layers(self.online, "online"),
+            *named_layers(self.target, "target"),
+            ("figures.sums", self._sums),
+        ]
+
+    def _inputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]`."""
+        if self.settings.normalize.observations:
+            return normalise(obs, self._statistics)
+        return obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
+
+    def _rows(self, batch: TransitionBatch) -> DQNRows:
+        """Turn a batch into what the gradient takes."""
+        inputs = self._inputs(np.concatenate((batch.obs, batch.next_obs)))
+        count = len(batch.action)
+        return DQNRows(
+            obs=inputs[:count],
+            action=batch.action - self.spaces.action.start,
+            reward=batch.reward,
+            next_obs=inputs[count:],
+            terminated=batch.terminated,
+        )

@@ -1,0 +1,179 @@
+"""Replay memory of transitions, drawn uniformly: the oldest give way."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import BoxSpec
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class TransitionBatch(NamedTuple):
+    """`B` transitions, in no order.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs | `[B, *shape]` | raw |
+    | action | `[B]` int64 | as given to the environment |
+    | reward | `[B]` float32 | |
+    | next_obs | `[B, *shape]` | raw; what followed the step, also where it ended or cut off its episode |
+    | terminated | `[B]` bool | the step ended its episode in a final state |
+    """
+
+    obs: NDArray[Any]
+    action: Ints
+    reward: NDArray[np.float32]
+    next_obs: NDArray[Any]
+    terminated: Bools
+
+
+class UniformReplay:
+    """Keeps the newest transitions in memory that is laid out once; not for several threads at once.
+
+    A transition holds the rows of its two observations; neighbours within a segment share one, so that a
+    segment of `T` steps takes `T + 1` rows. Rows that fall free are taken again first: short segments find
+    room for up to two rows a transition, long ones leave the second half of that memory untouched, and an
+    operating system provides none for it.
+
+    Attributes:
+        capacity: Most transitions that are kept.
+        inserted: Transitions ever added.
+
+    Args:
+        capacity: Most transitions to keep.
+        observation: What an observation is.
+    """
+
+    def __init__(self, capacity: int, observation: BoxSpec) -> None:
+        self.capacity = capacity
+        self.inserted = 0
+        self._obs: NDArray[Any] = np.zeros((2 * capacity, *observation.shape), observation.dtype)
+        self._free: Ints = np.arange(2 * capacity)  # a stack of the rows that hold nothing
+        self._free_count = 2 * capacity
+        self._row: Ints = np.zeros(capacity, np.int64)
+        self._next_row: Ints = np.zeros(capacity, np.int64)
+        self._last: Bools = np.zeros(capacity, np.bool_)  # of its segment: nobody shares its next row
+        self._action: Ints = np.zeros(capacity, np.int64)
+        self._reward = np.zeros(capacity, np.float32)
+        self._terminated: Bools = np.zeros(capacity, np.bool_)
+        self._count = 0
+        self._oldest = 0  # moves once all is full
+
+    def __len__(self) -> int:
+        """Return the number of transitions that can be drawn."""
+        return self._count
+
+    def add(
+        self,
+        obs: NDArray[Any],
+        lengths: NDArray[np.integer[Any]],
+        action: NDArray[np.integer[Any]],
+        reward: NDArray[Any],
+        terminated: Bools,
+    ) -> int:
+        """Take in segments: steps of one environment within one episode each, laid end to end.
+
+        Args:
+            obs: `[N + S, *shape]`, raw; segment i has `lengths[i] + 1` rows, the last one follows its last
+                step.
+            lengths: `[S]`, steps of each segment, at least 1.
+            action: `[N]`, as given to the environment.
+            reward: `[N]`.
+            terminated: `[S]` bool, the segment's last step ended its episode in a final state.
+
+        Returns:
+            Transitions added, `N`; those among them that gave way at once to later ones count as well.
+
+        Raises:
+            ValueError: The arrays don't fit together, or the observations are of another shape.
+        """
+        added = len(action)
+        self._check(obs, lengths, added, len(reward), len(terminated))
+        if added:
+            ends = np.zeros(added, np.bool_)
+            ends[np.cumsum(lengths) - 1] = True
+            # What does not fit would give way at once: the newest steps, and the segments they belong to.
+            kept = min(added, self.capacity)
+            ends = ends[added - kept :]
+            segments = int(np.count_nonzero(ends))
+            self._store(
+                obs[len(obs) - kept - segments :],
+                ends,
+                action[added - kept :],
+                reward[added - kept :],
+                terminated[len(terminated) - segments :],
+            )
+            self.inserted += added
+        return added
+
+    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
+        """Draw transitions uniformly, with replacement.
+
+        Args:
+            count: How many.
+            rng: Draws as many whole numbers.
+
+        Raises:
+            ValueError: There is none yet.
+        """
+        if not self._count:
+            raise ValueError("no transition to draw yet")
+        slots = rng.integers(self._count, size=count)
+        return TransitionBatch(
+            obs=self._obs.take(self._row.take(slots), axis=0),
+            action=self._action.take(slots),
+            reward=self._reward.take(slots),
+            next_obs=self._obs.take(self._next_row.take(slots), axis=0),
+            terminated=self._terminated.take(slots),
+        )
+
+    def _check(self, obs: NDArray[Any], lengths: NDArray[Any], steps: int, rewards: int, flags: int) -> None:
+        """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
+        segments = len(lengths)
+        right = (steps + segments, steps, segments)
+        if (segments and lengths.min() < 1) or lengths.sum() != steps or (len(obs), rewards, flags) != right:
+            raise ValueError(
+                f"{segments} segments of {lengths.sum()} steps don't fit obs, action, reward, terminated: "
+                f"{(len(obs), steps, rewards, flags)}"
+            )
+        if obs.shape[1:] != self._obs.shape[1:]:
+            raise ValueError(f"observations of shape {obs.shape[1:]}, {self._obs.shape[1:]} is needed")
+
+    def _store(
+        self, obs: NDArray[Any], ends: Bools, action: NDArray[Any], reward: NDArray[Any], terminated: Bools
+    ) -> None:
+        """Write steps `[N]` and their observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
+        count = len(ends)
+        self._evict(self._count + count - self.capacity)
+        rows = self._take_rows(len(obs))
+        self._obs[rows] = obs
+        # Each segment before has one row more than steps.
+        step = np.arange(count) + np.cumsum(ends) - ends
+        slots = (self._oldest + self._count + np.arange(count)) % self.capacity
+        self._row[slots] = rows[step]
+        self._next_row[slots] = rows[step + 1]
+        self._last[slots] = ends
+        self._action[slots] = action
+        self._reward[slots] = reward
+        self._terminated[slots] = False
+        self._terminated[slots[ends]] = terminated
+        self._count += count
+
+    def _evict(self, count: int) -> None:
+        """Give the `count` oldest transitions up, and the rows that no other one needs."""
+        if count <= 0:
+            return
+        slots = (self._oldest + np.arange(count)) % self.capacity
+        freed = np.concatenate((self._row[slots], self._next_row[slots[self._last[slots]]]))
+        self._free[self._free_count : self._free_count + len(freed)] = freed
+        self._free_count += len(freed)
+        self._oldest = (self._oldest + count) % self.capacity
+        self._count -= count
+
+    def _take_rows(self, count: int) -> Ints:
+        """Take rows `[count]` off the stack, in the order they lie there: neighbours stay neighbours."""
+        self._free_count -= count
+        return self._free[self._free_count : self._free_count + count]

@@ -1,0 +1,55 @@
+"""Target and loss of deep Q-learning (Mnih et al. 2013, arXiv 1312.5602; double: 1509.06461)."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+TDLossName = Literal["huber", "mse"]
+
+
+def double_dqn_target(
+    reward: Tensor,
+    terminated: Tensor,
+    next_online_q: Tensor,
+    next_target_q: Tensor,
+    gamma: float,
+    double: bool,
+) -> Tensor:
+    """What the value of the action taken is drawn to: `r + gamma * Q_target(s', a*)`, or `r` at the end.
+
+    Double: `a* = argmax_a Q_online(s', a)` (arXiv 1509.06461, eq. 4); plain: `a* = argmax_a Q_target(s', a)`
+    (arXiv 1312.5602, eq. 3). Only a final state has no future: an episode that was cut off (truncated) has
+    one, and its last observation is valued like any other.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | reward | `[B]` | r |
+    | terminated | `[B]` bool | the step ended its episode in a final state |
+    | next_online_q | `[B, A]` | values of all next actions by the online network; read only if `double` |
+    | next_target_q | `[B, A]` | values of all next actions by the target network |
+    | gamma | float | discount of the future |
+    | double | bool | let the online network choose the next action |
+    | returns | `[B]` | the target |
+    """
+    chosen = (next_online_q if double else next_target_q).argmax(1, keepdim=True)
+    future = gamma * next_target_q.gather(1, chosen).squeeze(1)
+    return reward + future.masked_fill(terminated, 0.0)
+
+
+def td_loss(q_taken: Tensor, target: Tensor, kind: TDLossName) -> Tensor:
+    """Mean loss of the temporal difference `d = Q(s, a) - target`.
+
+    `mse` is half the mean squared error, `0.5 * d^2`. `huber` equals it for `|d| <= 1` and goes on as
+    `|d| - 0.5`: its gradient is d clipped to plus and minus 1 (Mnih et al. 2015, Nature 518, "Methods").
+
+    | symbol | shape | description |
+    |---|---|---|
+    | q_taken | `[B]` | value of the action taken |
+    | target | `[B]` | what it is drawn to |
+    | kind | str | `huber` or `mse` |
+    | returns | `[]` | the loss |
+    """
+    if kind == "huber":
+        return torch.nn.functional.smooth_l1_loss(q_taken, target)
+    return 0.5 * torch.nn.functional.mse_loss(q_taken, target)

@@ -1,0 +1,69 @@
+"""ε-greedy around the numpy policy."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from soulsgui.policies.exploration import epsilon_greedy
+from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
+
+
+def policy(actions: int = 4, first_action: int = 10) -> NumpyMLPPolicy:
+    """Values grow with the action for positive observations and fall for negative ones."""
+    made = NumpyMLPPolicy(MLPPolicySpec((1,), actions, first_action, (), "tanh", False).to_json())
+    weight = np.arange(actions, dtype=np.float32)[:, None]
+    made.load({"policy.0.weight": weight, "policy.0.bias": np.zeros(actions, np.float32)})
+    return made
+
+
+def test_frequencies_and_log_probs_are_those_of_the_rule() -> None:
+    count, epsilon = 40_000, 0.3
+    obs = np.ones((count, 1), np.float32)
+    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon)
+    assert (action.dtype, log_prob.dtype) == (np.int64, np.float32)
+    probs = np.array([epsilon / 4] * 3 + [1 - epsilon + epsilon / 4])
+    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-6)
+    expected = count * probs
+    chi_squared = ((np.bincount(action - 10, minlength=4) - expected) ** 2 / expected).sum()
+    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+
+
+def test_each_observation_has_its_own_greedy_action() -> None:
+    obs = np.array([[1.0], [-1.0], [2.0]], np.float32)
+    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), 0.0)
+    assert action.tolist() == [13, 10, 13]
+    assert log_prob.tolist() == [0, 0, 0]
+
+
+def test_with_epsilon_1_every_action_is_alike() -> None:
+    obs = np.ones((40_000, 1), np.float32)
+    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), 1.0)
+    np.testing.assert_allclose(log_prob, np.log(0.25), rtol=1e-6)
+    chi_squared = ((np.bincount(action - 10, minlength=4) - 10_000) ** 2 / 10_000).sum()
+    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+
+
+def test_a_single_action_is_certain() -> None:
+    action, log_prob = epsilon_greedy(policy(1), np.ones((3, 1), np.float32), np.random.default_rng(0), 0.5)
+    assert action.tolist() == [10, 10, 10]
+    assert log_prob.tolist() == [0, 0, 0]
+
+
+def test_the_numbers_drawn_do_not_depend_on_epsilon() -> None:
+    generators = [np.random.default_rng(3) for _ in range(3)]
+    for rng, epsilon in zip(generators, (0.0, 0.5, 1.0), strict=True):
+        epsilon_greedy(policy(), np.ones((7, 1), np.float32), rng, epsilon)
+    assert len({rng.integers(2**60) for rng in generators}) == 1
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.1, float("nan")])
+def test_what_is_no_probability_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        epsilon_greedy(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), epsilon)
+
+
+def test_clients_need_no_torch() -> None:
+    code = "import soulsgui.policies.exploration, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

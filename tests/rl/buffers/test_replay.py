@@ -1,0 +1,223 @@
+"""The replay memory: what it keeps, what it draws, and how much room that takes."""
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.rl.buffers.replay import UniformReplay
+
+BOX = BoxSpec((2,), "float32")
+
+
+class Source:
+    """Makes segments whose numbers tell which step they belong to.
+
+    Step k has observation `[k, 1]`, action k, reward -k; the last observation of a segment that ends with
+    step k is `[k, -1]`.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.ended: set[int] = set()
+
+    def segments(self, *lengths: int, terminated: bool = False) -> dict[str, Any]:
+        """Return what `add` takes; every segment ends alike."""
+        obs = []
+        first = self.steps
+        for length in lengths:
+            numbers = range(self.steps, self.steps + length)
+            obs += [(k, 1) for k in numbers] + [(numbers[-1], -1)]
+            self.steps += length
+            self.ended |= {numbers[-1]} if terminated else set()
+        action = np.arange(first, self.steps)
+        return {
+            "obs": np.array(obs, np.float32).reshape(-1, 2),
+            "lengths": np.array(lengths, np.int64),
+            "action": action,
+            "reward": -action.astype(np.float32),
+            "terminated": np.full(len(lengths), terminated),
+        }
+
+
+def held(replay: UniformReplay) -> set[int]:
+    """Return the numbers of the steps that can be drawn, after a look at many draws."""
+    batch = replay.sample(60 * len(replay), np.random.default_rng(0))
+    return set(batch.action.tolist())
+
+
+def check_draws(replay: UniformReplay, source: Source, lengths: list[int]) -> None:
+    """Make sure that every transition drawn is one of those added, whole."""
+    ends = set((np.cumsum(lengths) - 1).tolist())
+    batch = replay.sample(60 * len(replay), np.random.default_rng(0))
+    for obs, action, reward, next_obs, terminated in zip(*batch, strict=True):
+        following = [action, -1] if int(action) in ends else [action + 1, 1]
+        assert obs.tolist() == [action, 1]
+        assert next_obs.tolist() == following, "the next observation of its own segment"
+        assert reward == -action
+        assert terminated == (int(action) in source.ended)
+
+
+def test_transitions_come_back_whole_and_typed() -> None:
+    replay, source = UniformReplay(100, BOX), Source()
+    assert replay.add(**source.segments(3, 1)) == 4
+    assert replay.add(**source.segments(5, terminated=True)) == 5
+    assert (len(replay), replay.inserted) == (9, 9)
+    assert held(replay) == set(range(9))
+    check_draws(replay, source, [3, 1, 5])
+    batch = replay.sample(6, np.random.default_rng(0))
+    assert [column.dtype for column in batch] == [np.float32, np.int64, np.float32, np.float32, np.bool_]
+    assert [column.shape for column in batch] == [(6, 2), (6,), (6,), (6, 2), (6,)]
+
+
+def test_only_the_last_step_of_a_segment_terminates() -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    replay.add(**source.segments(3, terminated=True))
+    replay.add(**source.segments(2, terminated=False))
+    batch = replay.sample(500, np.random.default_rng(0))
+    assert {int(k) for k in batch.action[batch.terminated]} == {2}
+    assert {int(k) for k in batch.action[~batch.terminated]} == {0, 1, 3, 4}
+
+
+def test_exactly_the_oldest_give_way_also_within_a_segment() -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    replay.add(**source.segments(6, 4))
+    assert held(replay) == set(range(10))
+    replay.add(**source.segments(3))
+    assert held(replay) == set(range(3, 13))
+    replay.add(**source.segments(1, 1, 1, 1))
+    assert (len(replay), replay.inserted) == (10, 17)
+    assert held(replay) == set(range(7, 17))
+    check_draws(replay, source, [6, 4, 3, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("lengths", [(25,), (4, 21), (3, 2, 20), (9, 9, 9), (20, 5), (1,) * 30])
+@pytest.mark.parametrize("before", [0, 7])
+def test_of_more_than_fits_the_newest_are_kept(lengths: tuple[int, ...], before: int) -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    if before:
+        replay.add(**source.segments(before))
+    assert replay.add(**source.segments(*lengths, terminated=True)) == sum(lengths)
+    assert (len(replay), replay.inserted) == (10, source.steps)
+    assert held(replay) == set(range(source.steps - 10, source.steps))
+    check_draws(replay, source, [before, *lengths] if before else list(lengths))
+
+
+@given(
+    capacity=st.integers(1, 12),
+    calls=st.lists(st.lists(st.integers(1, 9), max_size=5), min_size=1, max_size=12),
+)
+def test_any_order_of_segments_keeps_the_newest_and_a_row_per_observation(
+    capacity: int, calls: list[list[int]]
+) -> None:
+    replay, source = UniformReplay(capacity, BOX), Source()
+    ends: deque[bool] = deque(maxlen=capacity)
+    for call, lengths in enumerate(calls):
+        added = replay.add(**source.segments(*lengths, terminated=call % 2 == 0))
+        assert added == sum(lengths)
+        ends.extend(last for n in lengths for last in [False] * (n - 1) + [True])
+        assert len(replay) == len(ends) == min(source.steps, capacity)
+        if source.steps:
+            # The newest step always ends a segment, so that none is counted without its last row.
+            assert rows_in_use(replay) == len(ends) + sum(ends)
+            assert held(replay) == set(range(source.steps - len(ends), source.steps))
+            check_draws(replay, source, [n for lengths in calls[: call + 1] for n in lengths])
+
+
+def rows_in_use(replay: UniformReplay) -> int:
+    """Count the observations that are kept, and make sure that no row is in use twice or lost."""
+    free = replay._free[: replay._free_count].tolist()
+    size = len(replay)
+    used = set(replay._row[:size].tolist()) | set(replay._next_row[:size].tolist())
+    assert len(set(free)) == len(free)
+    assert not used & set(free)
+    assert len(used) + len(free) == len(replay._obs)
+    return len(used)
+
+
+def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untouched() -> None:
+    replay = UniformReplay(1_000, BOX)
+    source = Source()
+    for _ in range(100):
+        replay.add(**source.segments(50, 50))
+    touched = int(np.count_nonzero(replay._obs.any(axis=1)))
+    assert len(replay) == 1_000
+    assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
+
+
+def test_memory_is_laid_out_once() -> None:
+    replay, source = UniformReplay(50, BOX), Source()
+    arrays = {name: array for name, array in vars(replay).items() if isinstance(array, np.ndarray)}
+    for _ in range(10):
+        replay.add(**source.segments(1, 7, 30, terminated=True))
+    assert all(getattr(replay, name) is array for name, array in arrays.items())
+
+
+def test_every_transition_is_drawn_alike() -> None:
+    replay, source = UniformReplay(20, BOX), Source()
+    for _ in range(9):
+        replay.add(**source.segments(1, 5, 1, terminated=True))
+    batch = replay.sample(20_000, np.random.default_rng(0))
+    found = np.bincount(batch.action - (source.steps - 20), minlength=20)
+    assert ((found - 1_000) ** 2 / 1_000).sum() < 43.8, "exceeded by chance once in 1000 (19 degrees)"
+
+
+def test_the_generator_alone_decides_the_draw() -> None:
+    replay, source = UniformReplay(50, BOX), Source()
+    replay.add(**source.segments(40))
+    first, again, other = (
+        replay.sample(20, np.random.default_rng(seed)).action.tolist() for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_a_batch_is_not_changed_by_what_is_added_later() -> None:
+    replay, source = UniformReplay(5, BOX), Source()
+    replay.add(**source.segments(5))
+    batch = replay.sample(10, np.random.default_rng(0))
+    copies = [column.copy() for column in batch]
+    replay.add(**source.segments(5))
+    assert all(np.array_equal(column, old) for column, old in zip(batch, copies, strict=True))
+
+
+def test_images_keep_their_shape_and_type() -> None:
+    replay = UniformReplay(10, BoxSpec((3, 4, 2), "uint8", (0,), (255,)))
+    obs = np.arange(5 * 24, dtype=np.uint8).reshape(5, 3, 4, 2)
+    action = np.arange(4)
+    replay.add(obs, np.array([4]), action, action.astype(np.float32), np.array([False]))
+    batch = replay.sample(50, np.random.default_rng(0))
+    assert batch.obs.dtype == batch.next_obs.dtype == np.uint8
+    np.testing.assert_array_equal(batch.obs, obs[batch.action])
+    np.testing.assert_array_equal(batch.next_obs, obs[batch.action + 1])
+
+
+def test_nothing_is_added_by_nothing_and_nothing_is_drawn_from_nothing() -> None:
+    replay = UniformReplay(10, BOX)
+    assert replay.add(**Source().segments()) == 0
+    with pytest.raises(ValueError, match="no transition"):
+        replay.sample(1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"obs": np.zeros((6, 2), np.float32)},
+        {"obs": np.zeros((7, 3), np.float32)},
+        {"lengths": np.array([5, 0])},
+        {"lengths": np.array([2, 2])},
+        {"action": np.arange(4)},
+        {"reward": np.zeros(6, np.float32)},
+        {"terminated": np.array([True])},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused_and_change_nothing(change: dict[str, Any]) -> None:
+    replay, source = UniformReplay(5, BOX), Source()
+    replay.add(**source.segments(5))
+    with pytest.raises(ValueError, match=r"segments|shape"):
+        replay.add(**(source.segments(3, 2) | change))
+    assert (len(replay), replay.inserted) == (5, 5)
+    assert held(replay) == set(range(5))

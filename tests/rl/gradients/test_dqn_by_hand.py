@@ -1,0 +1,89 @@
+"""The gradient by hand against the one by autograd."""
+
+import copy
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
+from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
+from soulsgui.rl.losses.dqn import TDLossName
+from soulsgui.rl.networks import build_mlp
+from tests.rl.support import dqn_settings, transitions
+
+
+@dataclass(frozen=True)
+class Case:
+    activation: str
+    hidden_sizes: tuple[int, ...]
+    actions: int
+    count: int
+    double: bool
+    loss: TDLossName
+    gamma: float
+    seed: int
+
+
+cases = st.builds(
+    Case,
+    activation=st.sampled_from(["tanh", "relu"]),
+    hidden_sizes=st.sampled_from([(), (16,), (64, 64), (8, 8, 8)]),
+    actions=st.integers(1, 5),
+    count=st.integers(1, 70),
+    double=st.booleans(),
+    loss=st.sampled_from(["huber", "mse"]),
+    gamma=st.sampled_from([0.0, 0.9, 1.0]),
+    seed=st.integers(0, 2**16),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases)
+def test_equals_autograd(case: Case) -> None:
+    generator = torch.Generator().manual_seed(case.seed)
+    online = build_mlp(4, case.hidden_sizes, case.actions, case.activation, 1.0, generator)
+    target = build_mlp(4, case.hidden_sizes, case.actions, case.activation, 1.0, generator)
+    flat = FlatParameters([online])
+    fixed = FlatParameters([target])
+    rows = random_rows(case.count, case.actions, case.seed)
+    dqn = dqn_settings(double=case.double, loss=case.loss, gamma=case.gamma).dqn
+    expected = AutogradDQNGradient(online, target, flat)(rows, dqn)
+    gradient = flat.gradient.clone()
+    flat.gradient.fill_(7.0)
+    figures = HandDQNGradient(online, target)(rows, dqn)
+    torch.testing.assert_close(flat.gradient, gradient, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(figures, expected, atol=1e-5, rtol=1e-5)
+    assert not fixed.gradient.any(), "the target network does not learn"
+
+
+def random_rows(count: int, actions: int, seed: int = 0) -> DQNRows:
+    spaces = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(actions))
+    batch = transitions(count, seed, spaces)
+    # Half a unit wide: the errors lie on both sides of Huber's bend.
+    return DQNRows(batch.obs / 4, batch.action, 0.5 * batch.reward, batch.next_obs / 4, batch.terminated)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_figures_are_those_of_a_linear_network(by_hand: bool) -> None:
+    online = build_mlp(4, (), 2, "tanh", 1.0, torch.Generator().manual_seed(0))
+    target = copy.deepcopy(online)
+    flat, _ = FlatParameters([online]), FlatParameters([target])
+    with torch.no_grad():
+        for network, biases in ((online, (2.0, 5.0)), (target, (10.0, 30.0))):
+            network[0].weight.zero_()
+            network[0].bias.copy_(torch.tensor(biases))
+    rows = random_rows(2, 2)._replace(
+        action=torch.tensor([0, 1]).numpy(),
+        reward=torch.tensor([1.0, 4.0]).numpy(),
+        terminated=torch.tensor([False, True]).numpy(),
+    )
+    gradient = HandDQNGradient(online, target) if by_hand else AutogradDQNGradient(online, target, flat)
+    figures = gradient(rows, dqn_settings(gamma=0.5).dqn)
+    # Values 2 and 5; targets 1 + 0.5 * 30 (the online network's choice, 1) and 4; errors -14 and 1.
+    assert figures.tolist() == pytest.approx([(13.5 + 0.5) / 2, 3.5, 10.0, 7.5])
+    assert flat.gradient[-2:].tolist() == pytest.approx([-0.5, 0.5])
