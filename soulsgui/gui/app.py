@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 
+import shiboken6
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
@@ -17,8 +18,7 @@ from soulsgui import __version__
 from soulsgui.config.paths import APP_NAME, Folders
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui import loop
-from soulsgui.gui.client_side import connect_client_side
-from soulsgui.gui.connecting import Connector
+from soulsgui.gui.connecting import Connector, connect_client_side
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.garbage import Collector
 from soulsgui.gui.i18n import tr
@@ -100,8 +100,11 @@ def _recorded(instance: Instance) -> Iterator[None]:
     try:
         with (instance.folder / "fault.log").open("w", encoding="utf-8") as faults:
             faulthandler.enable(faults)
-            yield
-            faulthandler.disable()
+            try:
+                yield
+            finally:
+                # Before the file is closed: it would write into whatever has its number then.
+                faulthandler.disable()
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
@@ -121,9 +124,11 @@ def _live(app: QApplication, folders: Folders, instance: Instance, mode: Mode | 
     async def life() -> int:
         return await _life(window, feed, folders, preferences, instance, mishaps)
 
-    with Collector():
+    with Collector() as collector:
+        window.first_shown.connect(collector.spare_the_present)
         code = loop.run(app, life, mishaps)
-    window.deleteLater()
+    # Now: no event loop is left that would delete it later.
+    shiboken6.delete(window)
     return code
 
 

@@ -3,7 +3,7 @@
 import time
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QCloseEvent, QKeyEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -47,9 +47,11 @@ class EventList(QFrame):
 
     Signals:
         chosen: The user wants to know more about this `Event`.
+        closed: It was closed.
     """
 
     chosen = Signal(object)
+    closed = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
@@ -106,7 +108,15 @@ class EventList(QFrame):
         else:
             super().keyPressEvent(event)
 
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Tell of it."""
+        super().closeEvent(event)
+        self.closed.emit()
+
     def _activated(self, item: QListWidgetItem) -> None:
+        if not self.isVisible():
+            # On some desktops a click activates, too.
+            return
         chosen = self._events[self.list.row(item)]
         self.close()
         self.chosen.emit(chosen)
@@ -150,10 +160,12 @@ class Bell(QToolButton):
 
     def open(self) -> None:
         """Show the events; from now on they were seen."""
+        if self._list is not None:
+            self._list.close()
         made = EventList(self)
         made.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         made.chosen.connect(self.chosen)
-        made.destroyed.connect(self._closed)
+        made.closed.connect(self._closed)
         self._list = made
         made.show_events(self._feed.events, self._seen())
         corner = self.mapToGlobal(QPoint(self.width() - made.width(), self.height() + 2))

@@ -12,7 +12,7 @@ SAVING_PATIENCE_S = 60.0
 
 
 class Call(QObject):
-    """One command until its answer.
+    """One command until its answer, after which it is deleted: connect bound methods alone to its signals.
 
     Signals:
         progressed: The server tells how far it is, in words.
@@ -68,6 +68,8 @@ class Call(QObject):
     def _end(self) -> None:
         self._over = True
         self._timer.stop()
+        # Whoever waits for it is told before that.
+        self.deleteLater()
 
     def _no_answer(self) -> None:
         self.silent.emit(

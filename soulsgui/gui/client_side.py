@@ -2,12 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
-from soulsgui.config.paths import Folders
-from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.i18n import tr
-from soulsgui.gui.loop import Tasks
-from soulsgui.gui.runner_process import client_place
 
 
 class ClientSide(QObject):
@@ -38,17 +33,3 @@ class ClientSide(QObject):
     def switch_on(self) -> None:
         """Start the runner of client mode if there is none."""
         self.start_wanted.emit()
-
-
-def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Connector:
-    """Return what keeps the client side connected; it starts a runner only when that is wanted.
-
-    Args:
-        side: The client side of the window.
-        folders: The user's folders.
-        tasks: Where coroutines run.
-    """
-    place = client_place(folders)
-    connector = Connector(side.feed, folders, tr("this computer"), tasks, may_start=False, place=place)
-    side.start_wanted.connect(connector.start_runner)
-    return connector

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.closing import ClosingDialog
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.preferences import AtClosing, Preferences
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import RunStatus
 
 _SHUTDOWN_PATIENCE_S = 5.0
@@ -70,9 +70,11 @@ class Closer(QObject):
         self._preferences = preferences
         self._window = window
         self._dialog: ClosingDialog | None = None
-        self._last: Call | None = None
+        self._shut_down = False
+        self._ends = False
         self._patience = QTimer(self, singleShot=True, interval=_ON_THE_WAY_LIMIT_MS)
-        self._patience.timeout.connect(lambda: self._end(shut_down=False, goes_on=False))
+        self._patience.timeout.connect(self._give_up)
+        feed.connection_changed.connect(self._connection_changed)
 
     @property
     def dialog(self) -> ClosingDialog | None:
@@ -81,7 +83,7 @@ class Closer(QObject):
 
     def begin(self) -> None:
         """Close the window, after a question if there is one."""
-        if self._dialog is not None or self._last is not None:
+        if self._dialog is not None or self._ends:
             return
         if self._feed.connection.state in _ON_THE_WAY:
             self._wait_for_connection()
@@ -94,6 +96,8 @@ class Closer(QObject):
 
     def begin_quietly(self) -> None:
         """Close the window because the system says so: a run goes on, nobody is asked."""
+        if self._ends:
+            return
         if self._feed.connection.state in _ON_THE_WAY:
             self._wait_for_connection()
             return
@@ -102,13 +106,16 @@ class Closer(QObject):
     def _wait_for_connection(self) -> None:
         """Find out first whether a runner is about to be left behind that was started a moment ago."""
         self._window.hide()
-        self._feed.connection_changed.connect(self._connection_changed)
-        self._patience.start()
+        if not self._patience.isActive():
+            self._patience.start()
 
     def _connection_changed(self) -> None:
         if self._patience.isActive() and self._feed.connection.state not in _ON_THE_WAY:
             self._patience.stop()
             self.begin_quietly()
+
+    def _give_up(self) -> None:
+        self._end(shut_down=False, goes_on=False)
 
     def _run_is_active(self) -> bool:
         return self._feed.connection.live and run_is_active(self._feed.status.run.state)
@@ -121,16 +128,17 @@ class Closer(QObject):
     def _open_dialog(self, how: Ending) -> None:
         dialog = ClosingDialog(self._feed, self._window)
         self._dialog = dialog
+        self._shut_down = how.shut_down
         dialog.remembered.connect(self._remember)
-        dialog.decided.connect(lambda choice: self._decided(choice, how.shut_down))
+        dialog.decided.connect(self._decided)
         dialog.destroyed.connect(self._forget_dialog)
         dialog.open()
         if how.stop_run:
             dialog.stop_now()
 
-    def _decided(self, choice: AtClosing, shut_down: bool) -> None:
+    def _decided(self, choice: AtClosing) -> None:
         keep = choice is AtClosing.KEEP
-        self._end(shut_down and not keep, goes_on=keep)
+        self._end(self._shut_down and not keep, goes_on=keep)
 
     def _forget_dialog(self) -> None:
         self._dialog = None
@@ -139,10 +147,14 @@ class Closer(QObject):
         self._preferences.at_closing = choice
 
     def _end(self, shut_down: bool, goes_on: bool) -> None:
+        self._ends = True
         self._window.hide()
         if not shut_down:
             self.closed.emit(goes_on)
             return
-        self._last = self._feed.call("server.shutdown", patience_s=_SHUTDOWN_PATIENCE_S)
-        for signal in (self._last.done, self._last.failed, self._last.silent):
-            signal.connect(lambda _: self.closed.emit(False))
+        call = self._feed.call("server.shutdown", patience_s=_SHUTDOWN_PATIENCE_S)
+        for signal in (call.done, call.failed, call.silent):
+            signal.connect(self._shut)
+
+    def _shut(self) -> None:
+        self.closed.emit(False)

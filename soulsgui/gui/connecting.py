@@ -12,12 +12,20 @@ from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.calls import Call
+from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.runner_link import RunnerLink, WrongTokenError
-from soulsgui.gui.runner_process import RunnerPlace, WatchedProcess, read_control, server_place, start_runner
+from soulsgui.gui.runner_process import (
+    RunnerPlace,
+    WatchedProcess,
+    client_place,
+    read_control,
+    server_place,
+    start_runner,
+)
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import API_OLDEST, API_VERSION, ApiError, ControlFile, ErrorCode, Hello
 
@@ -113,6 +121,7 @@ class Connector(QObject):
         self._runner: WatchedProcess | None = None
         self._started_token = ""
         self._wake = asyncio.Event()
+        self._token: str | None = None
         self._pause_s = _FIRST_PAUSE_S
 
     def open(self) -> None:
@@ -143,7 +152,9 @@ class Connector(QObject):
     async def _connect_once(self) -> None:
         """Live through one connection: find the runner, follow it, notice its end, wait for what to do."""
         try:
+            self._token = None
             control = read_control(self._place)
+            self._token = control.token if control is not None else ""
             if control is None or not await self._greeted(control):
                 await self._without_runner(control)
             elif (wrong := self._wrong_version()) is not None:
@@ -262,6 +273,8 @@ class Connector(QObject):
     async def _start_failed(self, cause: str) -> None:
         logger.warning("the runner could not be started: %s", cause)
         self._may_start = False
+        # Whoever asked for a try while this one went on has had it.
+        self._wake.clear()
         self._say(ConnectionState.START_FAILED, cause)
         await self._until_woken()
 
@@ -281,19 +294,43 @@ class Connector(QObject):
         self._say(ConnectionState.RECONNECTING if lost else ConnectionState.CONNECTING, detail)
 
     async def _until_woken(self, at_most_s: float | None = None) -> None:
-        """Wait until somebody asks for a try, the runner's folder changes, or so long."""
+        """Wait until a try is asked for, if it was not already, the runner's folder changes, or so long."""
         # Before the first runner there is no folder of it: its making is waited for.
         around = (self._place.folder, *self._place.folder.parents)
         watcher = QFileSystemWatcher()
         watcher.addPath(str(next(folder for folder in around if folder.is_dir())))
         watcher.directoryChanged.connect(self._wake.set)
-        self._wake.clear()
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(at_most_s):
-                    await self._wake.wait()
+            # What was written before there was a watcher is seen by nobody else.
+            if self._token_now() == self._token:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(at_most_s):
+                        await self._wake.wait()
         finally:
+            self._wake.clear()
             watcher.deleteLater()
+
+    def _token_now(self) -> str | None:
+        """Return the token that leads to the runner: empty for none, None where we may not read it."""
+        try:
+            control = read_control(self._place)
+        except NotAllowedError:
+            return None
+        return control.token if control is not None else ""
+
+
+def connect_client_side(side: ClientSide, folders: Folders, tasks: Tasks) -> Connector:
+    """Return what keeps the client side connected; it starts a runner only when that is wanted.
+
+    Args:
+        side: The client side of the window.
+        folders: The user's folders.
+        tasks: Where coroutines run.
+    """
+    place = client_place(folders)
+    connector = Connector(side.feed, folders, tr("this computer"), tasks, may_start=False, place=place)
+    side.start_wanted.connect(connector.start_runner)
+    return connector
 
 
 async def _answer(link: RunnerLink, call: Call, params: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from soulsgui.gui.calls import PATIENCE_S, SAVING_PATIENCE_S, Call
 from soulsgui.gui.connection_state import Connection, ConnectionState, why_not
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import (
     ApiError,
     ClientsChange,
@@ -35,12 +36,6 @@ Carry = Callable[[Call, dict[str, Any]], None]
 
 _MOST_EVENTS = 500
 _SAVING = ("run.", "checkpoint.save", "server.shutdown")
-_RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
-
-
-def run_is_active(state: str) -> bool:
-    """Whether a run in this state (`wire.control.RunState`) goes on."""
-    return state in _RUN_GOES_ON
 
 
 def standing(status: Status, server: str) -> Connection:
@@ -156,17 +151,17 @@ class Feed(QObject):
 
         Returns:
             The call, whose signals tell what becomes of it. Without a connection it fails at once, after
-            the caller had the time to connect to them.
+            the caller had the time to connect to them. The feed keeps it until it is over.
         """
         patience = usual_patience_s(command) if patience_s is None else patience_s
-        call = Call(command, self._connection.server or tr("the server"), patience)
+        call = Call(command, self._connection.server or tr("the server"), patience, self)
         if self._carry is None or not self._connection.commands_possible:
             error = ApiError(
                 code=ErrorCode.NO_ANSWER,
                 message=why_not(self._connection) or tr("Nothing is connected."),
                 remedy=tr("Wait until the connection is back, then try again."),
             )
-            QTimer.singleShot(0, lambda: call.refuse(error))
+            QTimer.singleShot(0, call, lambda: call.refuse(error))
         else:
             self._open = [*(one for one in self._open if not one.over), call]
             self._carry(call, params or {})

@@ -3,7 +3,6 @@
 import getpass
 import hashlib
 import logging
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -45,6 +44,7 @@ class Instance(QObject):
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._connected)
+        self._asking: set[QLocalSocket] = set()
         self.crashed = False
         self.crash_report = ""
 
@@ -100,16 +100,29 @@ class Instance(QObject):
 
     def _connected(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:
-            # It stays a child of the server: PySide 6.11 crashes when a deferred deletion of such a socket
-            # meets the end of its server, and there is one for each second start only.
-            socket.readyRead.connect(partial(self._read, socket))
-            self._read(socket)
+            # Bound methods: a closure of the socket's own could hold the last reference to this object, whose
+            # end then came in the middle of the socket's, and with it the end of the process.
+            self._asking.add(socket)
+            socket.readyRead.connect(self._read)
+            socket.disconnected.connect(self._left)
+            self._answer(socket)
 
-    def _read(self, socket: QLocalSocket) -> None:
+    def _read(self) -> None:
+        socket = self.sender()
+        assert isinstance(socket, QLocalSocket)
+        self._answer(socket)
+
+    def _answer(self, socket: QLocalSocket) -> None:
         if socket.bytesAvailable() and bytes(socket.readAll().data()) == RAISE:
             socket.write(_ANSWER)
             socket.flush()
             self.raise_wanted.emit()
+
+    def _left(self) -> None:
+        socket = self.sender()
+        assert isinstance(socket, QLocalSocket)
+        self._asking.discard(socket)
+        socket.deleteLater()
 
 
 def socket_name(folder: Path) -> str:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
 from soulsgui.gui.navigation import Navigation
@@ -21,7 +21,7 @@ from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Action, notify_problem
-from soulsgui.gui.states import run_look
+from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.toolbar import Toolbar
@@ -68,7 +68,7 @@ class MainWindow(QMainWindow):
         self._mode = mode or preferences.mode
         self._run_before = feed.status.run
         self._user_chose = bool(preferences.page)
-        self._was_shown = False
+        self._first_show_began = self._was_shown = False
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
         self._build()
@@ -120,18 +120,18 @@ class MainWindow(QMainWindow):
         self._theme.changed.connect(self._recolour)
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
-        self.offer.next_wanted.connect(lambda preset: self._start_preset(preset))
+        self.offer.next_wanted.connect(self._start_preset)
         self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
         self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
         self.toolbar.configure_wanted.connect(self.open_config)
         self.toolbar.mode_wanted.connect(self.show_mode)
-        self.toolbar.problem.connect(lambda error: notify_problem(self, error))
+        self.toolbar.problem.connect(self._refused)
         self.toolbar.saved.connect(self._saved)
-        self.toolbar.resume.finished.connect(lambda _: self.show_page(table.OVERVIEW))
+        self.toolbar.resume.finished.connect(self._show_overview)
         self.toolbar.bell.chosen.connect(self._event_chosen)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
         self.menu.quit_wanted.connect(self.close)
-        self.menu.problem.connect(lambda error: notify_problem(self, error))
+        self.menu.problem.connect(self._refused)
 
     def _add_shortcuts(self) -> None:
         for number, name in enumerate(self._listed(), start=1):
@@ -183,7 +183,7 @@ class MainWindow(QMainWindow):
         from soulsgui.gui.dialogs.new_run import NewRunDialog
 
         dialog = NewRunDialog(self._feed, overrides, preset, self)
-        dialog.started.connect(lambda _: self.show_page(table.OVERVIEW))
+        dialog.started.connect(self._show_overview)
         dialog.open()
 
     def open_config(self) -> None:
@@ -239,7 +239,8 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Make the page once the window is on the screen: what it imports must not delay that."""
         super().showEvent(event)
-        if not self._was_shown:
+        if not self._first_show_began:
+            self._first_show_began = True
             QTimer.singleShot(0, self, self._make_first_page)
 
     def _make_first_page(self) -> None:
@@ -298,12 +299,14 @@ class MainWindow(QMainWindow):
         else:
             self.retry_wanted.emit()
 
+    def _show_overview(self) -> None:
+        self.show_page(table.OVERVIEW)
+
     def _start_preset(self, preset: str) -> None:
         call = self._feed.call("run.start", {"preset": preset})
         call.failed.connect(self._refused)
         call.silent.connect(self._refused)
-        self._starting = call
-        self.show_page(table.OVERVIEW)
+        self._show_overview()
 
     def _refused(self, error: ApiError) -> None:
         notify_problem(self, error)
@@ -338,7 +341,7 @@ class MainWindow(QMainWindow):
         if event.matches(QKeySequence.StandardKey.Find):
             self.pages.focus_filter()
         elif event.matches(QKeySequence.StandardKey.Refresh):
-            self.pages.relist()
+            self.pages.refresh()
         else:
             super().keyPressEvent(event)
 

@@ -80,12 +80,13 @@ class PageStack(QStackedWidget):
         seen = [edit for edit in self.findChildren(FilterEdit) if edit.isVisible()]
         if seen:
             seen[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+            seen[0].selectAll()
 
-    def relist(self) -> None:
+    def refresh(self) -> None:
         """Let the shown page ask for its lists again."""
-        relist = getattr(self.page, "relist", None) or getattr(self.page, "refresh", None)
-        if relist is not None:
-            relist()
+        refresh = getattr(self.page, "refresh", None)
+        if refresh is not None:
+            refresh()
 
     def _make(self, entry: PageEntry) -> QWidget:
         try:

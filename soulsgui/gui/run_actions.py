@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from soulsgui.gui.connection_state import Connection, ConnectionState, why_not
-from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import RunStatus, RunSummary
 
 

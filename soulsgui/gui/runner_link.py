@@ -49,12 +49,16 @@ class RunnerLink:
         """Ask who answers.
 
         Raises:
-            ServerUnreachableError: Nobody answers there.
+            ServerUnreachableError: Nobody answers there, or something else than a runner.
             ServerTimeoutError: Somebody listens, but has not answered in time.
             WrongTokenError: It doesn't know our token.
             NotAllowedError: It refuses us.
         """
-        return Hello.model_validate(await self.command("server.hello", {}, patience_s))
+        answer = await self.command("server.hello", {}, patience_s)
+        try:
+            return Hello.model_validate(answer)
+        except ValidationError as error:
+            raise _no_runner(self.control) from error
 
     async def command(
         self, name: str, params: dict[str, Any], timeout_s: float = COMMAND_TIMEOUT_S
@@ -95,7 +99,8 @@ class RunnerLink:
             cursor: The last message that was taken; None begins with a snapshot.
 
         Raises:
-            ServerUnreachableError: The connection can't be made, or broke.
+            ServerUnreachableError: The connection can't be made, or broke, or leads to something else than a
+                runner.
         """
         import aiohttp
 
@@ -107,9 +112,20 @@ class RunnerLink:
             ) as socket:
                 async for received in socket:
                     if received.type is aiohttp.WSMsgType.TEXT:
-                        yield _read(received.data)
+                        yield self._read(received.data)
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self.control, error) from error
+
+    def _read(self, text: str) -> FeedMessage:
+        try:
+            return FEED_MESSAGE.validate_json(text)
+        except ValidationError as error:
+            # A newer runner tells what this window has never heard of: it counts as read, and says nothing.
+            logger.info("a message of the runner was not understood: %s: %.200s", error.errors()[0], text)
+        try:
+            return LogChange(cursor=int(json.loads(text)["cursor"]), lines=[])
+        except (ValueError, TypeError, KeyError) as error:
+            raise _no_runner(self.control) from error
 
     async def close(self) -> None:
         """End every connection."""
@@ -126,18 +142,13 @@ class RunnerLink:
         return self._session
 
 
-def _read(text: str) -> FeedMessage:
-    try:
-        return FEED_MESSAGE.validate_json(text)
-    except ValidationError as error:
-        # A newer runner tells what this window has never heard of: it counts as read, and says nothing.
-        logger.info("a message of the runner was not understood: %s: %.200s", error.errors()[0], text)
-        return LogChange(cursor=int(json.loads(text)["cursor"]), lines=[])
-
-
 def _unreachable(control: ControlFile, error: Exception | None) -> ServerUnreachableError:
     why = f" ({error})" if error is not None and str(error) else ""
     return ServerUnreachableError(f"No runner answers at {control.url}{why}.", "Start one.")
+
+
+def _no_runner(control: ControlFile) -> ServerUnreachableError:
+    return ServerUnreachableError(f"What answers at {control.url} is not a runner.", "Start one.")
 
 
 def _refusal(status: int, answer: dict[str, Any]) -> SoulsGuiError:

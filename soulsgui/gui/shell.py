@@ -1,4 +1,4 @@
-"""What a page may ask of the window around it, and what the window asks of a page."""
+"""What a page may ask of the window around it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -62,17 +62,6 @@ class Shell(Protocol):
 
     def settings(self) -> QSettings:
         """Return where this window keeps what it remembers."""
-
-
-class Page(Protocol):
-    """A page, as the window sees it. It is a QWidget, too, made with `(feed, shell, parent)`."""
-
-    name: str
-    title: str
-    icon: str
-
-    def show_where(self, **where: Any) -> None:
-        """Show a certain place: a service's log, a run."""
 
 
 def notify_problem(shell: Shell, error: ApiError) -> None:

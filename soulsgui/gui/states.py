@@ -1,10 +1,16 @@
 """How each state looks: an icon's shape, a word and a tone. Never a colour alone."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
+from soulsgui.wire.control import ClientStatus
+
+_RUN_GOES_ON = frozenset({"starting", "waiting", "running", "paused", "saving", "frozen"})
+_CLIENT_IS_HERE = frozenset({"joining", "waiting", "online", "late", "paused", "draining"})
+_CLIENT_IS_NOT_EXPECTED = frozenset({"left", "refused", "revoked"})
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,21 @@ def client_look(state: str) -> Look:
         "revoked": Look("state-refused", Tone.IDLE, tr("Revoked"), 7),
     }
     return looks.get(state) or _unknown(state)
+
+
+def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
+    """Return how many clients are connected, and how many of them all should be.
+
+    Those that left, were refused or were revoked are not missed by anybody.
+    """
+    states = [client.state for client in clients]
+    here = sum(state in _CLIENT_IS_HERE for state in states)
+    return here, sum(state not in _CLIENT_IS_NOT_EXPECTED for state in states)
+
+
+def run_is_active(state: str) -> bool:
+    """Whether a run in this state (`wire.control.RunState`) goes on."""
+    return state in _RUN_GOES_ON
 
 
 @cache

@@ -10,12 +10,13 @@ from soulsgui.gui.bell import Bell
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Badge, set_tip
 from soulsgui.wire.control import RunSummary
@@ -185,11 +186,6 @@ class Toolbar(QToolBar):
         self.mode.setAccessibleName(tr("Mode: {mode}").format(mode=_mode_title(mode)))
         self.mode.setToolTip(tr("Switch between training here and playing for a server; this stops nothing"))
         self._update()
-
-    @property
-    def newest_run(self) -> RunSummary | None:
-        """The newest run of the library, None when there is none."""
-        return self._newest
 
     def _snapshot_taken(self) -> None:
         self._runs.request()

@@ -9,11 +9,12 @@ from PySide6.QtWidgets import QMenu, QMessageBox, QWidget
 from soulsgui import __version__
 from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.dialogs.ask import ask
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.states import clients_here, run_is_active
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import Status
 
@@ -23,7 +24,7 @@ def shutdown_question(status: Status) -> Question:
     parts = []
     if run_is_active(status.run.state):
         parts.append(tr("“{run}” is saved and ended.").format(run=run_title(status.run)))
-    remote = sum(not one.local and one.state in ("online", "late", "waiting") for one in status.clients)
+    remote, _ = clients_here(client for client in status.clients if not client.local)
     if remote:
         waiting = plural(remote, "{n} other computer waits", "{n} other computers wait")
         parts.append(tr("{computers} until the server is back.").format(computers=waiting))
@@ -95,9 +96,9 @@ class WindowMenu(QMenu):
         ask(self._window, shutdown_question(self._feed.status), self._shut_down)
 
     def _shut_down(self) -> None:
-        self._call = self._feed.call("server.shutdown")
-        self._call.failed.connect(self.problem)
-        self._call.silent.connect(self.problem)
+        call = self._feed.call("server.shutdown")
+        call.failed.connect(self.problem)
+        call.silent.connect(self.problem)
 
     def _show_about(self) -> None:
         hello = self._feed.hello

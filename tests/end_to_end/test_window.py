@@ -1,6 +1,7 @@
 """The window as a user meets it: a real screen, mouse and keys, a real server, real crashes."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,6 @@ from soulsgui.wire.control import ControlFile, Status
 from tests.end_to_end.screen import MISSING, Screen, seconds_until
 from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
 from tests.gui.shell.conftest import folders_below
-
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {' and '.join(MISSING)} on this machine")
 
 START_S = 30.0
 
@@ -109,6 +108,7 @@ def user(tmp_path: Path) -> Iterator[User]:
     made.close()
 
 
+@pytest.mark.skipif(bool(MISSING), reason=f"needs {' and '.join(MISSING)} on this machine")
 @pytest.mark.timeout(240)
 def test_a_walk_with_mouse_and_keys(user: User) -> None:
     screen = user.screen
@@ -176,6 +176,7 @@ def test_a_walk_with_mouse_and_keys(user: User) -> None:
     assert '"state": "stopped"' in (run / "run.json").read_text().replace('":"', '": "')
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a screen")
 def test_without_a_screen_it_says_so_and_offers_the_server(tmp_path: Path) -> None:
     env = {
         name: value

@@ -9,7 +9,7 @@ import pytest
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEvent, QObject, QTimer
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from soulsgui.gui.theme import Theme, ThemeChoice
 
@@ -42,7 +42,8 @@ def _leaves_no_widgets(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     app: QApplication = request.getfixturevalue("qapp")
-    before = set(map(id, app.topLevelWidgets()))
+    # The widgets themselves: the number of one that is gone is soon another one's.
+    before = set(app.topLevelWidgets())
     yield
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     if found := _left(app, before):
@@ -53,9 +54,9 @@ def _leaves_no_widgets(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("the test left behind:\n" + "\n".join(found), pytrace=False)
 
 
-def _left(app: QApplication, before: set[int]) -> list[str]:
-    new = [widget for widget in app.topLevelWidgets() if id(widget) not in before]
-    found = [f"open window {widget}" for widget in new if widget.isVisible()]
+def _left(app: QApplication, before: set[QWidget]) -> list[str]:
+    new = [widget for widget in app.topLevelWidgets() if widget not in before]
+    found = [f"{'open' if widget.isVisible() else 'hidden'} window {widget}" for widget in new]
     return found + [f"running timer of {timer.parent()}" for root in new for timer in _running_timers(root)]
 
 

@@ -65,6 +65,13 @@ def test_no_other_thread_collects_and_the_window_does(qapp: QApplication) -> Non
     assert gc.isenabled()
 
 
+def test_what_there_was_at_first_is_spared_until_the_end() -> None:
+    with Collector() as collector:
+        collector.spare_the_present()
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
 def test_timers_of_a_closed_loop_do_no_harm_wherever_it_is_freed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", TIMER_OF_A_CLOSED_LOOP], capture_output=True, text=True, timeout=60

@@ -6,13 +6,14 @@ from soulsgui.config.paths import shipped
 from soulsgui.gui.states import (
     Look,
     client_look,
+    clients_here,
     level_look,
     phase_word,
     run_look,
     service_look,
     service_title,
 )
-from soulsgui.wire.control import RunState, ServiceState
+from soulsgui.wire.control import ClientStatus, RunState, ServiceState
 from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.node import NodePhase
 
@@ -52,3 +53,12 @@ def test_services_are_named_as_on_the_page() -> None:
     assert service_title("redis", "redis") == "Redis"
     assert service_title("client-2", "client") == "Client 2"
     assert service_title("inference-1", "inference") == "inference-1"
+
+
+def test_clients_are_counted_by_who_is_here_and_who_should_be() -> None:
+    def count(*states: str) -> tuple[int, int]:
+        return clients_here(ClientStatus(id=state, name=state, state=state) for state in states)
+
+    assert count("online", "late", "waiting", "joining", "paused", "draining") == (6, 6)
+    assert count("lost", "invited", "quarantined") == (0, 3)
+    assert count("left", "refused", "revoked") == (0, 0)

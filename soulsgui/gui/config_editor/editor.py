@@ -54,6 +54,7 @@ class ConfigEditor(QWidget):
         self._problems: list[Problem] = []
         self._checked_text = ""
         self._after_saving: Callable[[bool], None] | None = None
+        self._after_asking: Callable[[bool], None] | None = None
         self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
         self._soon.timeout.connect(self._settle)
         self._build()
@@ -89,9 +90,10 @@ class ConfigEditor(QWidget):
         self._fetch_check = Fetch(self, self._check)
         self._fetch_check.came.connect(self._checked)
         for fetch in (self._fetch, self._fetch_presets, self._fetch_check):
-            fetch.failed.connect(lambda error: notify_problem(self._shell, error))
-        self._feed.snapshot_taken.connect(lambda _: self.refresh())
-        self._feed.connection_changed.connect(lambda _: self._connection_changed())
+            fetch.failed.connect(self._tell)
+        # Bound methods: Qt ends their connections with this editor; a dialog's goes before the feed.
+        self._feed.snapshot_taken.connect(self.refresh)
+        self._feed.connection_changed.connect(self._connection_changed)
         self.presets.chosen.connect(self._choose_preset)
         self.presets.give_way.connect(self._give_way)
         self.problem_bar.opened.connect(self.views.open_problem)
@@ -115,6 +117,9 @@ class ConfigEditor(QWidget):
         """Ask for the file again."""
         self._fetch_presets.request()
         self._fetch.request()
+
+    def _tell(self, error: ApiError) -> None:
+        notify_problem(self._shell, error)
 
     def _ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
         return self._feed.call(command, params) if self._feed.connection.commands_possible else None
@@ -353,17 +358,20 @@ class ConfigEditor(QWidget):
         if not self.unsaved:
             then(True)
             return
+        self._after_asking = then
+        ask_unsaved(self, self.tr("The configuration was changed and not saved."), self._leave)
 
-        def answered(leave: Leave) -> None:
-            if leave is Leave.DISCARD:
-                self.discard_changes()
-            if leave is Leave.SAVE:
-                self._after_saving = then
-                self.head.save.send()
-            else:
-                then(leave is Leave.DISCARD)
-
-        ask_unsaved(self, self.tr("The configuration was changed and not saved."), answered)
+    def _leave(self, leave: Leave) -> None:
+        then, self._after_asking = self._after_asking, None
+        if then is None:
+            return
+        if leave is Leave.DISCARD:
+            self.discard_changes()
+        if leave is Leave.SAVE:
+            self._after_saving = then
+            self.head.save.send()
+        else:
+            then(leave is Leave.DISCARD)
 
     # --- Qt's events ---
 

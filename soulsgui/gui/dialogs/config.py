@@ -66,3 +66,5 @@ class ConfigDialog(QDialog):
         if go:
             self._settings.setValue(_GEOMETRY, self.saveGeometry())
             super().reject()
+            # Qt deletes only what it closes itself, and `closeEvent` took that over.
+            self.deleteLater()

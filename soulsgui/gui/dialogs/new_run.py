@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QLocale, Qt, Signal
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import (
     QComboBox,
@@ -22,10 +22,12 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
+from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_remark, preset_title
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
@@ -65,11 +67,19 @@ class NewRunDialog(QDialog):
         self._wanted_preset = preset
         self._presets: dict[str, Preset] = {}
         self._config: ConfigValues | None = None
+        self._typed: set[QWidget] = set()
         self._make_fields()
         self._make_buttons()
         self._build()
+        self._fetch_presets = Fetch(self, self._ask_presets)
+        self._fetch_presets.came.connect(self._presets_came)
+        self._fetch_config = Fetch(self, self._ask_config)
+        self._fetch_config.came.connect(self._config_came)
+        self._missing = {self._fetch_presets, self._fetch_config}
+        for fetch in self._missing:
+            fetch.failed.connect(self._not_had)
         feed.run_changed.connect(self._update)
-        feed.connection_changed.connect(self._update)
+        feed.connection_changed.connect(self._connection_changed)
         self._update()
         self._ask()
 
@@ -89,13 +99,17 @@ class NewRunDialog(QDialog):
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
         self.clients = QSpinBox(self)
         self.clients.setRange(0, _MOST_CLIENTS)
+        self.clients.valueChanged.connect(self._number_typed)
         self.clients.setToolTip(tr("How many clients play on the server's own machine"))
         self.goal = QLineEdit(self)
         validator = QDoubleValidator(self.goal)
         validator.setLocale(QLocale.c())
         self.goal.setValidator(validator)
+        self.goal.textChanged.connect(self._goal_typed)
         self.goal.setPlaceholderText(tr("none: until it is stopped"))
         self.goal.setToolTip(tr("The run ends when the mean return of its last episodes reaches this"))
+        self.no_goal = self._line("bad", "tone")
+        self.no_goal.setText(tr("That is not a number. Leave it empty for no goal."))
         self.hint = self._line("muted", "weight")
         self.active = self._line("warning", "tone")
         self.wrong = self._line("bad", "tone")
@@ -117,6 +131,10 @@ class NewRunDialog(QDialog):
         self.start.setDefault(True)
         self.start.finished.connect(self._started)
         self.start.problem.connect(self._failed)
+        self.again = QPushButton(tr("Try &again"), self)
+        self.again.setAutoDefault(False)
+        self.again.clicked.connect(self._ask)
+        self.again.hide()
         self.cancel = QPushButton(tr("Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
@@ -130,7 +148,9 @@ class NewRunDialog(QDialog):
         form.addRow(tr("N&ote"), self.note)
         form.addRow(tr("&Local clients"), self.clients)
         form.addRow(tr("&Goal (mean return)"), self.goal)
+        form.addRow("", self.no_goal)
         foot = QHBoxLayout()
+        foot.addWidget(self.again)
         foot.addStretch(1)
         foot.addWidget(self.start)
         foot.addWidget(self.cancel)
@@ -146,15 +166,31 @@ class NewRunDialog(QDialog):
     # --- what is chosen ----------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        presets = self._feed.call("config.presets")
-        presets.done.connect(self._presets_came)
-        presets.failed.connect(self._failed)
-        config = self._feed.call("config.get")
-        config.done.connect(self._config_came)
-        config.failed.connect(self._failed)
-        self._asked = (presets, config)
+        """Ask for what is not here yet."""
+        if self._missing:
+            self.again.hide()
+            self.wrong.hide()
+        for fetch in self._missing:
+            if not fetch.waiting:
+                fetch.request()
+
+    def _ask_presets(self) -> Call | None:
+        return self._feed.call("config.presets") if self._feed.connection.commands_possible else None
+
+    def _ask_config(self) -> Call | None:
+        return self._feed.call("config.get") if self._feed.connection.commands_possible else None
+
+    def _not_had(self, error: ApiError) -> None:
+        self._failed(error)
+        self.again.show()
+
+    def _connection_changed(self) -> None:
+        if self._feed.connection.commands_possible:
+            self._ask()
+        self._update()
 
     def _presets_came(self, result: dict[str, Any]) -> None:
+        self._missing.discard(self._fetch_presets)
         for plain in result.get("presets", []):
             preset = Preset.model_validate(plain)
             self._presets[preset.name] = preset
@@ -164,6 +200,7 @@ class NewRunDialog(QDialog):
         self._preset_chosen()
 
     def _config_came(self, result: dict[str, Any]) -> None:
+        self._missing.discard(self._fetch_config)
         self._config = ConfigValues.model_validate(result)
         self._preset_chosen()
 
@@ -177,11 +214,27 @@ class NewRunDialog(QDialog):
         choice = self._choice()
         if choice is None:
             return
-        self.clients.setValue(int(choice.value(CLIENTS) or 0))
         goal = choice.value(GOAL)
-        self.goal.setText("" if goal is None else f"{float(goal):g}")
+        # What the user typed stays.
+        if self.clients not in self._typed:
+            with QSignalBlocker(self.clients):
+                self.clients.setValue(int(choice.value(CLIENTS) or 0))
+        if self.goal not in self._typed:
+            with QSignalBlocker(self.goal):
+                self.goal.setText("" if goal is None else f"{float(goal):g}")
         self._explain(choice)
         self._update()
+
+    def _number_typed(self) -> None:
+        self._typed.add(self.clients)
+
+    def _goal_typed(self) -> None:
+        self._typed.add(self.goal)
+        self._update()
+
+    @property
+    def _goal_is_wrong(self) -> bool:
+        return bool(self.goal.text()) and not self.goal.hasAcceptableInput()
 
     def _explain(self, choice: Choice) -> None:
         parts = [tr("Trains {environment}.").format(environment=choice.value(ENVIRONMENT))]
@@ -202,7 +255,7 @@ class NewRunDialog(QDialog):
     def _send(self) -> Call:
         self.wrong.hide()
         choice = self._choice()
-        goal = float(self.goal.text()) if self.goal.hasAcceptableInput() else None
+        goal = float(self.goal.text()) if self.goal.text() else None
         active = run_is_active(self._feed.status.run.state)
         return self._feed.call(
             "run.start",
@@ -240,4 +293,7 @@ class NewRunDialog(QDialog):
         self.active.setVisible(active)
         refusal = why_not(self._feed.connection)
         waiting = "" if self._config is not None else tr("Asking for the settings …")
-        self.start.allow(not (refusal or waiting), refusal or waiting)
+        wrong = self.no_goal.text() if self._goal_is_wrong else ""
+        self.no_goal.setVisible(bool(wrong))
+        reason = refusal or waiting or wrong
+        self.start.allow(not reason, reason)

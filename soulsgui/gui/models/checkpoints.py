@@ -6,13 +6,12 @@ from PySide6.QtCore import QObject
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.records import Column, RecordsModel, low
 from soulsgui.gui.models.runs import stopping_words
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
-from soulsgui.gui.states import Look
+from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 
 

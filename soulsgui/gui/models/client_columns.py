@@ -43,8 +43,8 @@ class Column:
         shown: Text of a cell, given the client and the monotonic time.
         key: What its rows are sorted by.
         number: Whether it holds numbers, written to the right; sorts downwards at first.
-        tip: What the heading explains.
         width: Width in characters.
+        about: What the heading explains; empty for its title.
     """
 
     name: str
@@ -52,8 +52,8 @@ class Column:
     shown: Callable[[Seen, float], str]
     key: Callable[[Seen], Any]
     number: bool = False
-    tip: str = ""
     width: int = 10
+    about: str = ""
 
 
 def _low(number: float | None) -> float:
@@ -141,7 +141,7 @@ def columns() -> tuple[Column, ...]:
             # The younger the beat, the greater the moment: independent of the time of sorting.
             lambda seen: seen.at - seen.status.age_s if seen.status.age_s is not None else float("-inf"),
             number=True,
-            tip=tr("Time since its last sign of life, by the server's clock"),
+            about=tr("Time since its last sign of life, by the server's clock"),
         ),
         Column(
             "version",
@@ -176,7 +176,7 @@ def _number(
     title: str,
     shown: Callable[[ClientStatus], str],
     key: Callable[[ClientStatus], float | None],
-    tip: str = "",
+    about: str = "",
     width: int = 11,
 ) -> Column:
     return Column(
@@ -185,6 +185,6 @@ def _number(
         lambda seen, now: shown(seen.status),
         lambda seen: _low(key(seen.status)),
         number=True,
-        tip=tip,
         width=width,
+        about=about,
     )

@@ -59,5 +59,4 @@ class EventsModel(RecordsModel[Event]):
     def add(self, event: Event) -> None:
         """Show a new event if it is of this run and not shown yet."""
         if self._run and event.run_id == self._run:
-            known = {one.number: one for one in self.records}
-            self.replace([*known.values(), event] if event.number not in known else known.values())
+            self.replace([*self.records, event])

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from soulsgui.gui.colours import Tone
@@ -32,12 +32,10 @@ class LogFilter:
     Attributes:
         least: Least important level.
         words: Text that the line must contain, whatever its case.
-        service: Only this service's lines; empty for all.
     """
 
     least: str = "debug"
     words: str = ""
-    service: str = ""
 
     def passes(self, line: LogLine, level: str = "") -> bool:
         """Whether a line is wanted.
@@ -46,7 +44,7 @@ class LogFilter:
             line: The line.
             level: Level of the line it goes on with, such as a traceback's; for a line without its own.
         """
-        if rank(line.level or level) < rank(self.least) or (self.service and line.service != self.service):
+        if rank(line.level or level) < rank(self.least):
             return False
         return not self.words or self.words.casefold() in line.text.casefold()
 
@@ -143,13 +141,6 @@ class LogBuffer:
     def lines(self) -> list[LogLine]:
         """All lines, wanted or not, oldest first."""
         return [line for line, _ in self._lines]
-
-    def narrow(self, least: str | None = None, words: str | None = None, service: str | None = None) -> None:
-        """Change some parts of the filter."""
-        changes = {"least": least, "words": words, "service": service}
-        self.filter = replace(
-            self.filter, **{name: value for name, value in changes.items() if value is not None}
-        )
 
     def clear(self) -> None:
         """Forget everything but the filter."""

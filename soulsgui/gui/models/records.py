@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QGuiApplication
 
 from soulsgui.gui.icons import icon, palette_colours
+from soulsgui.gui.models.rows import Index, NamedRows
 from soulsgui.gui.states import Look
 
-Index = QModelIndex | QPersistentModelIndex
 T = TypeVar("T")
-_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-_NO_INDEX = QModelIndex()
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,12 @@ def low(number: float | None) -> float:
     return float("-inf") if number is None else number
 
 
-class RecordsModel(QAbstractTableModel, Generic[T]):
+class RecordsModel(NamedRows, Generic[T]):
     """Records in the order the user chose; the selection stays with its record.
 
     Args:
         columns: From left to right.
-        identity: Tells one record from the others, whatever changes in it.
+        identity: Tells one record from the others, whatever changes in it; of two alike the later one counts.
         on_top: Whether a record stays above the others, however they are sorted.
         parent: Who owns it.
     """
@@ -70,12 +67,11 @@ class RecordsModel(QAbstractTableModel, Generic[T]):
         on_top: Callable[[T], bool] = lambda record: False,
         parent: QObject | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(columns, parent)
         self._columns = tuple(columns)
         self._identity = identity
         self._on_top = on_top
-        self._all: list[T] = []
-        self._rows: list[T] = []
+        self._all: dict[str, T] = {}
         self._sort_column: int | None = None
         self._downwards = False
         self._filter = ""
@@ -84,17 +80,15 @@ class RecordsModel(QAbstractTableModel, Generic[T]):
 
     def replace(self, records: Iterable[T]) -> None:
         """Show these records and no others."""
-        self._all = list(records)
+        self._all = {self._identity(record): record for record in records}
         self._arrange()
 
     def change(self, record: T) -> None:
         """Show a record's new state; one that is not here is left out."""
         name = self._identity(record)
-        for place, known in enumerate(self._all):
-            if self._identity(known) == name:
-                self._all[place] = record
-                self._arrange()
-                return
+        if name in self._all:
+            self._all[name] = record
+            self._arrange()
 
     def set_filter(self, words: str) -> None:
         """Show only records in whose cells each of these words stands."""
@@ -102,16 +96,11 @@ class RecordsModel(QAbstractTableModel, Generic[T]):
         self._arrange()
 
     def _arrange(self) -> None:
-        rows = [record for record in self._all if self._matches(record)]
+        rows = [record for record in self._all.values() if self._matches(record)]
         if self._sort_column is not None:
             rows.sort(key=self._columns[self._sort_column].sort_key, reverse=self._downwards)
         rows.sort(key=lambda record: not self._on_top(record))
-        same = [self._identity(a) for a in rows] == [self._identity(b) for b in self._rows]
-        if same:
-            self._rows = rows
-            self._announce()
-        else:
-            self._reorder(rows)
+        self.show_rows([self._identity(record) for record in rows])
 
     def _matches(self, record: T) -> bool:
         if not self._filter:
@@ -119,64 +108,20 @@ class RecordsModel(QAbstractTableModel, Generic[T]):
         heap = "\n".join(column.shown(record) for column in self._columns).casefold()
         return all(word in heap for word in self._filter.split())
 
-    def _announce(self) -> None:
-        if self._rows:
-            last = self.index(len(self._rows) - 1, len(self._columns) - 1)
-            self.dataChanged.emit(self.index(0, 0), last)
-
-    def _reorder(self, rows: list[T]) -> None:
-        """Exchange the rows so that selection and current row stay with their records."""
-        self.layoutAboutToBeChanged.emit()
-        kept = self.persistentIndexList()
-        names = [self._identity(self._rows[index.row()]) for index in kept]
-        self._rows = rows
-        places = {self._identity(record): row for row, record in enumerate(rows)}
-        moved = [
-            self.index(places[name], index.column()) if name in places else QModelIndex()
-            for name, index in zip(names, kept, strict=True)
-        ]
-        self.changePersistentIndexList(kept, moved)
-        self.layoutChanged.emit()
-
     # --- questions of the pages ---
 
     @property
     def records(self) -> list[T]:
         """Every record, shown or not, in the order it came."""
-        return list(self._all)
+        return list(self._all.values())
 
     def at(self, row: int) -> T | None:
         """Return the record in a row, None beyond the last."""
-        return self._rows[row] if 0 <= row < len(self._rows) else None
-
-    def row_of(self, name: str) -> int | None:
-        """Return the row of a record, None when it is not shown."""
-        return next((row for row, record in enumerate(self._rows) if self._identity(record) == name), None)
-
-    def column_number(self, name: str) -> int:
-        """Return the place of a column.
-
-        Raises:
-            KeyError: There is none of this name.
-        """
-        for number, column in enumerate(self._columns):
-            if column.name == name:
-                return number
-        raise KeyError(name)
-
-    def column_width(self, section: int) -> int:
-        """Return how many characters wide a column wants to be."""
-        return self._columns[section].width
+        name = self.name_at(row)
+        # Between a change and its showing a row may name a record that is gone.
+        return None if name is None else self._all.get(name)
 
     # --- Qt's questions ---
-
-    def rowCount(self, parent: Index = _NO_INDEX) -> int:
-        """Return the number of records shown."""
-        return 0 if parent.isValid() else len(self._rows)
-
-    def columnCount(self, parent: Index = _NO_INDEX) -> int:
-        """Return the number of columns."""
-        return 0 if parent.isValid() else len(self._columns)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""
@@ -189,27 +134,12 @@ class RecordsModel(QAbstractTableModel, Generic[T]):
         if role == Qt.ItemDataRole.ToolTipRole:
             return (column.tip or column.shown)(record)
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _RIGHT if column.number else _LEFT
+            return self.alignment(index.column())
         if column.look is not None and role in (
             Qt.ItemDataRole.DecorationRole,
             Qt.ItemDataRole.ForegroundRole,
         ):
             return _dressed(column.look(record), role)
-        return None
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        """Return a heading."""
-        if orientation is not Qt.Orientation.Horizontal:
-            return None
-        column = self._columns[section]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return column.title
-        if role == Qt.ItemDataRole.ToolTipRole:
-            return column.about or column.title
-        if role == Qt.ItemDataRole.TextAlignmentRole:
-            return _RIGHT if column.number else _LEFT
         return None
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:

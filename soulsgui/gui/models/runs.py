@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable
 from PySide6.QtCore import QObject
 
 from soulsgui.gui import text
-from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.records import Column, RecordsModel, low
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
-from soulsgui.gui.states import run_look
+from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.wire.control import RunStatus, RunSummary
 
 

@@ -15,15 +15,16 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.icons import dress
 from soulsgui.gui.models.checkpoints import CheckpointsModel, described, load_question, why_not_loaded
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import Permission, may_save
 from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.widgets.asking_button import AskingButton
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import ElidedLabel

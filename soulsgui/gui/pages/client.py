@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QShowEvent
@@ -45,9 +45,6 @@ class ClientPage(QWidget):
         clock: Seconds since the epoch.
     """
 
-    name = "client"
-    icon = "service-client"
-
     def __init__(
         self,
         server: Feed,
@@ -57,7 +54,6 @@ class ClientPage(QWidget):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("clientPage")
-        self.title = tr("Client")
         self._server = server
         self._shell = shell
         self._side: ClientSide = shell.client_side()
@@ -145,9 +141,6 @@ class ClientPage(QWidget):
 
     # --- what is shown ---
 
-    def show_where(self, **_: Any) -> None:
-        """There is one place alone."""
-
     def _take_snapshot(self, _: Status) -> None:
         self.curve.renew()
         self.log.renew()
@@ -217,14 +210,3 @@ class ClientPage(QWidget):
 
 def _permission(reason: str) -> tuple[bool, str]:
     return not reason, reason
-
-
-def make_client_page(shell: "Shell", server: Feed, parent: QWidget | None = None) -> ClientPage:
-    """Return the page of client mode for a window.
-
-    Args:
-        shell: The window.
-        server: The feed of the server's runner.
-        parent: The widget it stands in.
-    """
-    return ClientPage(server, shell, parent)

@@ -118,14 +118,13 @@ class HelpSwitch(QWidget):
             self.toggle.setChecked(on)
 
     def _clicked(self, on: bool) -> None:
-        if self._call is not None:
-            # Whatever an earlier wish still brings is no longer of interest.
-            self._call.disconnect(self)
+        # Whatever an earlier wish still brings is no longer of interest.
+        self._forget()
         self._call = call = self._ask(on)
         if call is None:
             self._starting.start()
             return
-        call.done.connect(lambda _: self._settle())
+        call.done.connect(self._settle)
         call.failed.connect(self._failed)
         call.silent.connect(self._failed)
 
@@ -134,8 +133,13 @@ class HelpSwitch(QWidget):
         self._settle()
 
     def _settle(self) -> None:
-        self._call = None
+        self._forget()
         self.toggle.setChecked(self._on)
+
+    def _forget(self) -> None:
+        if self._call is not None:
+            self._call.disconnect(self)
+            self._call = None
 
 
 class ChecksRow(QWidget):

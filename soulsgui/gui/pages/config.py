@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.gui.config_editor.editor import ConfigEditor
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.i18n import tr
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -22,13 +21,9 @@ class ConfigPage(QWidget):
         parent: The widget it stands in.
     """
 
-    name = "config"
-    icon = "page-config"
-
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("configPage")
-        self.title = tr("Config")
         self.editor = ConfigEditor(feed, shell, self)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 10, 12, 8)

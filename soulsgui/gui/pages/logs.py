@@ -46,13 +46,9 @@ class LogsPage(QWidget):
         parent: The widget it stands in.
     """
 
-    name = "logs"
-    icon = "page-logs"
-
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("logsPage")
-        self.title = tr("Logs")
         self._feed = feed
         self._shell = shell
         self._present_run = feed.status.run.id
@@ -114,9 +110,9 @@ class LogsPage(QWidget):
         self._reader.live.connect(self._take_live)
         self._reader.failed.connect(self._failed)
         self._runs.came.connect(self._take_runs)
-        self._feed.snapshot_taken.connect(lambda _: self._begin_anew())
+        self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
-        self._feed.services_changed.connect(lambda _: self._offer_services())
+        self._feed.services_changed.connect(self._offer_services)
         self._feed.connection_changed.connect(self._show_connection)
 
     # --- which log ---
@@ -162,8 +158,8 @@ class LogsPage(QWidget):
             self._keep = next(iter(self.pane.shown), None)
         self._reader.read_earlier()
 
-    def _begin_anew(self) -> None:
-        # What came live before may have gaps.
+    def refresh(self) -> None:
+        """Read the newest lines again: what came live before may have gaps."""
         self._present_run = self._feed.status.run.id
         self._offer_services()
         self._runs.request()
@@ -298,9 +294,12 @@ class LogsPage(QWidget):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(self.tr("Log files (*.log *.txt);;All files (*)"))
         dialog.selectFile(name)
-        dialog.fileSelected.connect(lambda path: self.save_to(Path(path)))
+        dialog.fileSelected.connect(self._file_chosen)
         dialog.finished.connect(dialog.deleteLater)
         dialog.open()
+
+    def _file_chosen(self, path: str) -> None:
+        self.save_to(Path(path))
 
     def save_to(self, path: Path) -> None:
         """Write the lines shown into a file, and tell what became of it."""
@@ -317,16 +316,6 @@ class LogsPage(QWidget):
             return
         done = plural(len(lines), "{n} line was saved", "{n} lines were saved")
         self._shell.notify("success", done, str(path))
-
-    # --- the window's shortcuts ---
-
-    def focus_filter(self) -> None:
-        """Let the user type what lines must contain (Ctrl+F)."""
-        self.pane.focus_filter()
-
-    def relist(self) -> None:
-        """Read the newest lines again (F5)."""
-        self._begin_anew()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Show the present."""

@@ -1,7 +1,8 @@
 """The page one lives on: services, the live curve, the clients, the last log lines."""
 
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -17,6 +18,7 @@ from soulsgui.gui.pages.overview_figures import FiguresRow
 from soulsgui.gui.pages.overview_log import LastLines
 from soulsgui.gui.pages.overview_plot import PlotSection
 from soulsgui.gui.pages.overview_services import ServiceRow
+from soulsgui.gui.pages.table import OVERVIEW
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.wire.control import ApiError, ClientStatus, RunStatus, Status
@@ -36,19 +38,22 @@ class OverviewPage(QWidget):
         feed: The runner.
         shell: The window.
         parent: The widget it stands in.
+        clock: Monotonic time, seconds.
     """
 
-    name = "overview"
-    icon = "page-overview"
-
-    def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        shell: "Shell",
+        parent: QWidget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(parent)
         self.setObjectName("overviewPage")
-        self.title = tr("Overview")
         self._feed = feed
         self._shell = shell
-        self._memory = Memory(shell.settings(), self.name)
-        self.services = ServiceRow(feed, self)
+        self._memory = Memory(shell.settings(), OVERVIEW)
+        self.services = ServiceRow(feed, self, clock)
         self.end = EndStrip(feed, shell, self)
         self.figures = FiguresRow(self)
         self.plot = PlotSection(feed, shell.settings(), self)
@@ -94,7 +99,7 @@ class OverviewPage(QWidget):
         feed = self._feed
         feed.snapshot_taken.connect(self._take_snapshot)
         feed.run_changed.connect(self._run_changed)
-        feed.services_changed.connect(lambda _: self._if_seen(self._show_services))
+        feed.services_changed.connect(self._services_changed)
         feed.clients_changed.connect(self._clients_changed)
         feed.connection_changed.connect(self._show_connection)
         for problem in (
@@ -115,6 +120,9 @@ class OverviewPage(QWidget):
         self.plot.renew()
         self.log.renew()
         self._if_seen(self._show_all)
+
+    def _services_changed(self) -> None:
+        self._if_seen(self._show_services)
 
     def _run_changed(self, run: RunStatus) -> None:
         self._if_seen(self._show_run)
@@ -177,17 +185,10 @@ class OverviewPage(QWidget):
             self.services.tick()
             self.clients.tick()
 
-    def show_where(self, **_: Any) -> None:
-        """There is one place only."""
-
-    def relist(self) -> None:
-        """Ask for curve, checkpoints and log lines again (F5)."""
+    def refresh(self) -> None:
+        """Ask for curve, checkpoints and log lines again."""
         self.plot.renew()
         self.log.renew()
-
-    def focus_filter(self) -> None:
-        """Let the user type which clients to show (Ctrl+F)."""
-        self.clients.focus_filter()
 
     # --- seen or not ---
 

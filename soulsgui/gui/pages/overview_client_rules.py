@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.states import client_look
+from soulsgui.gui.states import client_look, run_is_active
 from soulsgui.wire.control import ClientStatus, Status
 
 _GONE = ("left", "revoked", "refused")

@@ -1,6 +1,5 @@
 """The clients on the overview: their table, and what can be done with the chosen ones."""
 
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
@@ -15,6 +14,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.models.clients import ClientsModel
 from soulsgui.gui.pages.overview_client_rules import ClientAction, client_actions, possible
 from soulsgui.gui.pages.overview_together import together
+from soulsgui.gui.states import clients_here
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.filter_edit import FilterEdit
@@ -25,7 +25,6 @@ from soulsgui.wire.control import ClientStatus
 
 _TICK_MS = 200
 _GAP_PX = 6
-_HERE = frozenset({"online", "waiting", "paused", "draining", "late", "joining"})
 
 
 class ClientsSection(QWidget):
@@ -124,9 +123,9 @@ class ClientsSection(QWidget):
 
     def _show_count(self) -> None:
         clients = self._feed.status.clients
-        here = sum(client.state in _HERE for client in clients)
-        words = tr("{here} of {all} connected").format(here=here, all=len(clients))
-        self._count.setText(words if clients else "")
+        here, expected = clients_here(clients)
+        words = tr("{here} of {all} connected").format(here=here, all=expected)
+        self._count.setText(words if expected else "")
         if clients:
             self.empty.setText(tr("No client fits the filter."))
         else:
@@ -181,7 +180,8 @@ class ClientsSection(QWidget):
             dress(entry, action.icon)
             entry.setEnabled(button.isEnabled())
             entry.setToolTip(button.toolTip())
-            entry.triggered.connect(_click(button))
+            # The button stays; the menu is gone when the answer comes.
+            entry.triggered.connect(button.click)
         return menu
 
     # --- room ---
@@ -191,13 +191,3 @@ class ClientsSection(QWidget):
         super().resizeEvent(event)
         room = self.width() - self._heading.sizeHint().width() - 34 * self.fontMetrics().averageCharWidth()
         fit(list(self.buttons.values()), room, _GAP_PX)
-
-    def focus_filter(self) -> None:
-        """Let the user type which clients to show."""
-        self.words.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        self.words.selectAll()
-
-
-def _click(button: CommandButton) -> Callable[[], None]:
-    # The button stays; the menu is gone when the answer comes.
-    return lambda: button.click()

@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLay
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.pages.overview_service_card import SendCommand, kept_together
 from soulsgui.gui.pages.overview_service_rules import GroupWords, group_words
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, fit
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
-from soulsgui.gui.widgets.service_card import SendCommand, kept_together
 from soulsgui.wire.control import ServiceStatus
 
 _MARGIN_PX = 12

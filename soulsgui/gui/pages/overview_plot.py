@@ -7,7 +7,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QGraphicsOpacityEffect, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.pages.overview_curve import LiveCurve
@@ -18,6 +18,7 @@ from soulsgui.gui.pages.overview_plot_controls import PlotControls
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import Row
 

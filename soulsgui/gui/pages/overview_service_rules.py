@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.feed import run_is_active
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.service_words import card_words
 from soulsgui.gui.question import Question
-from soulsgui.gui.states import Look, service_look
+from soulsgui.gui.states import Look, run_is_active, service_look
 from soulsgui.wire.control import RunStatus, ServiceStatus
 
 # What is told of several clients is what is told of the one that needs attention most.

@@ -1,17 +1,19 @@
 """The cards of the services: one for each kind, the local clients together, and below them one by one."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from soulsgui.gui.connection_state import Connection, why_not
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import plural
 from soulsgui.gui.pages.overview_local_clients import LocalClientsCard
+from soulsgui.gui.pages.overview_service_card import ServiceCard
 from soulsgui.gui.pages.overview_service_rules import forbidden, stop_question, why_no_run
 from soulsgui.gui.question import Question
-from soulsgui.gui.widgets.service_card import ServiceCard
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import RunStatus, ServiceStatus, Status
 
 _CLIENT = "client"
@@ -62,17 +64,21 @@ class ServiceRow(QWidget):
     Args:
         feed: The runner.
         parent: The widget it stands in.
+        clock: Monotonic time, seconds.
     """
 
     log_asked = Signal(str)
     problem = Signal(object)
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, feed: Feed, parent: QWidget | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__(parent)
         self._feed = feed
+        self._clock = clock
         self._connection = feed.connection
         self._kinds = _Cards(self, self)
-        self.clients = LocalClientsCard(feed.call, self._kinds)
+        self.clients = LocalClientsCard(feed.call, self._kinds, clock)
         self._kinds.row.addWidget(self.clients, 1)
         self.clients.log_asked.connect(self.log_asked)
         self.clients.problem.connect(self.problem)
@@ -102,10 +108,10 @@ class ServiceRow(QWidget):
 
     def new_card(self, name: str, parent: QWidget) -> ServiceCard:
         """Return a card for a service."""
-        card = ServiceCard(name, self._feed.call, parent)
+        card = ServiceCard(name, self._feed.call, parent, self._clock)
         card.log_asked.connect(self.log_asked)
         card.problem.connect(self.problem)
-        card.ask_before_stop(lambda: self._stop_question(name))
+        card.ask_before_stop(self._stop_question)
         card.connect_commands(self._connection.commands_possible, why_not(self._connection))
         return card
 

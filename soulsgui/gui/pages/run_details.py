@@ -11,6 +11,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import dress
@@ -22,7 +23,6 @@ from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_look
-from soulsgui.gui.widgets.asking_button import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, StateLabel
 from soulsgui.wire.control import ConfigValues, Hello, RunSummary
@@ -186,11 +186,14 @@ class RunDetails(QWidget):
 
         def save(noted: Noted) -> Call:
             call = self._feed.call("runs.edit", {"run": run.id, "name": noted.name, "note": noted.note})
-            call.done.connect(lambda result: self.edited.emit(RunSummary.model_validate(result)))
+            call.done.connect(self._written)
             return call
 
         dialog = NoteDialog(self.tr("Name and note of the run"), Noted(run.name, run.note), save, self)
         dialog.open()
+
+    def _written(self, result: dict[str, Any]) -> None:
+        self.edited.emit(RunSummary.model_validate(result))
 
     def _copy(self) -> None:
         path = folder_of(self._run.id if self._run else "", self._feed.hello)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -15,14 +15,16 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.memory import Memory
 from soulsgui.gui.models.runs import RunsModel
 from soulsgui.gui.pages.run_details import RunDetails
+from soulsgui.gui.pages.table import RUNS
 from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.table import Table
@@ -41,16 +43,12 @@ class RunsPage(QWidget):
         parent: The widget it stands in.
     """
 
-    name = "runs"
-    icon = "page-runs"
-
     def __init__(self, feed: Feed, shell: "Shell", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("runsPage")
-        self.title = tr("Runs")
         self._feed = feed
         self._shell = shell
-        self._memory = Memory(shell.settings(), self.name)
+        self._memory = Memory(shell.settings(), RUNS)
         self._active = ("", False)
         self._wanted = ""
         self._by_hand = False
@@ -75,6 +73,7 @@ class RunsPage(QWidget):
         self.table.selectionModel().currentRowChanged.connect(self._current_changed)
         self.table.clicked.connect(self._chosen_by_hand)
         self.table.row_opened.connect(self._chosen_by_hand)
+        self.table.row_reached.connect(self._chosen_by_hand)
         self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("runsSplitter")
         self._splitter.setChildrenCollapsible(False)
@@ -112,7 +111,7 @@ class RunsPage(QWidget):
         return row
 
     def _follow(self) -> None:
-        self._feed.snapshot_taken.connect(lambda _: self.refresh())
+        self._feed.snapshot_taken.connect(self.refresh)
         self._feed.run_changed.connect(self._run_changed)
         self._feed.connection_changed.connect(self._show_connection)
         self.details.edited.connect(self._edited)
@@ -181,10 +180,8 @@ class RunsPage(QWidget):
         if self.chosen is not None:
             self._wanted, self._by_hand = self.chosen.id, True
 
-    def _current_changed(self, _: QModelIndex, before: QModelIndex) -> None:
-        # Qt itself makes a row the current one when the table takes the keyboard.
-        if self.table.hasFocus() and before.isValid():
-            self._chosen_by_hand()
+    def _current_changed(self) -> None:
+        # Not always by hand: Qt does it, too, when rows go or the table takes the keyboard.
         self.details.show_run(self.chosen)
 
     def _narrow(self, words: str) -> None:

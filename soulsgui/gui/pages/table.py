@@ -33,7 +33,10 @@ class PageEntry:
     listed: bool = True
 
     def load(self) -> type[Any]:
-        """Import the page's class.
+        """Import the page's class: a widget made with `(feed, shell, parent)`.
+
+        It may have `show_where(**where)` to show a certain place, `may_leave(then)` to ask before it is left,
+        and `refresh()` to ask for its lists again.
 
         Raises:
             ImportError: Its module is missing or damaged.

@@ -9,11 +9,12 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 from soulsgui.gui.calls import Call
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
 from soulsgui.wire.control import ApiError
@@ -74,13 +75,9 @@ class WelcomePage(QWidget):
         parent: Where the page stands.
     """
 
-    name = "welcome"
-    icon = "star"
-
     def __init__(self, feed: Feed, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("welcomePage")
-        self.title = tr("Welcome")
         self._feed = feed
         self._shell = shell
         self._make_buttons()
@@ -92,9 +89,6 @@ class WelcomePage(QWidget):
         self._update()
         if feed.connection.live:
             self._snapshot_taken()
-
-    def show_where(self, **where: Any) -> None:
-        """There is only one place here."""
 
     def showEvent(self, event: QShowEvent) -> None:
         """Let Enter begin."""
@@ -167,8 +161,7 @@ class WelcomePage(QWidget):
         around.addWidget(scroll)
 
     def _snapshot_taken(self) -> None:
-        self._presets = self._feed.call("config.presets")
-        self._presets.done.connect(self._presets_came)
+        self._feed.call("config.presets").done.connect(self._presets_came)
         self._update()
 
     def _presets_came(self, result: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ Importing this module imports pyqtgraph; `host.PlotHost` does so after the windo
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
@@ -12,14 +11,14 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
 
-from soulsgui.gui.colours import blend
 from soulsgui.gui.icons import colours_of
 from soulsgui.gui.plotting.axes import NumberAxis, View
 from soulsgui.gui.plotting.drawing import DrawnCurve, pen
 from soulsgui.gui.plotting.goal import GoalLine, with_goal
 from soulsgui.gui.plotting.legend import Legend, LegendEntry
-from soulsgui.gui.plotting.marks import Mark, mark_at
-from soulsgui.gui.plotting.readout import axis_title, reading_text
+from soulsgui.gui.plotting.marks import Mark
+from soulsgui.gui.plotting.overlay import Crosshair, MarkLines
+from soulsgui.gui.plotting.readout import axis_title
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.throttle import Throttle
@@ -35,13 +34,12 @@ _EMPTY = (0.0, 1.0)
 class Plot(QFrame):
     """Curves with crosshair, zoom, pan and Follow.
 
-    With Follow the whole curve (or its last part) is in view and grows; moving x by hand switches it off.
+    With Follow the whole curve is in view and grows; moving x by hand switches it off.
     y fits what is seen until it is moved by hand. Space switches Follow, Home shows everything, arrows and
     + - move and zoom, Ctrl+C copies the values under the crosshair.
 
     Signals:
         follow_changed: Follow was switched, by the user or by the program.
-        picked: The user clicked on the curve at this position of x.
 
     Args:
         parent: The widget it stands in.
@@ -49,7 +47,6 @@ class Plot(QFrame):
     """
 
     follow_changed = Signal(bool)
-    picked = Signal(float)
 
     def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
@@ -58,12 +55,9 @@ class Plot(QFrame):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(self.tr("Plot"))
         self._curves: list[DrawnCurve] = []
-        self._marks: list[Mark] = []
         self._axis = Axis.EPISODE
         self._follow = True
-        self._last_part: float | None = None
         self._fit_y = True
-        self._cursor_x: float | None = None
         self._drawing = False
         self._build()
         self._throttle = Throttle(self, self._draw, REPAINT_MS)
@@ -79,6 +73,9 @@ class Plot(QFrame):
         self._canvas = pg.PlotWidget(self, viewBox=self._view, axisItems=self._axis_items(Axis.EPISODE))
         self._canvas.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._canvas.hideButtons()
+        # Nobody opens it, and pyqtgraph lets it outlive the plot.
+        menu = self._canvas.getPlotItem().getMenu()
+        menu.setParent(self._canvas, menu.windowFlags())
         self._canvas.setMinimumHeight(90)
         # It fills all of itself: what lies behind need not be painted first.
         self._canvas.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -87,11 +84,10 @@ class Plot(QFrame):
         scene = self._canvas.scene()
         scene.sigMouseMoved.connect(self._mouse_moved)
         scene.sigMouseClicked.connect(self._mouse_clicked)
-        self._mark_lines = pg.PlotCurveItem(connect="pairs")
-        self._crosshair = pg.InfiniteLine(angle=90)
-        self._crosshair.hide()
+        self._marks = MarkLines()
+        self._crosshair = Crosshair()
         self._goal = GoalLine()
-        for item in (self._mark_lines, self._crosshair, self._goal):
+        for item in (self._marks, self._crosshair, self._goal):
             self._canvas.addItem(item, ignoreBounds=True)
         self._empty = QLabel(self._canvas)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -128,7 +124,7 @@ class Plot(QFrame):
 
     def show_marks(self, marks: Sequence[Mark]) -> None:
         """Show these moments as upright lines."""
-        self._marks = list(marks)
+        self._marks.marks = tuple(marks)
         self._throttle.request()
 
     def show_goal(self, value: float | None, words: str = "") -> None:
@@ -151,7 +147,7 @@ class Plot(QFrame):
         for curve in self._curves:
             curve.series.show_along(axis)
         self._show_axis(axis)
-        self._cursor_x = None
+        self._crosshair.place = None
         self.set_follow(True)
 
     def _show_axis(self, axis: Axis) -> None:
@@ -166,11 +162,6 @@ class Plot(QFrame):
         """Say in the middle what to do, for as long as there is no row."""
         self._empty.setText(text)
         self._place_empty()
-
-    @property
-    def canvas(self) -> pg.PlotWidget:
-        """The picture alone, for export."""
-        return self._canvas
 
     @property
     def points_drawn(self) -> int:
@@ -216,18 +207,8 @@ class Plot(QFrame):
             self.follow_changed.emit(follow)
         self._throttle.request()
 
-    def show_last(self, length: float | None) -> None:
-        """Follow only the last part of the curve.
-
-        Args:
-            length: Its length along x; None follows all of it.
-        """
-        self._last_part = length
-        self.set_follow(True)
-
     def fit(self) -> None:
         """Show everything, and follow."""
-        self._last_part = None
         self._fit_y = True
         self.set_follow(True)
 
@@ -257,8 +238,6 @@ class Plot(QFrame):
         if not ranges:
             return _EMPTY
         first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
-        if self._last_part is not None:
-            first = max(first, last - self._last_part)
         # A single point needs some room; the newest one some air.
         room = max((last - first) * 0.02, 0.5)
         return first - (room if last == first else 0.0), last + room
@@ -290,49 +269,30 @@ class Plot(QFrame):
             low, high = with_goal(low, high, self._goal.goal)
             room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
             self._view.setYRange(low - room, high + room, padding=0)
-        self._draw_marks()
+        self._marks.draw(self._axis, *self._view.viewRange()[1])
         self._draw_crosshair()
         if self._empty.isVisible() is not self.is_empty:
             self._show_rulers()
         # Left to the painting, moving the items asks for a second picture after this one.
         self._canvas.scene().prepareForPaint()
 
-    def _draw_marks(self) -> None:
-        low, high = self._view.viewRange()[1]
-        x = np.repeat([mark.x(self._axis) for mark in self._marks], 2).astype(float)
-        self._mark_lines.setData(x, np.tile([low, high], len(self._marks)))
-
     # --- crosshair ---
 
     def move_crosshair(self, x: float | None) -> None:
         """Read the values at a position of x; None takes the crosshair away."""
-        self._cursor_x = x
+        self._crosshair.place = x
         self._draw_crosshair()
 
     def _mouse_moved(self, place: QPointF) -> None:
         inside = self._view.sceneBoundingRect().contains(place)
         self.move_crosshair(float(self._view.mapSceneToView(place).x()) if inside else None)
 
-    def _mouse_clicked(self, event: Any) -> None:
+    def _mouse_clicked(self) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        place = event.scenePos()
-        if event.button() == Qt.MouseButton.LeftButton and self._view.sceneBoundingRect().contains(place):
-            self.picked.emit(float(self._view.mapSceneToView(place).x()))
 
     def _draw_crosshair(self) -> None:
-        x = self._cursor_x
-        readings = [] if x is None else [(curve.name, curve.series.nearest(x)) for curve in self._curves]
-        found = [(name, reading) for name, reading in readings if reading is not None]
-        if x is None or not found:
-            self._crosshair.hide()
-            self._legend.show_reading("")
-            return
-        nearest = min((reading.x for _, reading in found), key=lambda place: abs(place - x))
-        self._crosshair.setPos(nearest)
-        self._crosshair.show()
         reach = _MARK_REACH_PX * self._view.viewPixelSize()[0]
-        mark = mark_at(self._marks, self._axis, x, reach)
-        self._legend.show_reading(reading_text(found, self._axis, mark))
+        self._legend.show_reading(self._crosshair.read(self._curves, self._axis, self._marks.marks, reach))
 
     @property
     def reading(self) -> str:
@@ -400,8 +360,8 @@ class Plot(QFrame):
             axis.setZValue(-1)
         lines = 2.3 if self._with_x_title else 1.3
         self._canvas.getAxis("bottom").setHeight(lines * self.fontMetrics().height() + 4)
-        self._mark_lines.setPen(pen(blend(colours.edge, colours.base, 0.6), 1, Qt.PenStyle.DashLine))
-        self._crosshair.setPen(pen(colours.text, 1, Qt.PenStyle.DashLine))
+        self._marks.take_look(colours)
+        self._crosshair.take_look(colours)
         self._goal.take_look(colours, self.font())
         self._show_rulers()
         self._throttle.request()

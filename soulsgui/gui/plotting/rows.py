@@ -101,22 +101,12 @@ def from_history(history: History) -> Rows:
     )
 
 
-def from_episodes(rows: EpisodeRows, metric: str, client: str = "") -> Rows | None:
-    """Return a metric of live episodes.
-
-    Args:
-        rows: The episodes.
-        metric: The metric's name.
-        client: Only this client's; empty for all.
-
-    Returns:
-        None when the metric is not one of episodes.
-    """
+def from_episodes(rows: EpisodeRows, metric: str) -> Rows | None:
+    """Return a metric of live episodes, None when it is not one of episodes."""
     name = _EPISODE_FIELDS.get(metric)
     if name is None:
         return None
-    found = Rows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
-    return found.where(np.asarray([one == client for one in rows.client], bool)) if client else found
+    return Rows.of(rows.row, rows.attempt, rows.episode, rows.env_steps, rows.time, getattr(rows, name))
 
 
 def from_update(row: UpdateRow, metric: str) -> Rows | None:

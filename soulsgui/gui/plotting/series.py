@@ -33,19 +33,16 @@ class Piece:
 class Series:
     """The rows of one metric of one run.
 
-    Live rows may arrive before, while and after the history is queried: `expect_history` first, then the
-    query, then `load` with its answer. Row numbers decide what is old and what is new, so that nothing is
-    drawn twice or missed.
+    Live rows may arrive before and after the answer to the query. Row numbers decide what is old and what is
+    new, so that nothing is drawn twice or missed.
 
     Args:
         run_id: The run; rows of others are ignored.
         metric: `return`, `length`, or a name of an update's values.
-        client: Only this client's episodes; empty for all.
         axis: What x means at first.
         smoother: Makes a fresh smoother for an attempt.
 
     Attributes:
-        version: Moves whenever there is something else to draw.
         missed_rows: Whether live rows are missing: the history must be queried again.
     """
 
@@ -53,18 +50,14 @@ class Series:
         self,
         run_id: str,
         metric: str = RETURN,
-        client: str = "",
         axis: Axis = Axis.EPISODE,
         smoother: MakeSmoother = lambda: ExponentialMean(0.95),
     ) -> None:
         self.run_id = run_id
         self.metric = metric
-        self.client = client
-        self.version = 0
         self.missed_rows = False
         self._axis = axis
         self._make_smoother = smoother
-        self._waiting: list[Row] | None = None
         self._clear()
 
     def _clear(self) -> None:
@@ -77,26 +70,16 @@ class Series:
 
     # --- data in ---
 
-    def expect_history(self) -> None:
-        """Keep live rows aside until `load`: an answer is under way that may hold them too."""
-        self._waiting = []
-
     def load(self, history: History) -> None:
-        """Replace everything by an answer to `history.query`, then add the live rows it does not cover."""
+        """Replace everything by an answer to `history.query`."""
         self._clear()
         self._starts = {start.attempt: start for start in history.attempts}
         self._take(from_history(history))
         self._last = (0, history.last_row) if self.of_episodes else history.last_update
         self._loaded = True
-        waiting, self._waiting = self._waiting, None
-        self.append(waiting or [])
-        self.version += 1
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add live rows as the feed brings them; those of other runs, metrics and clients are passed over."""
-        if self._waiting is not None:
-            self._waiting += rows
-            return
+        """Add live rows as the feed brings them; those of other runs and metrics are passed over."""
         for row in rows:
             if row.run_id == self.run_id:
                 self._append_one(row)
@@ -112,7 +95,6 @@ class Series:
             )
             self._starts[row.attempt] = start
             self._ends.clear()
-            self.version += 1
         elif isinstance(row, EpisodeRows) and self.of_episodes:
             self._append_episodes(row)
         elif isinstance(row, UpdateRow) and not self.of_episodes:
@@ -130,7 +112,7 @@ class Series:
         self.missed_rows |= self._loaded and newest - self._last[1] != int(new.sum())
         self._last = (0, newest)
         fresh = rows.model_copy(update=_chosen(rows, new)) if not new.all() else rows
-        found = from_episodes(fresh, self.metric, self.client)
+        found = from_episodes(fresh, self.metric)
         if found is not None:
             self._take(found)
 
@@ -142,8 +124,6 @@ class Series:
                 self._curves = dict(sorted(self._curves.items()))
             self._curves[number].append(rows.where(rows.attempt == attempt))
             self._ends.pop(number, None)
-        if len(rows):
-            self.version += 1
 
     @property
     def of_episodes(self) -> bool:
@@ -178,7 +158,6 @@ class Series:
         for number, curve in self._curves.items():
             # Its predecessors were rebuilt before it and can tell their values along the new axis.
             curve.rebuild(self._axis, self._smoother_for(number))
-        self.version += 1
 
     def _smoother_for(self, attempt: int) -> Smoother:
         """Return a smoother that goes on where the attempt began on the curve of its predecessors."""

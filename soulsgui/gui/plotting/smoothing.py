@@ -77,36 +77,3 @@ def _recursion(values: NDArray[np.float64], weight: float, carry: float) -> tupl
         carry = float(row[-1])
     flat = sums.reshape(-1)[:count]
     return flat, float(flat[-1])
-
-
-class MovingMean:
-    """Mean of the last `window` values, of fewer at the beginning.
-
-    Args:
-        window: Number of values, at least 1.
-    """
-
-    def __init__(self, window: int) -> None:
-        self.memory = max(window, 1)
-        self._last: Values = np.empty(0, np.float32)
-
-    def extend(self, values: Values) -> Values:
-        """Return the smoothed `[N]` values that go on behind those given before."""
-        window = self.memory
-        joined = np.concatenate((self._last, values))
-        known = np.isfinite(joined)
-        # Around their own mean: sums of large values would swallow small differences.
-        centre = float(joined[known].mean()) if known.any() else 0.0
-        sums = np.concatenate(([0.0], np.cumsum(np.where(known, joined - centre, 0.0), dtype=np.float64)))
-        counts = np.concatenate(([0], np.cumsum(known)))
-        ends = np.arange(self._last.size, joined.size) + 1
-        begins = np.maximum(ends - window, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = (sums[ends] - sums[begins]) / (counts[ends] - counts[begins]) + centre
-        means[~known[self._last.size :]] = np.nan
-        self._last = joined[-(window - 1) :] if window > 1 else joined[:0]
-        return np.asarray(means, np.float32)
-
-    def copy(self) -> Self:
-        """Return one with the same memory, which goes on by itself."""
-        return deepcopy(self)

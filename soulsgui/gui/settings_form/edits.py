@@ -91,27 +91,6 @@ class Edits:
         return self._wrong
 
     @property
-    def dirty(self) -> bool:
-        """Whether there is something to save."""
-        return bool(self._typed or self._reset)
-
-    @property
     def own(self) -> dict[str, Any]:
         """Every value of the user's own, saved or not; without those that are wrong."""
         return {key: self.value(key) for key in specs() if self.modified(key) and key not in self._wrong}
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The values to save, as JSON knows them; without those that are wrong."""
-        return {key: _json(value) for key, value in self._typed.items() if key not in self._wrong}
-
-    @property
-    def resets(self) -> list[str]:
-        """The entries to take out of the file."""
-        return sorted(self._reset)
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _json(inner) for name, inner in value.items()}
-    return [_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value

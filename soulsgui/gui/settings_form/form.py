@@ -139,11 +139,6 @@ class SettingsForm(QWidget):
         """What was changed."""
         return self._edits
 
-    @property
-    def valid(self) -> bool:
-        """Whether everything may be saved."""
-        return not self._edits.problems and not self._server_problems
-
     def show_problems(self, problems: Mapping[str, str]) -> None:
         """Show what the server found wrong, by dotted key: rules between settings, for example."""
         before = self._server_problems.keys()

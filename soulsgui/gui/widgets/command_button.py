@@ -84,9 +84,8 @@ class CommandButton(FittingButton):
             return
         self._calm.stop()
         self._show(Stage.RUNNING)
-        if self._call is not None:
-            # Whatever an earlier try still brings is no longer of interest.
-            self._call.disconnect(self)
+        # Whatever an earlier try still brings is no longer of interest.
+        self._forget()
         self._call = self._start()
         self._call.progressed.connect(self._progressed)
         self._call.done.connect(self._done)
@@ -112,15 +111,22 @@ class CommandButton(FittingButton):
         if self._stage in (Stage.IDLE, Stage.RUNNING):
             self.explain(why)
 
+    def _forget(self) -> None:
+        if self._call is not None:
+            self._call.disconnect(self)
+            self._call = None
+
     def _progressed(self, text: str) -> None:
         self.explain(text)
 
     def _done(self, result: dict[str, object]) -> None:
+        self._forget()
         self._show(Stage.DONE)
         self._calm.start()
         self.finished.emit(result)
 
     def _failed(self, error: ApiError) -> None:
+        self._forget()
         self._show(Stage.FAILED, error)
         self.problem.emit(error)
 

@@ -1,7 +1,7 @@
 """Labels: one that shortens itself, one with a state's icon, a badge, and a heading."""
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QStyle, QStyleOption, QWidget
 
 from soulsgui.gui.colours import Tone
@@ -31,6 +31,29 @@ class ElidedLabel(QLabel):
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
+    def setText(self, text: str) -> None:
+        """Say something else."""
+        super().setText(text)
+        self._tell_whole()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Tell in the tooltip what no longer fits."""
+        super().resizeEvent(event)
+        self._tell_whole()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Do the same when font or margins are others."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._tell_whole()
+
+    def _shown(self) -> str:
+        metrics = QFontMetrics(self.font())
+        return metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
+
+    def _tell_whole(self) -> None:
+        set_tip(self, self.text() if self._shown() != self.text() else "")
+
     def minimumSizeHint(self) -> QSize:
         """Let it shrink to a few characters."""
         metrics = QFontMetrics(self.font())
@@ -38,9 +61,6 @@ class ElidedLabel(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw what fits."""
-        metrics = QFontMetrics(self.font())
-        shown = metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
-        set_tip(self, self.text() if shown != self.text() else "")
         painter = QPainter(self)
         option = QStyleOption()
         option.initFrom(self)
@@ -51,7 +71,7 @@ class ElidedLabel(QLabel):
             int(self.alignment()),
             self.palette(),
             self.isEnabled(),
-            shown,
+            self._shown(),
             self.foregroundRole(),
         )
 

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import colours_of, dress, qcolor
-from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, tone, written
+from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, LogFilter, tone, written
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.wire.control import LogLine
@@ -160,12 +160,6 @@ class LogPane(QWidget):
         self._text.setTextCursor(cursor)
         self._text.centerCursor()
 
-    def show_service(self, service: str) -> None:
-        """Show only one service's lines; empty for all."""
-        self._with_service = not service
-        self._buffer.narrow(service=service)
-        self._write_all()
-
     def show_empty_text(self, text: str) -> None:
         """Say what to expect while there is no line."""
         self._text.setPlaceholderText(text)
@@ -206,7 +200,7 @@ class LogPane(QWidget):
         self._words.selectAll()
 
     def _narrow(self) -> None:
-        self._buffer.narrow(least=self._level.currentData(), words=self._words.text().strip())
+        self._buffer.filter = LogFilter(self._level.currentData(), self._words.text().strip())
         self._write_all()
         self.narrowed.emit(self.least, self.words)
 

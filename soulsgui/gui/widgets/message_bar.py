@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 from soulsgui.gui.icons import dress
 from soulsgui.gui.states import level_look
 from soulsgui.gui.widgets.labels import IconLabel
-from soulsgui.wire.control import ApiError
 
 _SHOWN = 3
 _BRIEF_MS = 8000
@@ -32,11 +31,6 @@ class Notice:
     detail: str = ""
     action: str = ""
     act: Callable[[], None] | None = None
-
-
-def of_error(error: ApiError, action: str = "", act: Callable[[], None] | None = None) -> Notice:
-    """Return the message of a refused command."""
-    return Notice("error", error.message, error.remedy, action, act)
 
 
 class NoticeRow(QFrame):
@@ -142,7 +136,7 @@ class MessageBar(QWidget):
                 row.repeat()
                 return
         row = NoticeRow(notice, self)
-        row.closed.connect(lambda: self._close(row))
+        row.closed.connect(self._row_closed)
         self._rows.append(row)
         self._column.addWidget(row)
         if len(self._rows) > _SHOWN:
@@ -162,6 +156,11 @@ class MessageBar(QWidget):
         """Close all messages."""
         for row in list(self._rows):
             self._close(row)
+
+    def _row_closed(self) -> None:
+        row = self.sender()
+        assert isinstance(row, NoticeRow)
+        self._close(row)
 
     def _close(self, row: NoticeRow) -> None:
         if row in self._rows:

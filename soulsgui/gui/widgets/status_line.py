@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.i18n import plural, tr
-from soulsgui.gui.states import run_look
+from soulsgui.gui.states import clients_here, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel
 from soulsgui.wire.control import ClientStatus, Status
 
@@ -25,11 +25,10 @@ def status_words(status: Status, server: str) -> str:
 
 
 def _clients(clients: list[ClientStatus]) -> str:
-    here = sum(client.state in ("online", "waiting", "paused", "draining", "late") for client in clients)
-    counted = sum(client.state not in ("left", "revoked", "refused") for client in clients)
-    if here == counted:
+    here, expected = clients_here(clients)
+    if here == expected:
         return plural(here, "{n} client", "{n} clients")
-    return tr("{here} of {all} clients").format(here=here, all=counted)
+    return tr("{here} of {all} clients").format(here=here, all=expected)
 
 
 class StatusLine(QWidget):

@@ -12,9 +12,11 @@ class Table(QTableView):
 
     Signals:
         row_opened: A row was double-clicked or Enter was pressed on it; with its index.
+        row_reached: The keyboard went to another row; with its index.
     """
 
     row_opened = Signal(QModelIndex)
+    row_reached = Signal(QModelIndex)
 
     def __init__(self, name: str, purpose: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,8 +65,11 @@ class Table(QTableView):
         """Enter opens the current row."""
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.row_opened.emit(self.currentIndex())
-        else:
-            super().keyPressEvent(event)
+            return
+        before = self.currentIndex().row()
+        super().keyPressEvent(event)
+        if self.currentIndex().row() != before:
+            self.row_reached.emit(self.currentIndex())
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""

@@ -2,6 +2,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QItemSelectionModel, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import QApplication
+from pytestqt.modeltest import ModelTester
 
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.models.records import Column, RecordsModel
@@ -73,6 +74,40 @@ def test_a_selection_stays_with_its_record(qapp: QApplication) -> None:
     model.replace([FIG, PLUM])
     assert model.at(chosen.currentIndex().row()) == FIG
     assert not gone.isValid()
+
+
+def test_rows_come_and_go_as_such_and_never_with_a_new_order(qapp: QApplication) -> None:
+    model = model_of(PLUM, PEAR, FIG)
+    counts: list[int] = []
+    gone: list[tuple[int, int]] = []
+    come: list[tuple[int, int]] = []
+    for signal in (model.layoutAboutToBeChanged, model.layoutChanged):
+        signal.connect(lambda: counts.append(model.rowCount()))
+    model.rowsRemoved.connect(lambda _, first, last: gone.append((first, last)))
+    model.rowsInserted.connect(lambda _, first, last: come.append((first, last)))
+    kiwi = Fruit("kiwi", 70)
+    model.replace([kiwi, FIG, PLUM])
+    assert names(model) == ["kiwi", "Fig", "plum"]
+    assert (gone, come) == ([(1, 1)], [(2, 2)])
+    assert counts == [3, 3]
+    model.set_filter("plum")
+    assert names(model) == ["plum"]
+    assert counts == [3, 3]
+
+
+def test_of_two_records_alike_the_later_one_counts(qapp: QApplication) -> None:
+    model = model_of(PLUM, FIG, Fruit("plum", 31))
+    assert names(model) == ["plum", "Fig"]
+    assert model.at(0) == Fruit("plum", 31)
+
+
+def test_the_rules_of_qt_are_kept(qapp: QApplication, qtmodeltester: ModelTester) -> None:
+    model = model_of()
+    qtmodeltester.check(model)
+    model.replace([PLUM, PEAR, FIG])
+    model.sort(1)
+    model.replace([FIG, Fruit("kiwi", 1)])
+    model.replace([])
 
 
 def test_a_changed_record_keeps_its_row_and_an_unknown_one_is_left_out(qapp: QApplication) -> None:

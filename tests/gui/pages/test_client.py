@@ -14,9 +14,10 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
-from soulsgui.gui.client_side import ClientSide, connect_client_side
+from soulsgui.gui.client_side import ClientSide
+from soulsgui.gui.connecting import connect_client_side
 from soulsgui.gui.loop import Tasks
-from soulsgui.gui.pages.client import ClientPage, make_client_page
+from soulsgui.gui.pages.client import ClientPage
 from soulsgui.gui.theme import Theme
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE
@@ -72,7 +73,7 @@ def _seen(qapp: QApplication, qtbot: QtBot, folders: Folders, server: Any, tmp_p
     side = ClientSide()
     shell = _Shell(tmp_path, side)
     connect_client_side(side, folders, tasks).open()
-    page = make_client_page(shell, server)
+    page = ClientPage(server, shell)
     qtbot.addWidget(page)
     page.resize(900, 800)
     page.show()

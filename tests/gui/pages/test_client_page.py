@@ -91,6 +91,31 @@ def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -
     ]
 
 
+def test_an_answer_to_an_earlier_wish_does_not_move_the_switch(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    toggle = page.switch.toggle
+    for _ in range(3):
+        qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    first, second, third = (sent.call for sent in fake.sent[-3:])
+    first.answer({})
+    second.refuse(refusal())
+    assert not toggle.isChecked(), "the last wish is not answered yet"
+    third.answer({})
+    assert toggle.isChecked(), "nothing has changed, so the switch goes back"
+
+
+def test_an_answer_after_all_does_not_move_the_switch(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    toggle = page.switch.toggle
+    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    late = fake.sent[-1].call
+    late.silent.emit(refusal("No answer."))
+    assert toggle.isChecked()
+    qtbot.mouseClick(toggle, Qt.MouseButton.LeftButton)
+    late.answer({})
+    assert not toggle.isChecked()
+
+
 def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) -> None:
     page, fake, shell = played
     fake.connect_as(Connection(ConnectionState.WELCOME))

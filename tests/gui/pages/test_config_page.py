@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtWidgets import QLineEdit
+from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.config_editor.editor import ConfigEditor
+from soulsgui.gui.dialogs.config import ConfigDialog
 from soulsgui.gui.pages.config import ConfigPage
 from soulsgui.gui.settings_form.spec import specs
 from soulsgui.gui.widgets.command_button import Stage
@@ -60,6 +61,18 @@ def test_a_hidden_page_asks_nothing(qtbot: QtBot, server: FakeFeed, shell: FakeS
     qtbot.wait(20)
     assert server.sent == []
     assert page.editor.views.form is None
+
+
+def test_the_dialog_is_gone_after_it_was_closed_by_its_window(
+    qtbot: QtBot, server: FakeFeed, shell: FakeShell
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    dialog = ConfigDialog(server, shell, parent)  # type: ignore[arg-type]
+    dialog.open()
+    with qtbot.waitSignal(dialog.destroyed):
+        dialog.close()
+    assert parent.findChildren(ConfigDialog) == []
 
 
 def test_what_was_typed_is_checked_once_after_a_moment(

@@ -70,7 +70,8 @@ def server(fake: FakeFeed) -> FakeFeed:
 
 @pytest.fixture
 def page(qtbot: QtBot, server: FakeFeed, shell: FakeShell) -> Iterator[OverviewPage]:
-    made = OverviewPage(server, shell)  # type: ignore[arg-type]
+    """The page on the screen; time stands still for its cards."""
+    made = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
     qtbot.addWidget(made)
     made.resize(1120, 710)
     made.show()
@@ -310,7 +311,7 @@ def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
 ) -> None:
     server.answers["history.query"] = refusal("The store is damaged.", code=ErrorCode.FAILED)
     asked = len(server.sent_of("history.query"))
-    page.relist()
+    page.refresh()
     qtbot.waitUntil(lambda: len(server.sent_of("history.query")) >= asked + 2)
     server.answers["history.query"] = history(range(1, 21))
     qtbot.waitUntil(lambda: len(page.plot.curve.series) == 20)
@@ -357,7 +358,6 @@ def test_clients_come_change_and_go(qtbot: QtBot, page: OverviewPage, server: Fa
     server.change_clients([client("gamer-3", "late")], ["gamer-2"])
     qtbot.waitUntil(lambda: page.clients.model.row_of("gamer-3") is not None)
     assert page.clients.model.row_of("gamer-2") is None
-    page.focus_filter()
     qtbot.keyClicks(page.clients.words, "late")
     assert page.clients.model.rowCount() == 1
     qtbot.keyClicks(page.clients.words, "xyz")
@@ -406,7 +406,7 @@ def test_the_last_log_lines_go_on_live(qtbot: QtBot, page: OverviewPage, server:
         return LogLine(service="trainer", number=number, level="info", text=f"line {number}")
 
     server.answers["history.logs"] = {"lines": [line(1).model_dump(), line(2).model_dump()], "first": 1}
-    page.relist()
+    page.refresh()
     server.bring_log(line(2), line(3))
     qtbot.waitUntil(lambda: "line 3" in page.log.pane.text)
     assert page.log.pane.text.count("line 2") == 1

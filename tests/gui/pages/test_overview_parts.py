@@ -1,8 +1,11 @@
 """What the overview says and allows, without a window."""
 
+import gc
+import weakref
 from collections.abc import Sequence
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.gui.calls import Call
@@ -27,6 +30,7 @@ from soulsgui.wire.control import (
     ServiceStatus,
     Status,
 )
+from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.metrics import CheckpointRow
 from tests.gui.fake_feed import refusal
 from tests.gui.plotting.curves import RUN, attempt_row
@@ -233,9 +237,17 @@ def test_an_action_takes_those_of_the_chosen_it_is_possible_with() -> None:
     assert possible("stop", [], ACTIVE) == ([], "Choose a client first.")
 
 
-def test_every_action_has_a_rule() -> None:
-    for action in client_actions():
-        why_not_possible(action.name, client(), ACTIVE)
+@pytest.mark.parametrize("action", [action.name for action in client_actions()])
+def test_every_action_is_possible_with_some_clients_and_not_with_others(action: str) -> None:
+    wishes = ("run", "pause", "finish", "stop")
+    clients = [client(state=state, wish=wish) for state in ClientState for wish in wishes]
+    able, _ = possible(action, clients, ACTIVE)
+    assert 0 < len(able) < len(clients)
+
+
+def test_an_action_without_a_rule_is_not_taken_for_a_possible_one() -> None:
+    with pytest.raises(KeyError):
+        why_not_possible("dance", client(), ACTIVE)
 
 
 # --- calls together ---
@@ -268,6 +280,17 @@ def test_calls_together_fail_with_the_first_reason_after_all_are_over(qapp: QApp
     assert told == []
     parts[2].answer({})
     assert told == [first]
+
+
+def test_calls_together_are_freed_when_they_are_over(qapp: QApplication) -> None:
+    parts, whole, _ = calls(2)
+    held = [weakref.ref(call) for call in (*parts, whole)]
+    while parts:
+        parts.pop().answer({})
+    del whole
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    gc.collect()
+    assert [ref() for ref in held] == [None, None, None]
 
 
 def test_a_single_call_stands_for_itself(qapp: QApplication) -> None:

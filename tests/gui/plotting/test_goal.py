@@ -1,3 +1,4 @@
+import pyqtgraph as pg
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -52,4 +53,6 @@ def test_x_is_named_in_the_plot_only_when_nobody_else_does(qtbot: QtBot, theme: 
     for axis in (Axis.EPISODE, Axis.TIME):
         plot.show_along(axis)
         qtbot.waitUntil(lambda: not plot.drawing_waits)
-        assert plot.canvas.getAxis("bottom").label.isVisible() is x_title
+        canvas = plot.findChild(pg.PlotWidget)
+        assert canvas is not None
+        assert canvas.getAxis("bottom").label.isVisible() is x_title

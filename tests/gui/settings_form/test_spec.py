@@ -123,10 +123,17 @@ def test_names_are_written_for_people() -> None:
 # --- edits ---
 
 
+SAVED = {"ppo.gamma": 0.95, "network.hidden_sizes": (32, 32)}
+
+
 @pytest.fixture
 def edits() -> Edits:
     base = {key: info.default for key, info in all_settings().items()}
     return Edits(base, {"ppo.gamma": 0.95, "network.hidden_sizes": [32, 32]})
+
+
+def unsaved(edits: Edits) -> set[str]:
+    return {key for key in specs() if edits.unsaved(key)}
 
 
 def test_saved_values_win_over_shipped_ones(edits: Edits) -> None:
@@ -135,51 +142,47 @@ def test_saved_values_win_over_shipped_ones(edits: Edits) -> None:
     assert edits.value("ppo.epochs") == DEFAULTS.ppo.epochs
     assert edits.modified("ppo.gamma")
     assert not edits.modified("ppo.epochs")
-    assert not edits.dirty
+    assert unsaved(edits) == set()
 
 
 def test_a_typed_value_is_a_change_and_typing_it_back_is_none(edits: Edits) -> None:
     edits.type("ppo.epochs", 3)
-    assert edits.changes == {"ppo.epochs": 3}
-    assert edits.unsaved("ppo.epochs")
+    assert edits.own == SAVED | {"ppo.epochs": 3}
+    assert unsaved(edits) == {"ppo.epochs"}
     edits.type("ppo.epochs", DEFAULTS.ppo.epochs)
-    assert not edits.dirty
+    assert unsaved(edits) == set()
 
 
 def test_typing_a_saved_value_again_changes_nothing(edits: Edits) -> None:
     edits.type("ppo.gamma", 0.9)
     edits.type("ppo.gamma", 0.95)
-    assert not edits.dirty
+    assert unsaved(edits) == set()
 
 
 def test_typing_the_shipped_value_takes_the_entry_out_of_the_file(edits: Edits) -> None:
     edits.type("ppo.gamma", DEFAULTS.ppo.gamma)
-    assert edits.resets == ["ppo.gamma"]
-    assert edits.changes == {}
+    assert edits.own.keys() == SAVED.keys() - {"ppo.gamma"}
+    assert unsaved(edits) == {"ppo.gamma"}
     assert not edits.modified("ppo.gamma")
     edits.type("ppo.gamma", 0.95)
-    assert not edits.dirty
+    assert unsaved(edits) == set()
 
 
 def test_a_reset_takes_a_saved_entry_out_and_forgets_what_was_typed(edits: Edits) -> None:
     edits.type("ppo.gamma", 0.5)
     edits.reset("ppo.gamma")
-    assert (edits.changes, edits.resets) == ({}, ["ppo.gamma"])
+    assert edits.own.keys() == SAVED.keys() - {"ppo.gamma"}
     assert edits.value("ppo.gamma") == DEFAULTS.ppo.gamma
     edits.type("ppo.epochs", 3)
     edits.reset("ppo.epochs")
-    assert edits.resets == ["ppo.gamma"]
+    assert unsaved(edits) == {"ppo.gamma"}
 
 
 def test_what_is_wrong_is_not_saved(edits: Edits) -> None:
     edits.type("ppo.gamma", "high", "Expected a number.")
     assert edits.problems == {"ppo.gamma": "Expected a number."}
-    assert edits.changes == {}
-    assert edits.dirty
+    assert "ppo.gamma" not in edits.own
+    assert unsaved(edits) == {"ppo.gamma"}
     edits.type("ppo.gamma", 0.9)
     assert edits.problems == {}
-
-
-def test_changes_are_plain_json(edits: Edits) -> None:
-    edits.type("network.hidden_sizes", (64, 64, 64))
-    assert edits.changes == {"network.hidden_sizes": [64, 64, 64]}
+    assert edits.own == SAVED | {"ppo.gamma": 0.9}

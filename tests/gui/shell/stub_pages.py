@@ -13,10 +13,6 @@ from soulsgui.gui.widgets.filter_edit import FilterEdit
 class StubPage(QWidget):
     """Remembers what the window asked of it."""
 
-    name = "stub"
-    title = "Stub"
-    icon = "help"
-
     def __init__(self, feed: object, shell: Shell, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.feed = feed

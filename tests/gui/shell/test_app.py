@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,51 @@ def test_a_runner_of_somebody_else_survives_the_window_and_its_crash(
         assert server.status().run.state == "none"
     finally:
         server.close()
+
+
+# Processes of their own: what they are about belongs to the whole process.
+AFTER_AN_ERROR = """
+import faulthandler, sys
+from contextlib import suppress
+from pathlib import Path
+from PySide6.QtWidgets import QApplication
+from soulsgui.config.paths import Folders
+from soulsgui.gui.app import _recorded
+from soulsgui.gui.instance import Instance
+
+app = QApplication([])
+with suppress(RuntimeError), _recorded(Instance(Folders(Path("c"), Path(sys.argv[1])))):
+    assert faulthandler.is_enabled()
+    raise RuntimeError
+assert not faulthandler.is_enabled()
+"""
+AFTER_THE_LOOP = """
+import sys
+from pathlib import Path
+from PySide6.QtWidgets import QApplication
+from soulsgui.config.paths import Folders
+from soulsgui.gui import app
+from soulsgui.gui.instance import Instance
+
+qapp = QApplication([])
+folders = Folders(Path(sys.argv[1]) / "c", Path(sys.argv[1]) / "d")
+app.loop.run = lambda *_: 7
+assert app._live(qapp, folders, Instance(folders), None) == 7
+assert not [one for one in qapp.topLevelWidgets() if one.objectName() == "mainWindow"]
+"""
+
+
+@pytest.mark.parametrize("script", [AFTER_AN_ERROR, AFTER_THE_LOOP], ids=["faults", "window"])
+def test_nothing_of_the_window_outlives_it(tmp_path: Path, script: str) -> None:
+    env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_error_of_any_thread_reaches_the_window(qapp: QApplication, qtbot: QtBot) -> None:

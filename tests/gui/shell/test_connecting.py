@@ -17,7 +17,7 @@ from soulsgui.gui.connecting import Connector, SleepWatch
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
-from soulsgui.gui.runner_process import control_path
+from soulsgui.gui.runner_process import RunnerPlace, StartedRunner, control_path, read_control
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job
 from tests.end_to_end.server import RunningServer, soulsgui
@@ -173,7 +173,87 @@ def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
         made.until(S.NO_RUN)
 
 
+@pytest.mark.allow_warnings
+def test_a_click_before_the_wait_begins_is_not_lost(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(place: RunnerPlace) -> StartedRunner:
+        raise OSError("no such program")
+
+    monkeypatch.setattr(connecting, "start_runner", fail)
+    with link(qapp, folders_below(tmp_path)) as made:
+
+        def click(connection: Connection) -> None:
+            if connection.state is S.WELCOME:
+                made.connector.start_runner()
+
+        made.feed.connection_changed.connect(click)
+        assert made.until(S.START_FAILED).detail == "no such program"
+
+
+@pytest.mark.allow_warnings
+def test_an_impatient_click_while_it_starts_does_not_hide_why_it_failed(
+    qapp: QApplication, qtbot: QtBot, qt_loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with link(qapp, folders_below(tmp_path)) as made:
+        made.until(S.WELCOME)
+
+        def fail(place: RunnerPlace) -> StartedRunner:
+            made.connector.start_runner()
+            raise OSError("no such program")
+
+        monkeypatch.setattr(connecting, "start_runner", fail)
+        made.connector.start_runner()
+        made.until(S.START_FAILED)
+        qtbot.wait(100)
+        assert made.feed.connection.state is S.START_FAILED
+
+
+def test_a_runner_that_appears_while_it_is_looked_for_is_found(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    looked: list[RunnerPlace] = []
+
+    def look(place: RunnerPlace) -> ControlFile | None:
+        found = read_control(place)
+        if not looked:
+            # Nobody watches the folder yet.
+            control_path(folders).write_bytes(control_path(folders_below(server.folder)).read_bytes())
+        looked.append(place)
+        return found
+
+    monkeypatch.setattr(connecting, "read_control", look)
+    with link(qapp, folders) as made:
+        made.until(S.NO_RUN)
+
+
 # --- refusals ---
+
+
+def test_another_program_on_the_port_does_not_end_the_search(
+    qapp: QApplication, qt_loop: Loop, server: RunningServer, tmp_path: Path
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+        writer.write(head + b'{"result": {}}')
+        await writer.drain()
+        writer.close()
+
+    opened = asyncio.ensure_future(asyncio.start_server(answer, "127.0.0.1", 0))
+    until(qapp, opened.done, "the other program listens")
+    port = opened.result().sockets[0].getsockname()[1]
+    folders = beside(folders_below(server.folder), port, tmp_path)
+    with link(qapp, folders) as made:
+        until(qapp, lambda: "not a runner" in made.feed.connection.detail, "it is told")
+        assert made.feed.connection.state is S.CONNECTING
+        right = tmp_path / "right"
+        right.write_bytes(control_path(folders_below(server.folder)).read_bytes())
+        right.replace(control_path(folders))
+        made.until(S.NO_RUN)
+    opened.result().close()
 
 
 def test_a_wrong_token_is_named_and_a_right_one_found_by_itself(

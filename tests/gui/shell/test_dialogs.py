@@ -131,6 +131,74 @@ def test_a_refused_start_keeps_the_dialog_with_the_reason(qtbot: QtBot, theme: T
     assert not dialog.isVisible()
 
 
+def test_a_goal_that_is_no_number_is_not_taken_for_none(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = new_run(qtbot, feed)
+    qtbot.keyClicks(dialog.goal, "1e")
+    assert not dialog.start.isEnabled()
+    assert dialog.no_goal.isVisible()
+    qtbot.keyClick(dialog.goal, Qt.Key.Key_Return)
+    assert feed.sent_of("run.start") == []
+    qtbot.keyClicks(dialog.goal, "3")
+    assert not dialog.no_goal.isVisible()
+    qtbot.mouseClick(dialog.start, Qt.MouseButton.LeftButton)
+    assert feed.sent_of("run.start")[0].params["overrides"] == {"stop.mean_return": 1000.0}
+
+
+def asking(qtbot: QtBot, feed: FakeFeed) -> NewRunDialog:
+    """A dialog whose questions are not answered yet."""
+    feed.answers = {}
+    dialog = NewRunDialog(feed, preset="lunarlander_ppo")  # type: ignore[arg-type]
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    dialog.open()
+    qtbot.waitUntil(lambda: bool(feed.sent_of("config.get") and feed.sent_of("config.presets")))
+    return dialog
+
+
+def give_settings(feed: FakeFeed) -> None:
+    feed.sent_of("config.presets")[-1].call.answer({"presets": [LUNAR.model_dump(mode="json")]})
+    feed.sent_of("config.get")[-1].call.answer(CONFIG.model_dump(mode="json"))
+
+
+def test_what_is_typed_before_the_settings_come_stays(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = asking(qtbot, feed)
+    dialog.clients.setValue(5)
+    give_settings(feed)
+    assert (dialog.clients.value(), dialog.goal.text()) == (5, "200")
+    qtbot.keyClicks(dialog.goal, "5")
+    dialog.preset.setCurrentIndex(0)
+    assert (dialog.clients.value(), dialog.goal.text()) == (5, "2005")
+
+
+def test_settings_that_do_not_come_can_be_asked_for_again(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    dialog = asking(qtbot, feed)
+    for command in ("config.presets", "config.get"):
+        feed.sent_of(command)[0].call.silent.emit(refusal("No answer from my-server."))
+    assert dialog.wrong.text().startswith("No answer")
+    qtbot.mouseClick(dialog.again, Qt.MouseButton.LeftButton)
+    assert not dialog.wrong.isVisible()
+    assert not dialog.again.isVisible()
+    qtbot.waitUntil(lambda: len(feed.sent_of("config.get")) == len(feed.sent_of("config.presets")) == 2)
+    give_settings(feed)
+    assert dialog.start.isEnabled()
+    assert dialog.preset.count() == 2
+
+
+def test_settings_are_asked_for_when_the_connection_is_back(qtbot: QtBot, theme: Theme) -> None:
+    feed = idle_feed()
+    feed.connect_as(LOST)
+    dialog = NewRunDialog(feed)  # type: ignore[arg-type]
+    qtbot.addWidget(dialog)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    dialog.open()
+    assert feed.sent == []
+    feed.connect_as(CONNECTED)
+    qtbot.waitUntil(dialog.start.isEnabled)
+
+
 def test_no_run_is_begun_while_the_connection_is_cut(qtbot: QtBot, theme: Theme) -> None:
     feed = idle_feed()
     dialog = new_run(qtbot, feed)
@@ -278,4 +346,16 @@ def test_a_runner_that_can_not_be_started_does_not_hold_the_window(
     leaving.closer.begin_quietly()
     with qtbot.waitSignal(leaving.closer.closed):
         feed.connect_as(Connection(ConnectionState.START_FAILED, "my-server"))
+    assert leaving.closed == [False]
+
+
+def test_asked_twice_by_the_system_it_ends_once(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
+    feed = idle_feed()
+    leaving = Leaving(qtbot, feed, tmp_path)
+    leaving.preferences.remember_runner(HELLO)
+    leaving.closer.begin_quietly()
+    leaving.closer.begin_quietly()
+    leaving.closer.begin()
+    (shutdown,) = feed.sent_of("server.shutdown")
+    shutdown.call.answer({})
     assert leaving.closed == [False]

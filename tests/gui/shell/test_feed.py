@@ -1,13 +1,16 @@
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from PySide6.QtCore import SignalInstance
+from PySide6.QtCore import QEvent, SignalInstance
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, ConnectionState
-from soulsgui.gui.feed import Feed, run_is_active, standing, usual_patience_s
+from soulsgui.gui.feed import Feed, standing, usual_patience_s
+from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import (
     ApiError,
     ClientsChange,
@@ -202,6 +205,19 @@ def test_without_a_connection_a_command_fails_and_says_so(
     assert isinstance(error, ApiError)
     assert "connected" in error.message
     assert error.remedy
+
+
+def test_a_command_that_nobody_holds_is_kept_until_its_answer(qapp: QApplication, feed: Feed) -> None:
+    carried: list[Call] = []
+    feed.carry_with(lambda call, params: carried.append(call))
+    told: list[object] = []
+    feed.call("service.stop", {"name": "trainer"}).done.connect(told.append)
+    gc.collect()
+    assert len(feed.findChildren(Call)) == 1
+    carried.pop().answer({"stopped": True})
+    assert told == [{"stopped": True}]
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert feed.findChildren(Call) == []
 
 
 def test_a_job_tells_its_progress_to_the_command_that_waits_for_it(feed: Feed) -> None:

@@ -1,8 +1,11 @@
+import gc
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
+from PySide6.QtNetwork import QLocalSocket
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -39,6 +42,24 @@ def test_a_second_start_raises_the_first_window_and_ends(qtbot: QtBot, folders: 
         second = start_second(folders)
     assert second.wait(10) == 0
     first.release()
+
+
+def raised_once(qtbot: QtBot, folders: Folders) -> "weakref.ref[Instance]":
+    """The right to a folder, held through a second start and then given up."""
+    first = Instance(folders)
+    assert first.claim()
+    with qtbot.waitSignal(first.raise_wanted, timeout=10_000):
+        second = start_second(folders)
+    assert second.wait(10) == 0
+    qtbot.waitUntil(lambda: not first.findChildren(QLocalSocket))
+    first.release()
+    return weakref.ref(first)
+
+
+def test_a_second_start_leaves_nothing_behind(qtbot: QtBot, folders: Folders) -> None:
+    held = raised_once(qtbot, folders)
+    gc.collect()
+    assert held() is None
 
 
 def test_a_window_that_does_not_answer_is_told_apart(qapp: QApplication, folders: Folders) -> None:

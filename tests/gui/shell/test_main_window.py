@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -106,6 +106,18 @@ def test_the_first_start_shows_the_welcome_page_and_makes_no_other(make: Make) -
     assert [name for name in table.pages() if window.pages.made(name)] == ["welcome"]
 
 
+def test_a_window_that_is_hidden_before_it_was_shown_begins_once(qtbot: QtBot, make: Make) -> None:
+    window = make(show=False)
+    begun: list[int] = []
+    window.first_shown.connect(lambda: begun.append(1))
+    window.show()
+    window.hide()
+    window.show()
+    qtbot.waitUntil(lambda: bool(begun))
+    qtbot.wait(0)
+    assert begun == [1]
+
+
 def test_the_keyboard_at_the_list_chooses_no_page_by_itself(qtbot: QtBot, make: Make) -> None:
     window = make()
     window.navigation.clearFocus()
@@ -183,9 +195,7 @@ def test_find_and_refresh_reach_the_page_from_outside_of_it(qtbot: QtBot, make: 
 
 def test_every_page_of_the_table_exists() -> None:
     for entry in REAL_PAGES.values():
-        page = entry.load()
-        assert page.name == entry.name
-        assert page.icon == entry.icon
+        assert issubclass(entry.load(), QWidget)
 
 
 # --- modes ---
@@ -485,6 +495,35 @@ def test_the_bell_counts_until_its_list_was_open(qtbot: QtBot, make: Make, feed:
     assert make().toolbar.bell.text() == "", "seen is remembered"
 
 
+def test_a_click_that_activates_too_leads_to_the_log_once(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.bring_event(event(1, service="trainer"))
+    window.toolbar.bell.open()
+    opened = window.toolbar.bell.events
+    assert opened is not None
+    for signal in (opened.list.itemClicked, opened.list.itemActivated):
+        signal.emit(opened.list.item(0))
+    assert len(page_of(window, "logs").places) == 1
+
+
+def test_a_list_of_events_that_is_opened_again_goes_on(
+    qapp: QApplication, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    bell = window.toolbar.bell
+    bell.open()
+    assert bell.events is not None
+    bell.events.close()
+    assert bell.events is None
+    bell.open()
+    # Only now the first list is deleted.
+    qapp.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert bell.events is not None
+    feed.bring_event(event(1))
+    assert bell.events.list.count() == 1
+    bell.events.close()
+
+
 # --- preferences ---
 
 
@@ -556,6 +595,19 @@ def test_configure_opens_the_editor_as_a_dialog(qtbot: QtBot, make: Make) -> Non
     assert window.pages.shown == "logs"
     dialog.reject()
     assert not dialog.isVisible()
+
+
+def test_after_configure_was_closed_the_feed_speaks_to_it_no_more(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    for _ in range(2):
+        qtbot.mouseClick(button(window, "configure"), Qt.MouseButton.LeftButton)
+        window.findChild(QWidget, "configDialog").close()
+        qtbot.waitUntil(lambda: window.findChild(QWidget, "configDialog") is None)
+    feed.connect_as(Connection(S.RECONNECTING, "my-server", since=NOW))
+    feed.connect_as(NO_RUN)
+    feed.take_snapshot(IDLE)
 
 
 def test_the_welcome_page_is_found_again_in_the_menu(make: Make) -> None:

@@ -91,7 +91,7 @@ def test_closing_asks_about_a_run_and_leaves_no_runner_of_its_own_behind(
 def test_shutting_down_names_who_will_wait() -> None:
     clients = [
         ClientStatus(id="a", name="a", local=True, state="online"),
-        ClientStatus(id="b", name="b", state="online"),
+        ClientStatus(id="b", name="b", state="paused"),
         ClientStatus(id="c", name="c", state="left"),
     ]
     sentence = shutdown_question(Status(run=RUNNING, clients=clients)).sentence

@@ -15,11 +15,12 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.gui.connecting import Connector
 from soulsgui.gui.connection_state import ConnectionState
 from soulsgui.gui.dialogs.new_run import NewRunDialog
-from soulsgui.gui.feed import Feed, run_is_active
+from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer
 from tests.gui.shell.conftest import folders_below

@@ -64,10 +64,10 @@ def test_level_and_words_narrow_what_is_shown(qtbot: QtBot, pane: LogPane) -> No
     assert len(lines(pane)) == 3
 
 
-def test_only_one_services_lines_are_shown_when_asked(pane: LogPane) -> None:
-    pane.replace([line(1), line(2, service="redis")])
+def test_lines_of_one_service_do_not_name_it(pane: LogPane) -> None:
+    pane.replace([line(2, service="redis")])
     assert "redis" in pane.text
-    pane.show_service("redis")
+    pane.replace([line(2, service="redis")], with_service=False)
     assert pane.text == "INFO     line 2"
 
 

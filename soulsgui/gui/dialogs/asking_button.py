@@ -40,4 +40,7 @@ class AskingButton(CommandButton):
         if question is None:
             super().send()
         else:
-            ask(self, question, super().send)
+            ask(self, question, self._send_now)
+
+    def _send_now(self) -> None:
+        super().send()

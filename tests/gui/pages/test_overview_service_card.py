@@ -4,9 +4,9 @@ from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.pages.overview_service_card import ServiceCard
 from soulsgui.gui.question import Question
 from soulsgui.gui.theme import Theme
-from soulsgui.gui.widgets.service_card import ServiceCard
 from soulsgui.wire.control import ServiceStatus
 
 
@@ -138,11 +138,12 @@ def test_a_forbidden_button_says_why(card: ServiceCard) -> None:
 
 def test_what_has_a_cost_is_asked_first(qtbot: QtBot, card: ServiceCard, server: Server) -> None:
     card.show_status(status("running"))
-    card.ask_before_stop(lambda: Question("Stop it?", "Clients wait.", "Stop"))
+    card.ask_before_stop(lambda name: Question(f"Stop {name}?", "Clients wait.", "Stop"))
     qtbot.mouseClick(card.stop, Qt.MouseButton.LeftButton)
     assert server.sent == []
     box = card.findChild(QMessageBox)
     assert box is not None
+    assert box.windowTitle() == "Stop trainer?"
     next(button for button in box.buttons() if button.text() == "Stop").click()
     assert server.sent == [("service.stop", {"name": "trainer"})]
     server.answer()

@@ -8,9 +8,9 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.models.service_words import CardWords, card_words
 from soulsgui.gui.question import Question
-from soulsgui.gui.widgets.asking_button import AskingButton
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, fit
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
@@ -59,7 +59,7 @@ class ServiceCard(QFrame):
         self._connected = True
         self._why_not = ""
         self._forbidden: dict[str, str] = {}
-        self._stop_question: Callable[[], Question | None] = lambda: None
+        self._stop_question: Callable[[str], Question | None] = lambda name: None
         self._build()
 
     def _build(self) -> None:
@@ -96,7 +96,7 @@ class ServiceCard(QFrame):
         again = Words(self.tr("Restart"), self.tr("Restarting …"), self.tr("Restarted"))
         self.start = CommandButton(start, "play", lambda: self._call("service.start"), self)
         self.stop = AskingButton(
-            stop, "stop", lambda: self._call("service.stop"), lambda: self._stop_question(), self
+            stop, "stop", lambda: self._call("service.stop"), lambda: self._stop_question(self._name), self
         )
         self.restart = CommandButton(again, "restart", lambda: self._call("service.restart"), self)
         self.log = FittingButton(self.tr("Log"), "log", self)
@@ -113,8 +113,12 @@ class ServiceCard(QFrame):
     def _call(self, command: str) -> Call:
         return self._send(command, {"name": self._name})
 
-    def ask_before_stop(self, question: Callable[[], Question | None]) -> None:
-        """Ask before it is stopped; the question is None when nothing is lost."""
+    def ask_before_stop(self, question: Callable[[str], Question | None]) -> None:
+        """Ask before it is stopped.
+
+        Args:
+            question: Returns the question, given the service's name; None when nothing is lost.
+        """
         self._stop_question = question
 
     def forbid(self, reasons: dict[str, str]) -> None:

@@ -1,0 +1,43 @@
+"""Which rooms of the window know which others."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import soulsgui.gui
+
+GUI = Path(soulsgui.gui.__file__).parent
+
+
+def imported(room: str) -> set[str]:
+    """Every module that a room imports, at the top or later."""
+    found: set[str] = set()
+    for path in (GUI / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("room", "unknown"),
+    [
+        ("widgets", ("dialogs", "pages", "config_editor", "settings_form", "plotting")),
+        ("models", ("dialogs", "pages", "config_editor", "settings_form", "plotting", "widgets")),
+        ("plotting", ("dialogs", "pages", "config_editor", "settings_form")),
+        ("settings_form", ("dialogs", "pages", "config_editor")),
+    ],
+)
+def test_arrows_between_rooms_run_down(room: str, unknown: tuple[str, ...]) -> None:
+    known = imported(room)
+    assert known
+    above = tuple(f"soulsgui.gui.{name}" for name in unknown)
+    assert not [module for module in known if module.startswith(above)]
+
+
+def test_what_a_page_may_ask_of_the_window_knows_no_connection() -> None:
+    words = "import sys, soulsgui.gui.shell; sys.exit('soulsgui.gui.connecting' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], timeout=60).returncode == 0
