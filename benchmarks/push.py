@@ -3,7 +3,6 @@
 import collections
 import collections.abc
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def _once(address: Address, count: int) -> dict[str, tuple[float, float]]:
     """Return our time and the reference's, in microseconds, by quantile."""
     payload = chunk(STEPS, 1)
     progress = Progress("bench", own_instance(), 1, {})
-    uploader = Uploader(address, progress, "c", 2**34, threading.Event(), lambda: None)
+    uploader = Uploader(address, progress, "c", 2**34, lambda: None)
     uploader.start()
     ours = _times(lambda: uploader.push_chunk(payload, STEPS), count)
     uploader.close()

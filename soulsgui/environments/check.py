@@ -2,8 +2,10 @@
 
 import math
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,7 +127,7 @@ class _Trial:
                     self._observed(env.reset(), "reset", spaces)
             self.seconds = time.perf_counter() - begin
         except Exception as error:
-            self._problem(f"It raised in {doing}: {type(error).__name__}: {error}")
+            self._problem(f"It raised in {doing}{_place(error)}: {type(error).__name__}: {error}")
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
 
@@ -171,3 +173,11 @@ class _Trial:
 
     def _note(self, words: str) -> None:
         self.notes.append(words)
+
+
+def _place(error: Exception) -> str:
+    """Return where an error was raised: ` (game.py, line 12, in step)`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})"

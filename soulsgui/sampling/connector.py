@@ -1,25 +1,15 @@
 """What a loop written by hand samples with: one environment's samples go out, weights come in.
 
-connector = PPOConnector(config)
-while training:
-    while connector.steps_left:
-        with connector as (agent, model_id):
-            action = agent(obs)
-        next_obs, reward, terminated, truncated, info = env.step(action)
-        connector.push_sample(
-            pack_sample(obs, action, reward, next_obs, terminated, truncated, {}, model_id, step_id)
-        )
-        ...
-    connector.sync()
+What `PPOConnector` and `DQNConnector` have in common.
 """
 
 import itertools
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,23 +18,24 @@ from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
 from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.environments.step import StepResult
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink, Ready, check_protocol
-from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
-from soulsgui.sampling.segments import SegmentRecorder
+from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import digest_number, pack_chunk
+from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of
 from soulsgui.wire.weights import WeightsHeader
 
+MOST_HELD = 65_536
+"""Most samples that wait to be recorded; further ones are dropped and counted."""
+
 _JOIN_TIMEOUT_S = 100.0
-_MOST_HELD = 65_536
 
 _numbers = itertools.count(1)
 
@@ -61,11 +52,15 @@ class AgentAndModel(NamedTuple):
     model_id: int
 
 
-class PPOConnector:
-    """Connects one environment, stepped by hand, with a server that trains with PPO.
+class Weights(NamedTuple):
+    """Weights that are ready to act with."""
 
-    The weights change in `sync` alone. A push never touches the network. Samples beyond the round's share,
-    or acted on with other weights, are dropped and counted.
+    policy: NumpyMLPPolicy
+    header: WeightsHeader
+
+
+class Connector(ABC):
+    """Connects one environment, stepped by hand, with a server that trains.
 
     Args:
         config: Settings, a dictionary or a namespace; its environment must be the run's.
@@ -75,23 +70,23 @@ class PPOConnector:
     Raises:
         ConfigError: The configuration has mistakes.
         UsageError: No address is given and there is no runner, or the name can't be one.
-        ClientRegistrationError: The name is in use, or the server refused this client.
+        ClientRegistrationError: The name is in use, the server refused this client, or its run's algorithm
+            is of the other family.
         ServerTimeoutError: The server has no run, or did not answer in time.
     """
+
+    _FAMILY: ClassVar[str]
 
     def __init__(self, config: ConfigLike, address: Address | None = None, name: str | None = None) -> None:
         self.settings = as_settings(config)
         address = address or Address.read(default_folders().server_address)
         self._stop = threading.Event()
         self._lock = threading.RLock()
-        self._samples: list[Sample] = []
-        self._recorded = 0
-        self._model_id = -1
-        self._digest = 0
+        self._held = 0
         self._link = ClientLink(address, name or _own_name(), 1, self._stop)
         try:
             self._link.open()
-            self._config = self._join()
+            self._join()
         except BaseException:
             self.close()
             raise
@@ -101,46 +96,35 @@ class PPOConnector:
     @property
     def model_id(self) -> int:
         """Id of the weights in use."""
-        return self._model_id
+        with self._lock:
+            return self._in_use().header.model_id
 
     @property
     def agent(self) -> Callable[[ArrayLike], int]:
         """Takes an observation `[*obs_shape]` and draws an action with the weights in use."""
         return self._act
 
-    @property
-    def steps_left(self) -> int | None:
-        """Steps still to be sampled for the present round; None while it has not begun, or without us."""
-        with self._lock:
-            share = self._share()
-            return None if share is None else max(share - self._recorded - len(self._samples), 0)
-
     def __enter__(self) -> AgentAndModel:
         self._lock.acquire()
-        return AgentAndModel(self._act, self._model_id)
+        model_id = self._in_use().header.model_id
+        self._held += 1
+        return AgentAndModel(self._act, model_id)
 
     def __exit__(self, *_: object) -> None:
+        self._held -= 1
         self._lock.release()
 
+    @abstractmethod
     def push_sample(self, data: bytes) -> None:
         """Take over one step.
 
         Args:
-            data: From `wire.codec.pack_sample`. When `info` has no `log_prob`, that of the action is computed
-                with the weights in use.
+            data: From `wire.codec.pack_sample`.
 
         Raises:
             UsageError: It is no sample of this environment.
             ClientRegistrationError: Another process took over the name.
         """
-        sample = read_sample(data, self._spaces)
-        with self._lock:
-            self._link.progress.stepped(1)
-            if sample.model_id != self._model_id or len(self._samples) >= _MOST_HELD:
-                self._link.progress.dropped += 1
-                return
-            self._samples.append(sample)
-            self._record()
 
     def push_episode_info(self, data: bytes) -> None:
         """Take over what is to be told of a finished episode.
@@ -155,47 +139,19 @@ class PPOConnector:
             ClientRegistrationError: Another process took over the name.
         """
         info = read_episode_info(data)
-        with self._lock:
-            episode = Episode(
-                run_id=self._config.run_id,
-                attempt=self._attempt,
-                number=self._link.progress.episode_ended(info.total_return, info.length),
-                env_index=info.env_index,
-                total_return=info.total_return,
-                length=info.length,
-                terminated=info.terminated,
-                model_id=self._model_id,
-                seconds=info.seconds,
-            )
-            self._uploader.push_episode(episode.to_json().encode())
-
-    def sync(self, timeout: float = 100.0) -> None:
-        """Send what is left of the round and wait for the next one, with its weights.
-
-        Before the first sample it waits for the first round. Wishes of the runner (pause, stop) are not
-        looked at: the loop belongs to whoever wrote it.
-
-        Args:
-            timeout: Longest wait, seconds.
-
-        Raises:
-            ServerTimeoutError: There was no round to play within that time; call it again.
-            ClientRegistrationError: The server began another run or refused this client, or another process
-                took over the name.
-        """
-        deadline = time.monotonic() + timeout
-        self._link.set_phase("waiting")
-        while True:
-            with self._lock:
-                self._check_run(self._link.view)
-                self._record()
-                self._cut()
-                ready = self._next_round(self._link.view)
-                if ready is not None:
-                    self._use(ready.header, ready.tensors)
-                    return
-            # A round that begins late wants what was held back for it.
-            self._wait(self._has_news, deadline - time.monotonic(), timeout, "a round to play")
+        header = self._weights.header
+        episode = Episode(
+            run_id=self._config.run_id,
+            attempt=header.attempt,
+            number=self._link.progress.episode_ended(info.total_return, info.length),
+            env_index=info.env_index,
+            total_return=info.total_return,
+            length=info.length,
+            terminated=info.terminated,
+            model_id=header.model_id,
+            seconds=info.seconds,
+        )
+        self._uploader.push_episode(episode.to_json().encode())
 
     def close(self) -> None:
         """Send what was cut, say goodbye and end every thread."""
@@ -204,48 +160,45 @@ class PPOConnector:
 
     # --- joining and waiting -----------------------------------------------------------------------
 
-    def _join(self) -> ServerConfig:
+    def _join(self) -> None:
         """Learn of the run, begin a session and take the first weights."""
         self._wait(lambda view: view.config is not None, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
         config = self._link.view.config
         assert config is not None
         check_protocol(config)
+        self._check_family(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
-        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, ON_POLICY)
+        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, self._FAMILY)
         progress.env_id = env.id
+        self._config, self._contract = config, contract
         self._spaces = SpacesSpec.from_json(config.spaces)
-        self._within = Bounds(self._spaces.observation)
-        self._policy = NumpyMLPPolicy(config.policy)
-        self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
         box = self._spaces.observation
-        self._recorder = SegmentRecorder(
-            1, box.shape, box.dtype, int(config.settings["client.segment_length"])
+        self._within = Bounds(box)
+        self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
+        self._assembler = Assembler(box, int(config.settings["client.segment_length"]))
+        drops = self._FAMILY == OFF_POLICY
+        self._uploader = self._link.enter(
+            config, contract, int(config.settings["client.buffer_bytes"]), drops
         )
-        self._attempt, self._contract = config.attempt, contract
-        self._uploader = self._link.enter(config, contract, int(config.settings["client.buffer_bytes"]))
-        self._config = config
         self._wait(self._is_welcome, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "an answer of the trainer")
         view = self._link.view
         assert view.header is not None
         assert view.tensors is not None
-        self._use(view.header, view.tensors)
-        return config
+        self._use(self._ready_to_act(view.header, view.tensors))
+
+    def _check_family(self, config: ServerConfig) -> None:
+        algorithm = config.settings["algorithm"]
+        family = family_of(algorithm)
+        if family != self._FAMILY:
+            raise ClientRegistrationError(
+                f"The server's run trains with {algorithm}, which is {family}.",
+                f"Use {'DQNConnector' if family == OFF_POLICY else 'PPOConnector'} for it.",
+            )
 
     def _is_welcome(self, view: View) -> bool:
         self._check_run(view)
-        return self._link.answer_of_trainer(view) is not None and view.tensors is not None
-
-    def _has_news(self, view: View) -> bool:
-        self._check_run(view)
-        if self._samples and self._share() is not None:
-            return True
-        return self._next_round(view) is not None
-
-    def _next_round(self, view: View) -> Ready | None:
-        """Return the round to play next; the present one as long as nothing was sampled for it."""
-        begun = self._recorded > 0 or bool(self._samples)
-        return self._link.ready_round(view, self._model_id if begun else -1)
+        return self._link.answer_of_trainer(view) is not None and self._brings_weights(view)
 
     def _check_run(self, view: View) -> None:
         if view.config is not None and view.config.run_id != self._config.run_id:
@@ -260,75 +213,48 @@ class PPOConnector:
                 "See what it waits for: soulsgui status",
             )
 
-    # --- recording ---------------------------------------------------------------------------------
+    # --- weights -----------------------------------------------------------------------------------
+
+    def _brings_weights(self, view: View) -> bool:
+        """Whether a view has weights, and of this run."""
+        return view.header is not None and view.header.run_id == self._config.run_id
+
+    def _ready_to_act(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Weights:
+        policy = NumpyMLPPolicy(self._config.policy)
+        policy.load(tensors)
+        return Weights(policy, header)
+
+    def _use(self, weights: Weights) -> None:
+        """Act with other weights from now on; the lock is held, or there is one thread yet."""
+        progress = self._link.progress
+        self._weights = weights
+        progress.model_id, progress.update = weights.header.model_id, weights.header.update
+        self._link.set_phase("sampling")
+
+    def _in_use(self) -> Weights:
+        """Return the weights to act with; the lock is held."""
+        return self._weights
 
     def _act(self, obs: ArrayLike) -> int:
         with self._lock:
-            action, _ = self._policy.act(self._observation(obs), self._rng)
-            return int(action[0])
+            return int(self._choose(self._in_use().policy, self._observation(obs))[0])
+
+    @abstractmethod
+    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any]) -> NDArray[np.int64]:
+        """Return an action `[1]` at an observation `[1, *obs_shape]`."""
 
     def _observation(self, obs: ArrayLike) -> NDArray[Any]:
         return self._within(np.asarray(obs, np.dtype(self._spaces.observation.dtype))[None])
 
-    def _use(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> None:
-        """Act with other weights from now on."""
-        progress = self._link.progress
-        progress.dropped += len(self._samples)
-        self._policy.load(tensors)
-        self._samples, self._recorded = [], 0
-        self._attempt, self._digest = header.attempt, digest_number(header.digest)
-        self._model_id = progress.model_id = header.model_id
-        progress.update = header.update
-        self._link.set_phase("sampling")
+    # --- sending -----------------------------------------------------------------------------------
 
-    def _share(self) -> int | None:
-        """Return the steps the present round wants; None while it is not known or there is no part in it."""
-        grant = self._link.answer_of_trainer(self._link.view)
-        if grant is None or grant.round is None or grant.round.round_id != self._model_id:
-            return None
-        return grant.round.steps_per_env
-
-    def _record(self) -> None:
-        """Record what was pushed, once the round has begun; until then it is held."""
-        share = self._share()
-        if share is None:
-            return
-        samples, self._samples = self._samples, []
-        for sample in samples:
-            if self._recorded >= share:
-                self._link.progress.dropped += 1
-                continue
-            self._add(sample)
-            self._recorded += 1
-            if self._recorder.length == self._recorder.capacity:
-                self._cut()
-        if self._recorded >= share:
-            self._cut()
-
-    def _add(self, sample: Sample) -> None:
-        if sample.step_id != self._recorder.next_step(0):
-            self._cut()
-            self._recorder.jump(0, sample.step_id)
-        obs, next_obs = self._observation(sample.obs), self._observation(sample.next_obs)
-        action = np.array([sample.action])
-        if sample.log_prob is None:
-            log_prob = self._policy.log_prob(obs, action)
-        else:
-            log_prob = np.array([sample.log_prob], np.float32)
-        result = StepResult(
-            next_obs=next_obs,
-            reward=np.array([sample.reward], np.float32),
-            terminated=np.array([sample.terminated]),
-            truncated=np.array([sample.truncated]),
-            valid=np.array([True]),
-            reset_obs=next_obs,
-        )
-        self._recorder.add(obs, action, log_prob, result)
-
-    def _cut(self) -> None:
-        segments = self._recorder.cut(self._model_id, self._digest)
-        if segments is not None:
-            self._uploader.push_chunk(pack_chunk(self._config.run_id, self._contract, segments))
+    def _send(self, samples: Sequence[Sample], header: WeightsHeader, log_prob: LogProb) -> None:
+        """Send samples, all of them chosen by the weights of this header."""
+        most = self._assembler.capacity
+        for start in range(0, len(samples), most):
+            segments = self._assembler.assemble(samples[start : start + most], header, log_prob)
+            chunk = pack_chunk(self._config.run_id, self._contract, segments)
+            self._uploader.push_chunk(chunk, segments.steps)
 
 
 def _own_name() -> str:

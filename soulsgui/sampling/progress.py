@@ -68,6 +68,11 @@ class Progress:
         with self._lock:
             self.env_steps += steps
 
+    def drop(self, steps: int) -> None:
+        """Count environment steps that were given up."""
+        with self._lock:
+            self.dropped += steps
+
     def episode_ended(self, total_return: float, length: int) -> int:
         """Count a finished episode; return its number, from 0."""
         with self._lock:

@@ -36,6 +36,10 @@ class ProgressLog:
 
 
 def made_words(progress: Progress) -> str:
-    """Return what a client has made in all, such as "2,048 steps, 1 episode"."""
-    counts = {"step": progress.env_steps, "episode": progress.episodes}
-    return ", ".join(f"{count:,} {thing}" + ("" if count == 1 else "s") for thing, count in counts.items())
+    """Return what a client has made in all, such as "2,048 steps (16 dropped), 1 episode"."""
+    dropped = f" ({progress.dropped:,} dropped)" if progress.dropped else ""
+    return f"{_counted(progress.env_steps, 'step')}{dropped}, {_counted(progress.episodes, 'episode')}"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -1,5 +1,6 @@
 """Stepping the environments with the present policy and cutting what happens into segments."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
+from soulsgui.sampling.turn import Act
 from soulsgui.wire.messages.chunk import Segments
 
 
@@ -35,6 +36,9 @@ class Rollout:
         segment_length: Longest segment.
         seed: Seed of the environments and of the actions.
         on_episode: Called with each finished episode.
+
+    Attributes:
+        open_steps: Transitions that were collected and are not cut into segments yet.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Rollout:
         self._recorder = SegmentRecorder(
             stepper.num_envs, observation.shape, observation.dtype, segment_length
         )
+        self.open_steps = 0
         num_envs = stepper.num_envs
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
@@ -60,39 +65,43 @@ class Rollout:
 
     def play(
         self,
-        policy: NumpyMLPPolicy,
+        act: Act,
         model_id: int,
         digest: int,
-        quota: int,
+        most: int,
         go_on: Callable[[], bool],
+        hold_s: float = math.inf,
     ) -> Iterator[Segments]:
-        """Play until exactly `quota` transitions were collected, yielding segments on the way.
+        """Play until exactly `most` transitions were collected, yielding segments on the way.
 
         What was collected before an early end is yielded too: nothing of it may appear among the steps of
         the next weights.
 
         Args:
-            policy: Chooses the actions.
+            act: Chooses the actions.
             model_id: Id of its weights.
             digest: First 8 bytes of their hash.
-            quota: Transitions to collect over all environments.
+            most: Transitions to collect over all environments.
             go_on: Asked before each step; False ends early.
+            hold_s: Longest time between a step and the cut after it, seconds; looked at after each step.
         """
-        left = quota
+        left, due = most, math.inf
         recorder = self._recorder
         while left > 0 and go_on():
-            left -= self._step(policy, left)
-            if recorder.length == recorder.capacity:
+            if not recorder.length:
+                due = time.monotonic() + hold_s
+            left -= self._step(act, left)
+            if recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
         yield from self._cut(model_id, digest)
 
-    def end_episodes(self, policy: NumpyMLPPolicy, go_on: Callable[[], bool]) -> bool:
+    def end_episodes(self, act: Act, go_on: Callable[[], bool]) -> bool:
         """Step on until every environment has ended the episode it is in; nothing of it is recorded.
 
         Environments that have ended theirs go on with the next one meanwhile, which is not told of.
 
         Args:
-            policy: Chooses the actions.
+            act: Chooses the actions.
             go_on: Asked before each step; False ends early.
 
         Returns:
@@ -102,25 +111,26 @@ class Rollout:
         while waiting.any():
             if not go_on():
                 return False
-            self._step(policy, 0, told=waiting)
+            self._step(act, 0, told=waiting)
             self._recorder.cut(0, 0)
             waiting &= self._lengths > 0
         return True
 
     def _cut(self, model_id: int, digest: int) -> Iterator[Segments]:
         segments = self._recorder.cut(model_id, digest)
+        self.open_steps = 0
         if segments is not None:
             yield segments
 
-    def _step(self, policy: NumpyMLPPolicy, left: int, told: NDArray[np.bool_] | None = None) -> int:
+    def _step(self, act: Act, left: int, told: NDArray[np.bool_] | None = None) -> int:
         """Step every environment once; return how many transitions were kept.
 
         Args:
-            policy: Chooses the actions.
+            act: Chooses the actions.
             left: Keep at most so many.
             told: Environments `[N]` whose episodes are told of when they end; None for all.
         """
-        action, log_prob = policy.act(self._obs, self._rng)
+        action, log_prob = act(self._obs, self._rng)
         result = self._stepper.step(action)
         result = result._replace(
             next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
@@ -133,6 +143,7 @@ class Rollout:
         self._recorder.add(self._obs, action, log_prob, result, keep)
         self._count(result, told)
         self._obs = result.reset_obs
+        self.open_steps += kept
         return kept
 
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:

@@ -7,7 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.step import StepResult
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments
+
+_BYTES_BESIDE_OBS = 128
+
+
+def steps_that_fit(obs_shape: tuple[int, ...], obs_dtype: str) -> int:
+    """Return how many steps fit into a chunk, however many segments they are.
+
+    Args:
+        obs_shape: Shape of one observation.
+        obs_dtype: Its dtype.
+    """
+    # At worst each step is a segment of its own, with two observations.
+    step_bytes = 2 * int(np.prod(obs_shape)) * np.dtype(obs_dtype).itemsize + _BYTES_BESIDE_OBS
+    return max(1, MAX_CHUNK_BYTES // step_bytes)
 
 
 class SegmentRecorder:
@@ -19,11 +33,15 @@ class SegmentRecorder:
         num_envs: Environments stepped side by side, `N`.
         obs_shape: Shape of one observation.
         obs_dtype: Its dtype.
-        capacity: Steps per environment that fit between two cuts.
+        capacity: Most steps per environment between two cuts; fewer where they would not fit into a chunk.
+
+    Attributes:
+        capacity: How many it are.
+        length: Steps since the last cut.
     """
 
     def __init__(self, num_envs: int, obs_shape: tuple[int, ...], obs_dtype: str, capacity: int) -> None:
-        self.capacity = capacity
+        self.capacity = capacity = max(1, min(capacity, steps_that_fit(obs_shape, obs_dtype) // num_envs))
         self.length = 0
         shape = (capacity, num_envs)
         self._num_envs = num_envs
@@ -76,21 +94,6 @@ class SegmentRecorder:
             self._flags[t] = 0
         self._obs[t + 1] = result.reset_obs
         self.length += 1
-
-    def next_step(self, env: int) -> int:
-        """Return the number that the next step of an environment has within its episode."""
-        return int(self._next_step[env])
-
-    def jump(self, env: int, step: int) -> None:
-        """Steps of an environment were left out; call it right after `cut`.
-
-        Args:
-            env: The environment.
-            step: Number of its next step; one that was already there begins another episode.
-        """
-        if step <= self._next_step[env]:
-            self._episode[env] += 1
-        self._next_step[env] = step
 
     def cut(self, model_id: int, digest: int) -> Segments | None:
         """Return what was collected since the last cut, or None when there is nothing, and begin anew.

@@ -4,6 +4,7 @@ A session begins with `XADD … * hello`; the server's id `E-n` makes the ids `E
 alone. What was sent again after a lost reply is refused by the server as "equal or smaller".
 """
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import redis
 
+from soulsgui.sampling.backlog import Credit, Parcel, covered
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.session import HELLO_FIELD
@@ -26,6 +28,7 @@ class Fenced(Exception):
 class _Item:
     fields: dict[Any, Any]
     size: int
+    steps: int
     sent_as: EntryId | None = None
     tries: int = 0
     stored: bool = False
@@ -43,7 +46,9 @@ class StreamSession:
         session: Id of the hello; None before it, and when the server has lost it.
         stored: Entries stored since the hello.
         stored_bytes: Their bytes.
+        stored_steps: Their transitions.
         waiting_bytes: Bytes of the entries not known to be stored.
+        waiting_steps: Their transitions.
         unsure: Whether replies may be missing, so that `settle` has to ask the server.
     """
 
@@ -52,7 +57,9 @@ class StreamSession:
         self.session: EntryId | None = None
         self.stored = 0
         self.stored_bytes = 0
+        self.stored_steps = 0
         self.waiting_bytes = 0
+        self.waiting_steps = 0
         self.unsure = False
         self._hello = hello
         self._number_field = number_field
@@ -66,10 +73,11 @@ class StreamSession:
         """Entries not known to be stored."""
         return len(self._waiting)
 
-    def add(self, field: bytes, payload: bytes) -> None:
+    def add(self, field: bytes, parcel: Parcel) -> None:
         """Queue an entry."""
-        self._waiting.append(_Item({field: payload}, len(payload)))
-        self.waiting_bytes += len(payload)
+        self._waiting.append(_Item({field: parcel.payload}, parcel.size, parcel.steps))
+        self.waiting_bytes += parcel.size
+        self.waiting_steps += parcel.steps
 
     def begin(self, connection: redis.Redis) -> None:
         """Begin a session: say hello.
@@ -79,7 +87,7 @@ class StreamSession:
         """
         entry = connection.xadd(self.key, {HELLO_FIELD: self._hello()})
         self.session = self._last = EntryId.parse(entry)
-        self.stored = self.stored_bytes = self._next_number = 0
+        self.stored = self.stored_bytes = self.stored_steps = self._next_number = 0
         self.unsure = False
         for item in self._waiting:
             item.sent_as, item.tries = None, 0
@@ -96,7 +104,7 @@ class StreamSession:
         doubtful = [item for item in self._waiting if item.tries]
         for item in doubtful:
             self._waiting.remove(item)
-            self.waiting_bytes -= item.size
+            self._no_longer_waiting(item)
         self.session, self.unsure, self._fenced = None, False, False
         return len(doubtful)
 
@@ -127,13 +135,12 @@ class StreamSession:
                 raise Fenced
         self.unsure = False
 
-    def flush(self, connection: redis.Redis, entries: int, size: int) -> int:
+    def flush(self, connection: redis.Redis, credit: Credit) -> int:
         """Send what waits, within a credit; the session must stand (`settle`, `begin`).
 
         Args:
             connection: The server.
-            entries: At most so many entries.
-            size: At most so many bytes, but always one entry.
+            credit: At most so much; while any of it is left, one entry at least.
 
         Returns:
             How many entries were stored.
@@ -143,7 +150,7 @@ class StreamSession:
             redis.ResponseError: The server refused some (out of memory, disk full); they go again.
             redis.RedisError: The server is away; call `connection_lost` and come back.
         """
-        batch = self._next_batch(entries, size)
+        batch = self._next_batch(credit)
         if not batch:
             return 0
         self.unsure = True
@@ -158,21 +165,16 @@ class StreamSession:
         self.unsure = False
         return self._sort_out(connection, batch, replies)
 
-    def _next_batch(self, entries: int, size: int) -> list[_Item]:
+    def _next_batch(self, credit: Credit) -> list[_Item]:
         """Give ids and numbers to the next entries."""
-        batch: list[_Item] = []
-        total = 0
-        for item in self._waiting:
-            if len(batch) >= entries or (batch and total + item.size > size):
-                break
+        batch = list(itertools.islice(self._waiting, covered(self._waiting, credit)))
+        for item in batch:
             if item.sent_as is None:
                 item.sent_as = self._last.next
                 if self._number_field and self._number_field not in item.fields:
                     item.fields[self._number_field] = self._next_number
                     self._next_number += 1
             self._last = max(self._last, item.sent_as)
-            total += item.size
-            batch.append(item)
         return batch
 
     def _sort_out(self, connection: redis.Redis, batch: list[_Item], replies: list[object]) -> int:
@@ -219,8 +221,13 @@ class StreamSession:
             item.stored = True
             self.stored += 1
             self.stored_bytes += item.size
-            self.waiting_bytes -= item.size
+            self.stored_steps += item.steps
+            self._no_longer_waiting(item)
         while self._waiting and self._waiting[0].stored:
             self._waiting.popleft()
         if any(item.stored for item in self._waiting):  # one before them was refused
             self._waiting = deque(item for item in self._waiting if not item.stored)
+
+    def _no_longer_waiting(self, item: _Item) -> None:
+        self.waiting_bytes -= item.size
+        self.waiting_steps -= item.steps

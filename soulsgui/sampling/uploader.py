@@ -3,12 +3,12 @@
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
 import redis
 
 from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError
+from soulsgui.sampling.backlog import Backlog, Credit, Parcel
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.stream import Fenced, StreamSession
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
@@ -19,24 +19,29 @@ from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, Grant, He
 
 logger = logging.getLogger(__name__)
 
-_EPISODE_BATCH = 1000
 _NO_LIMIT = 2**62
+_EPISODES_AT_ONCE = Credit(1000, _NO_LIMIT, _NO_LIMIT)
+# What was sent without an answer can't be dropped any more: little enough to leave the buffer its room.
+_BYTES_AT_ONCE = 2**20
 _LINGER_S = 2.0
 _RETRY_S = 0.5
-_LOOK_FOR_STOP_S = 0.1
 _TAKEN_OVER_WITHIN_S = 1.0
 
 
 class Uploader(threading.Thread):
     """Owns the client's two streams.
 
+    What was pushed waits in a backlog until it may be sent; nobody who pushes waits. The buffer is bounded by
+    those who ask `full` or `has_room` between two steps, or by dropping the oldest chunks.
+
     Args:
         address: The server.
         progress: Counters of this client.
         contract: Contract hash of the run it plays for.
-        buffer_bytes: Most bytes that may wait; a push beyond it waits in turn.
-        stop: Set when the process should stop: no push waits any longer.
+        buffer_bytes: Most bytes that may wait, and one chunk.
         on_session: Called in this thread when a session has begun.
+        drops: Whether the oldest chunks are dropped when the buffer is full, or more waits than the granted
+            steps cover. The newest chunk always stays.
     """
 
     def __init__(
@@ -45,42 +50,64 @@ class Uploader(threading.Thread):
         progress: Progress,
         contract: str,
         buffer_bytes: int,
-        stop: threading.Event,
         on_session: Callable[[], None],
+        drops: bool = False,
     ) -> None:
         super().__init__(name="uploader", daemon=True)
         keys = Keys(address.prefix)
         self.failure: SoulsGuiError | None = None
         self._progress = progress
         self._buffer_bytes = buffer_bytes
+        self._drops = drops
         self._contract = contract
         self._on_session = on_session
         self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
         self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
-        self._inbox: deque[tuple[StreamSession, bytes, bytes]] = deque()
-        self._inbox_bytes = 0
+        self._chunks_behind, self._episodes_behind = Backlog(), Backlog()
+        self._steps = 0  # of this session: stored, and waiting to be
         self._grant: Grant | None = None
         self._refusal = ""
         self._changed = threading.Condition()
         self._closing = False
         self._distrusted = False
-        self._process_stop = stop
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "uploader")
 
-    def push_chunk(self, payload: bytes) -> None:
-        """Queue a chunk; waits while the buffer is full.
+    def push_chunk(self, payload: bytes, steps: int) -> None:
+        """Queue a chunk.
+
+        Args:
+            payload: Its bytes.
+            steps: Transitions in it.
 
         Raises:
             ClientRegistrationError: Another process took over the name.
             ServiceError: The thread has ended by an error.
-            Stopped: The process was asked to stop while the buffer was full.
         """
-        self._push(self._chunks, CHUNK_FIELD, payload)
+        self._push(self._chunks_behind, Parcel(payload, steps))
 
     def push_episode(self, payload: bytes) -> None:
         """Queue a finished episode; as `push_chunk`."""
-        self._push(self._episodes, EPISODE_FIELD, payload)
+        self._push(self._episodes_behind, Parcel(payload))
+
+    @property
+    def full(self) -> bool:
+        """Whether more waits to be stored than the buffer should hold."""
+        return self._progress.buffered_bytes > self._buffer_bytes
+
+    def has_room(self, open_steps: int) -> bool:
+        """Whether another step may be made: the buffer is not full, and the session's grant covers it.
+
+        A step of several environments may go beyond the grant with all of them but one.
+
+        Args:
+            open_steps: Transitions that were made, but not pushed yet.
+        """
+        # Without the lock, before every step: a new session is known here only after its steps were counted.
+        grant = self._session_grant()
+        if grant is None or self.full:
+            return False
+        return grant.credit_steps is None or self._steps + open_steps < grant.credit_steps
 
     def granted(self, grant: Grant | None) -> None:
         """Take over what the trainer allows."""
@@ -105,6 +132,7 @@ class Uploader(threading.Thread):
         self.join()
         self._link.close()
         left = self._chunks.waiting + self._episodes.waiting
+        left += len(self._chunks_behind) + len(self._episodes_behind)
         if left:
             logger.info("ended with %d entries unsent", left)
 
@@ -132,20 +160,32 @@ class Uploader(threading.Thread):
             self.failure = failure
             self._changed.notify_all()
 
-    def _push(self, stream: StreamSession, field: bytes, payload: bytes) -> None:
+    def _push(self, backlog: Backlog, parcel: Parcel) -> None:
         with self._changed:
-            while self.failure is None and self._full():
-                if self._process_stop.is_set() or self._closing:
-                    raise Stopped
-                self._changed.wait(_LOOK_FOR_STOP_S)  # signals only set the event
             if self.failure is not None:
                 raise self.failure
-            self._inbox.append((stream, field, payload))
-            self._inbox_bytes += len(payload)
+            backlog.add(parcel)
+            self._steps += parcel.steps
+            if self._drops:
+                self._make_room()
+            self._count_buffered()
             self._changed.notify_all()
 
-    def _full(self) -> bool:
-        return self._inbox_bytes + self._progress.buffered_bytes > self._buffer_bytes
+    def _make_room(self) -> None:
+        """Drop the oldest chunks, and where there are none the oldest episodes, until the rest may stay."""
+        dropped = 0
+        while len(self._chunks_behind) > 1 and (
+            self._beyond_credit() or self._buffered() > self._buffer_bytes
+        ):
+            dropped += (steps := self._chunks_behind.take_oldest().steps)
+            self._steps -= steps
+        while len(self._episodes_behind) > 1 and self._buffered() > self._buffer_bytes:
+            self._episodes_behind.take_oldest()
+        self._progress.drop(dropped)
+
+    def _beyond_credit(self) -> bool:
+        grant = self._session_grant()
+        return grant is not None and grant.credit_steps is not None and self._steps > grant.credit_steps
 
     def _hello(self) -> str:
         progress = self._progress
@@ -158,12 +198,23 @@ class Uploader(threading.Thread):
             num_envs=progress.num_envs,
         ).to_json()
 
-    def _credit(self) -> tuple[int, int]:
-        """Return how many chunk entries and bytes may be sent now."""
+    def _session_grant(self) -> Grant | None:
+        """Return the grant that lets the present session send, None while there is none."""
         grant, session = self._grant, self._progress.session
         if grant is None or grant.session != session or grant.status != "accepted":
-            return 0, 0
-        return grant.credit_entries - self._chunks.stored, grant.credit_bytes - self._chunks.stored_bytes
+            return None
+        return grant
+
+    def _credit(self) -> Credit:
+        """Return how much may be sent now."""
+        grant, chunks = self._session_grant(), self._chunks
+        if grant is None:
+            return Credit(0, 0, 0)
+        return Credit(
+            grant.credit_entries - chunks.stored,
+            grant.credit_bytes - chunks.stored_bytes,
+            _NO_LIMIT if grant.credit_steps is None else grant.credit_steps - chunks.stored_steps,
+        )
 
     def _step(self) -> bool:
         """Take over what was pushed and send what may be sent; return whether to go on."""
@@ -172,7 +223,10 @@ class Uploader(threading.Thread):
                 if self._closing:
                     return False
                 self._changed.wait()
-            self._take_over()
+            if self._distrusted:
+                self._distrusted = False
+                self._chunks.connection_lost()
+                self._episodes.connection_lost()
         try:
             self._send()
         except Fenced:
@@ -225,26 +279,20 @@ class Uploader(threading.Thread):
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""
-        if self._inbox or self._distrusted or self._episodes.waiting or self._chunks.session is None:
+        if self._distrusted or self._chunks.session is None:
             return True
         if self._chunks.unsure or self._episodes.unsure:
             return True
-        entries, size = self._credit()
-        return bool(self._chunks.waiting) and entries > 0 and size > 0
+        if self._episodes.waiting or self._episodes_behind:
+            return True
+        return bool(self._chunks.waiting or self._chunks_behind) and self._credit().left
 
-    def _take_over(self) -> None:
-        while self._inbox:
-            stream, field, payload = self._inbox.popleft()
-            stream.add(field, payload)
-        self._inbox_bytes = 0
-        self._count_buffered()
-        if self._distrusted:
-            self._distrusted = False
-            self._chunks.connection_lost()
-            self._episodes.connection_lost()
+    def _buffered(self) -> int:
+        behind = self._chunks_behind.size + self._episodes_behind.size
+        return behind + self._chunks.waiting_bytes + self._episodes.waiting_bytes
 
     def _count_buffered(self) -> None:
-        self._progress.buffered_bytes = self._chunks.waiting_bytes + self._episodes.waiting_bytes
+        self._progress.buffered_bytes = self._buffered()
 
     def _send(self) -> None:
         connection = self._link.redis
@@ -253,17 +301,33 @@ class Uploader(threading.Thread):
             # Until it is known here, a grant for the new session must not look like somebody else's.
             self._progress.session = ""
             self._chunks.begin(connection)
-            self._progress.session = str(self._chunks.session)
+            with self._changed:
+                self._steps = self._chunks.waiting_steps + self._chunks_behind.steps
+                # Before the session is told: a beat must not give it what was stored in the one before.
+                self._progress.sent_chunks = self._progress.sent_bytes = 0
+                self._progress.session = str(self._chunks.session)
             self._on_session()
-        entries, size = self._credit()
-        if entries > 0 and size > 0:
-            try:
-                self._chunks.flush(connection, entries, size)
-            finally:
-                self._progress.sent_chunks = self._chunks.stored
-                self._progress.sent_bytes = self._chunks.stored_bytes
+        self._send_chunks(connection)
         self._episodes.settle(connection)
-        if self._episodes.waiting:
+        if self._episodes.waiting or self._episodes_behind:
             if self._episodes.session is None:
                 self._episodes.begin(connection)
-            self._episodes.flush(connection, _EPISODE_BATCH, _NO_LIMIT)
+            self._take_over(self._episodes, EPISODE_FIELD, self._episodes_behind, _EPISODES_AT_ONCE)
+            self._episodes.flush(connection, _EPISODES_AT_ONCE)
+
+    def _send_chunks(self, connection: redis.Redis) -> None:
+        credit = self._credit()
+        credit = credit._replace(size=min(credit.size, _BYTES_AT_ONCE))
+        self._take_over(self._chunks, CHUNK_FIELD, self._chunks_behind, credit)
+        try:
+            self._chunks.flush(connection, credit)
+        finally:
+            self._progress.sent_chunks = self._chunks.stored
+            self._progress.sent_bytes = self._chunks.stored_bytes
+
+    def _take_over(self, stream: StreamSession, field: bytes, backlog: Backlog, credit: Credit) -> None:
+        """Bring what may be sent now from its backlog to its stream, once that has nothing left."""
+        with self._changed:
+            if not stream.waiting:
+                for parcel in backlog.take(credit):
+                    stream.add(field, parcel)

@@ -33,7 +33,7 @@ def test_the_report_survives_json() -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("raises", "It raised in step 1: RuntimeError: the game is gone"),
+        ("raises", "It raised in step 1 (toys.py, line 86, in step): RuntimeError: the game is gone"),
         ("nan", "not finite"),
         ("bounds", "out of the bounds"),
         ("dtype", "float64"),

@@ -18,14 +18,8 @@ BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
 LENGTHS = (3, 4, 5)
 
 
-class _Policy:
-    def act(
-        self, obs: NDArray[Any], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
-
-
-POLICY: Any = _Policy()
+def _act(obs: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
 
 
 def _same_step() -> Vector:
@@ -48,7 +42,7 @@ class _Played:
     def play(self, quota: int) -> set[tuple[int, int, int]]:
         """Play and return the recorded (environment, episode, step)."""
         found = set()
-        for part in self.rollout.play(POLICY, 1, 7, quota, lambda: True):
+        for part in self.rollout.play(_act, 1, 7, quota, lambda: True):
             for env, episode, first, length in zip(
                 part.env_index, part.episode, part.first_step, part.length, strict=True
             ):
@@ -67,7 +61,7 @@ def played(make: Callable[[], Vector]) -> Any:
 def test_every_environment_ends_the_episode_it_is_in_and_tells_of_it_once(played: _Played) -> None:
     played.play(6)  # two steps of each
     assert played.ended == []
-    assert played.rollout.end_episodes(POLICY, lambda: True)
+    assert played.rollout.end_episodes(_act, lambda: True)
     assert sorted((one.env_index, one.length) for one in played.ended) == list(enumerate(LENGTHS))
     assert [one.total_return for one in played.ended] == [sum(range(1, n + 1)) for n in LENGTHS]
 
@@ -77,7 +71,7 @@ def test_nothing_is_stepped_where_no_episode_has_begun(played: _Played) -> None:
     def never() -> bool:
         raise AssertionError("a step")
 
-    assert played.rollout.end_episodes(POLICY, never)
+    assert played.rollout.end_episodes(_act, never)
     assert played.ended == []
 
 
@@ -85,7 +79,7 @@ def test_nothing_is_stepped_where_no_episode_has_begun(played: _Played) -> None:
 def test_what_was_not_recorded_leaves_a_gap_and_no_wrong_number(played: _Played) -> None:
     before = played.play(6)
     assert before == {(env, 0, step) for env in range(3) for step in (0, 1)}
-    played.rollout.end_episodes(POLICY, lambda: True)
+    played.rollout.end_episodes(_act, lambda: True)
     after = played.play(30)
     assert not before & after
     # The last environment has just ended its first episode: it begins the next one, recorded from its start.
@@ -107,7 +101,7 @@ def test_it_can_be_broken_off_and_taken_up_again(played: _Played) -> None:
         left -= 1
         return left >= 0
 
-    assert not played.rollout.end_episodes(POLICY, once)
+    assert not played.rollout.end_episodes(_act, once)
     assert [one.env_index for one in played.ended] == [0]
-    assert played.rollout.end_episodes(POLICY, lambda: True)
+    assert played.rollout.end_episodes(_act, lambda: True)
     assert {one.env_index for one in played.ended} == {0, 1, 2}

@@ -13,11 +13,12 @@ from soulsgui.sampling.identity import derived_seed, ensure_name_is_free, own_ve
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.beacon import Beacon
-from soulsgui.wire.connection import Address
+from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.faults.waiting import until
 
 OWN = own_instance()
 ELSEWHERE = Instance(host="another-pc", boot_id="x", pid=5, start_time=1.0)
@@ -52,10 +53,13 @@ def _beating(address: Address, instance: Instance) -> Iterator[None]:
         address, "other", Keys(address.prefix).beat("c"), 0.02, lambda: progress.beat().to_json(), EXPIRY_S
     )
     beacon.start()
+    connection = connect(address, "test")
     try:
+        until(lambda: connection.exists(Keys(address.prefix).beat("c")), "the first beat")
         yield
     finally:
         beacon.close()
+        connection.close()
 
 
 def test_a_name_nobody_beats_under_is_free(redis_client: redis.Redis, keys: Keys) -> None:

@@ -14,7 +14,15 @@ from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, pack_chunk, unpack_chunk
+from soulsgui.sampling.turn import Act
+from soulsgui.wire.messages.chunk import (
+    MAX_CHUNK_BYTES,
+    TERMINATED,
+    TRUNCATED,
+    Segments,
+    pack_chunk,
+    unpack_chunk,
+)
 from tests.environments.toys import Counter, NativeCounter
 
 BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
@@ -165,36 +173,13 @@ def test_nothing_recorded_gives_no_segments() -> None:
     assert recording.recorder.length == 0
 
 
-def test_steps_left_out_by_hand_begin_another_segment() -> None:
-    recorder = SegmentRecorder(1, (2,), "float32", 4)
-    one, nothing = np.ones(1, np.bool_), np.zeros(1, np.bool_)
-    obs = np.zeros((1, 2), np.float32)
-
-    def step() -> tuple[int, int]:
-        result = StepResult(obs, np.ones(1, np.float32), nothing, nothing, one, obs)
-        recorder.add(obs, np.zeros(1, np.int64), np.zeros(1, np.float32), result)
-        segments = recorder.cut(1, 1)
-        assert segments is not None
-        return int(segments.episode[0]), int(segments.first_step[0])
-
-    assert step() == (0, 0)
-    assert recorder.next_step(0) == 1
-    recorder.jump(0, 5)
-    assert step() == (0, 5)
-    recorder.jump(0, 0)  # the episode was given up
-    assert step() == (1, 0)
-
-
-class _Policy:
+def _act(number: int = 1) -> Act:
     """Says its own number as log-probability, so that mixed-up weights are seen."""
 
-    def __init__(self, number: int = 1) -> None:
-        self.number = number
+    def act(obs: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return np.zeros(len(obs), np.int64), np.full(len(obs), -number, np.float32)
 
-    def act(
-        self, obs: NDArray[Any], rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        return np.zeros(len(obs), np.int64), np.full(len(obs), -self.number, np.float32)
+    return act
 
 
 def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
@@ -214,7 +199,7 @@ def test_a_round_yields_exactly_its_quota(
     rollout = _rollout(make(3), segment_length)
     seen: set[Transition] = set()
     for model_id in (1, 2, 3):
-        parts = list(rollout.play(_Policy(model_id), model_id, 7, quota, _always))  # type: ignore[arg-type]
+        parts = list(rollout.play(_act(model_id), model_id, 7, quota, _always))
         assert sum(part.steps for part in parts) == quota
         assert all(part.length.max() <= segment_length for part in parts)
         assert all((part.log_prob == -model_id).all() for part in parts)
@@ -233,9 +218,9 @@ def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
         left -= 1
         return left >= 0
 
-    first = list(rollout.play(_Policy(1), 1, 7, 100, go_on))  # type: ignore[arg-type]
+    first = list(rollout.play(_act(1), 1, 7, 100, go_on))
     assert sum(part.steps for part in first) == 6
-    second = list(rollout.play(_Policy(2), 2, 8, 10, _always))  # type: ignore[arg-type]
+    second = list(rollout.play(_act(2), 2, 8, 10, _always))
     assert sum(part.steps for part in second) == 10
     for parts, number in ((first, 1), (second, 2)):
         assert all((part.model_id_last == number).all() for part in parts)
@@ -247,7 +232,7 @@ def test_an_early_end_leaves_nothing_for_the_next_weights() -> None:
 def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vector]) -> None:
     ended: list[FinishedEpisode] = []
     rollout = _rollout(make(2), 16, ended)
-    list(rollout.play(_Policy(), 1, 7, 60, _always))  # type: ignore[arg-type]
+    list(rollout.play(_act(), 1, 7, 60, _always))
     rollout.close()
     for env, length in ((0, 3), (1, 4)):
         ours = [episode for episode in ended if episode.env_index == env]
@@ -259,10 +244,40 @@ def test_finished_episodes_are_told_with_their_returns(make: Callable[[int], Vec
         assert all(episode.seconds >= 0 for episode in ours)
 
 
+@pytest.mark.parametrize(("hold_s", "parts"), [(0.0, 5), (3600.0, 1)])
+def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
+    rollout = _rollout(_same_step(2), 16)
+    open_steps = []
+
+    def go_on() -> bool:
+        open_steps.append(rollout.open_steps)
+        return len(open_steps) <= 5
+
+    found = list(rollout.play(_act(), 1, 7, 100, go_on, hold_s))
+    rollout.close()
+    assert [part.steps for part in found] == [10 // parts] * parts
+    assert open_steps == [0 if parts == 5 else 2 * step for step in range(6)]
+    assert rollout.open_steps == 0
+
+
+def test_what_is_cut_fits_into_a_chunk() -> None:
+    side = 256
+    recorder = SegmentRecorder(4, (side, side), "float32", 256)
+    assert 1 < recorder.capacity < 256
+    obs = np.zeros((4, side, side), np.float32)
+    none, all_ = np.zeros(4, np.bool_), np.ones(4, np.bool_)
+    for _ in range(recorder.capacity):  # each step an episode: no chunk is larger
+        result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs)
+        recorder.add(obs, np.zeros(4, np.int64), np.zeros(4, np.float32), result)
+    segments = recorder.cut(1, 7)
+    assert segments is not None
+    assert MAX_CHUNK_BYTES // 2 < len(pack_chunk("r", "c", segments)) <= MAX_CHUNK_BYTES
+
+
 def test_observations_are_moved_into_their_bounds() -> None:
     box = BoxSpec((2,), "float32", (0.0,), (2.0,))
     rollout = Rollout(EnvStepper(NativeCounter(1)), box, 16, 1, lambda _: None)
-    (part,) = rollout.play(_Policy(), 1, 7, 6, _always)  # type: ignore[arg-type]
+    (part,) = rollout.play(_act(), 1, 7, 6, _always)
     rollout.close()
     assert part.obs.max() == 2
     assert box.contains(part.obs).all()

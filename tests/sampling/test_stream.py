@@ -8,13 +8,15 @@ from typing import Any, cast
 import pytest
 import redis
 
+from soulsgui.sampling.backlog import Credit, Parcel
 from soulsgui.sampling.stream import Fenced, StreamSession
 from soulsgui.wire.connection import AWAY, connect
 from soulsgui.wire.entry_id import EntryId
 from tests.faults.server import FaultyServer, faulty_server
 
 KEY = "test:in:c"
-ALL = 2**62
+MOST = 2**62
+ALL = Credit(MOST, MOST, MOST)
 
 
 def _session() -> StreamSession:
@@ -29,7 +31,7 @@ def _begun(connection: redis.Redis) -> StreamSession:
 
 def _push(stream: StreamSession, *payloads: str) -> None:
     for payload in payloads:
-        stream.add(b"c", payload.encode())
+        stream.add(b"c", Parcel(payload.encode(), steps=10))
 
 
 def _bring(stream: StreamSession, connection: redis.Redis) -> int:
@@ -37,7 +39,7 @@ def _bring(stream: StreamSession, connection: redis.Redis) -> int:
     stream.settle(connection)
     if stream.session is None:
         stream.begin(connection)
-    return stream.flush(connection, ALL, ALL)
+    return stream.flush(connection, ALL)
 
 
 def _entries(connection: redis.Redis, key: str = KEY) -> list[tuple[EntryId, dict[bytes, bytes]]]:
@@ -76,7 +78,7 @@ def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis
     stream = _begun(connection)
     _push(stream, "a", "b", "c")
     assert stream.waiting_bytes == 3
-    assert stream.flush(connection, ALL, ALL) == 3
+    assert stream.flush(connection, ALL) == 3
     (hello, fields), *rest = _entries(connection)
     assert fields == {b"hello": b"hello"}
     assert stream.session == hello
@@ -88,10 +90,13 @@ def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis
 def test_credits_limit_what_is_sent_but_one_always_goes(connection: redis.Redis) -> None:
     stream = _begun(connection)
     _push(stream, "aaaa", "bb", "cc", "dd")
-    assert stream.flush(connection, 0, ALL) == 0
-    assert stream.flush(connection, ALL, 1) == 1
-    assert stream.flush(connection, ALL, 4) == 2
-    assert stream.flush(connection, 1, ALL) == 1
+    assert stream.flush(connection, Credit(0, MOST, MOST)) == 0
+    assert stream.flush(connection, Credit(MOST, MOST, 0)) == 0
+    assert stream.flush(connection, Credit(MOST, 1, MOST)) == 1
+    assert stream.flush(connection, Credit(MOST, 4, MOST)) == 2
+    assert (stream.stored_steps, stream.waiting_steps) == (30, 10)
+    assert stream.flush(connection, Credit(1, MOST, 1)) == 1
+    assert (stream.stored_steps, stream.waiting_steps) == (40, 0)
     assert _payloads(connection) == ["aaaa", "bb", "cc", "dd"]
 
 
@@ -109,7 +114,7 @@ def test_a_push_into_a_frozen_server_is_stored_once(server: FaultyServer, connec
     assert _bring(stream, impatient) == 1
     _push(stream, "b", "c")
     with server.frozen(), pytest.raises(redis.TimeoutError):
-        stream.flush(impatient, ALL, ALL)
+        stream.flush(impatient, ALL)
     stream.connection_lost()
     assert _payloads(connection) == ["a", "b", "c"]  # thawed, it stored what it had been sent
     _push(stream, "d")
@@ -142,7 +147,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+        stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
     assert stream.unsure
     assert _bring(stream, connection) == 0
     assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
@@ -153,9 +158,9 @@ def test_entries_refused_as_repeated_are_found_to_be_stored(connection: redis.Re
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+        stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
     stream.unsure = False  # as if nobody had noticed: the server's refusal tells
-    assert stream.flush(connection, ALL, ALL) == 0
+    assert stream.flush(connection, ALL) == 0
     assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
     _push(stream, "c")
     assert _bring(stream, connection) == 1
@@ -166,11 +171,11 @@ def test_a_restarted_session_takes_nothing_for_a_repeat(connection: redis.Redis)
     """R31, first order: the client restarts; its ids begin after a hello of their own."""
     first = _begun(connection)
     _push(first, "a", "b")
-    first.flush(connection, ALL, ALL)
+    first.flush(connection, ALL)
     connection.xtrim(KEY, maxlen=0, approximate=False)  # the trainer took everything
     second = _begun(connection)
     _push(second, "c", "d")
-    assert second.flush(connection, ALL, ALL) == 2
+    assert second.flush(connection, ALL) == 2
     assert first.session is not None
     assert second.session is not None
     assert second.session > EntryId(first.session.ms, first.session.seq + 2)
@@ -184,7 +189,7 @@ def test_a_server_that_kept_its_data_gets_no_duplicates(keeping_server: FaultySe
     stream = _begun(connection)
     _push(stream, "a", "b")
     with pytest.raises(redis.ConnectionError):
-        stream.flush(_LosesReplies(connection), ALL, ALL)  # type: ignore[arg-type]
+        stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
     keeping_server.restart()
     session = stream.session
     _push(stream, "c")
@@ -202,11 +207,11 @@ def test_a_server_that_lost_its_data_gets_a_new_hello(
     """R31, second order: the server restarts and has nothing."""
     stream = _begun(connection)
     _push(stream, "a")
-    stream.flush(connection, ALL, ALL)
+    stream.flush(connection, ALL)
     _push(stream, "b", "c")
     server.kill()
     with pytest.raises(AWAY):
-        stream.flush(connection, ALL, ALL)
+        stream.flush(connection, ALL)
     stream.connection_lost()
     server.start()
     if group_first:
@@ -226,7 +231,7 @@ def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.R
     _push(stream, "xxx", "b")
     refused = _NoRoomForTheFirst(connection)
     with pytest.raises(redis.OutOfMemoryError):
-        stream.flush(refused, ALL, ALL)  # type: ignore[arg-type]
+        stream.flush(refused, ALL)  # type: ignore[arg-type]
     assert (stream.stored, stream.waiting) == (1, 1)
     _push(stream, "c")
     assert _bring(stream, connection) == 2
@@ -268,7 +273,7 @@ class _NoRoomForTheFirst:
 def test_a_fenced_session_sends_nothing_more_and_says_no_hello(connection: redis.Redis) -> None:
     older = _begun(connection)
     _push(older, "a")
-    older.flush(connection, ALL, ALL)
+    older.flush(connection, ALL)
     newer = _begun(connection)
     _push(older, "b")
     with pytest.raises(Fenced):
@@ -292,7 +297,7 @@ def test_a_session_that_starts_over_says_hello_and_sends_what_was_surely_not_sto
 ) -> None:
     stream = _begun(connection)
     _push(stream, "a")
-    stream.flush(connection, ALL, ALL)
+    stream.flush(connection, ALL)
     _other_millisecond()
     connection.xadd(KEY, {"c": "garbage"})
     _push(stream, "b", "c")
@@ -308,7 +313,7 @@ def test_a_session_that_starts_over_says_hello_and_sends_what_was_surely_not_sto
 def test_starting_over_gives_up_what_may_have_been_stored(connection: redis.Redis) -> None:
     stream = _begun(connection)
     _push(stream, "a")
-    stream._next_batch(ALL, ALL)[0].tries = 1  # sent, and the reply was lost
+    stream._next_batch(ALL)[0].tries = 1  # sent, and the reply was lost
     _other_millisecond()
     connection.xadd(KEY, {"c": "garbage"})
     stream.connection_lost()

@@ -1,6 +1,5 @@
 """The uploader: credits, a bounded buffer, and an end in every situation."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -13,7 +12,7 @@ from soulsgui.sampling import uploader as uploader_module
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.stream import StreamSession
 from soulsgui.sampling.uploader import Uploader
-from soulsgui.wire.connection import Address, Stopped
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.session import Grant, Hello
@@ -26,34 +25,45 @@ Make = Callable[..., Uploader]
 class _Client:
     """An uploader with what surrounds it."""
 
-    def __init__(self, address: Address, buffer_bytes: int = 10_000) -> None:
+    def __init__(self, address: Address, buffer_bytes: int = 10_000, drops: bool = False) -> None:
         self.keys = Keys(address.prefix)
         self.progress = Progress("c", Instance(pid=1), 3, {}, run_id="run-1")
-        self.stop = threading.Event()
         self.sessions: list[str] = []
+        self.told: list[tuple[int, int]] = []
         self.uploader = Uploader(
             address,
             self.progress,
             "contract-1",
             buffer_bytes,
-            self.stop,
-            lambda: self.sessions.append(self.progress.session),
+            self._begun,
+            drops,
         )
         self.uploader.start()
         until(lambda: self.sessions, "the hello")
+
+    def _begun(self) -> None:
+        self.told.append((self.progress.sent_chunks, self.progress.sent_bytes))
+        self.sessions.append(self.progress.session)
 
     def grant(self, entries: int, size: int = 10**9, **changed: Any) -> None:
         fields: dict[str, Any] = {"session": self.progress.session, "status": "accepted"} | changed
         self.uploader.granted(Grant(credit_entries=entries, credit_bytes=size, **fields))
 
-    def push(self, count: int = 1, size: int = 100) -> None:
+    def push(self, count: int = 1, size: int = 100, steps: int = 10) -> None:
         for _ in range(count):
-            self.uploader.push_chunk(b"x" * size)
+            self.uploader.push_chunk(b"x" * size, steps)
 
 
 @pytest.fixture
 def client(server: FaultyServer) -> Iterator[_Client]:
     made = _Client(server.address)
+    yield made
+    made.uploader.close()
+
+
+@pytest.fixture
+def dropping(server: FaultyServer) -> Iterator[_Client]:
+    made = _Client(server.address, drops=True)
     yield made
     made.uploader.close()
 
@@ -119,36 +129,110 @@ def test_episodes_have_a_hello_of_their_own_and_need_no_credit(
     assert len(_hellos(connection, client.keys.episodes("c"))) == 1
 
 
-def test_a_full_buffer_holds_the_pusher_until_there_is_room(client: _Client, connection: redis.Redis) -> None:
-    client.push(3, size=5000)  # the last one still went in; from now on the buffer is full
-    until(lambda: client.progress.buffered_bytes == 15_000, "the pushes are taken over")
-    pusher = threading.Thread(target=client.push)
-    pusher.start()
-    pusher.join(0.15)
-    assert pusher.is_alive()
-    client.grant(1)  # makes room
-    pusher.join(10)
-    assert not pusher.is_alive()
+def test_a_full_buffer_has_no_room_until_something_is_stored(client: _Client) -> None:
+    client.grant(0)
+    assert client.uploader.has_room(0)
+    client.push(2, size=5000)
+    assert client.uploader.has_room(0)  # as much as it should hold
+    client.push()
+    assert client.uploader.full
+    assert not client.uploader.has_room(0)
+    client.grant(1)
+    until(lambda: client.uploader.has_room(0), "room")
+    assert client.progress.buffered_bytes == 5100
+
+
+def test_steps_have_room_as_far_as_the_grant_of_the_session_goes(
+    client: _Client, connection: redis.Redis
+) -> None:
+    has_room = client.uploader.has_room
+    assert not has_room(0)
+    client.grant(100, credit_steps=25)
+    assert has_room(24)
+    assert not has_room(25)
+    client.push(2, steps=10)
+    assert has_room(4)
+    assert not has_room(5)
+    until(lambda: _chunks(connection, client) == 2, "both are sent")
+    assert has_room(4)
+    assert not has_room(5)  # stored or not: they count since the hello
+    client.grant(100, credit_steps=26)
+    assert has_room(5)
+    client.grant(100, credit_steps=26, status="quarantined")
+    assert not has_room(0)
+    client.grant(100, credit_steps=26, session="1-0")
+    assert not has_room(0)
     client.grant(100)
-    until(lambda: _chunks(connection, client) == 4, "all are sent")
+    assert has_room(10**9)
 
 
-@pytest.mark.usefixtures("_hasty")
-def test_a_pusher_before_a_full_buffer_ends_when_asked_to_stop(client: _Client) -> None:
-    client.push(3, size=5000)
-    caught = threading.Event()
+def test_no_chunk_is_sent_once_the_granted_steps_are_used_up(
+    client: _Client, connection: redis.Redis
+) -> None:
+    client.push(4, steps=10)
+    client.grant(100, credit_steps=15)
+    until(lambda: _chunks(connection, client) == 2, "the second one begins within the credit")
+    client.grant(100, credit_steps=20)
+    until(lambda: client.progress.buffered_bytes == 200, "the others wait")
+    client.grant(100, credit_steps=21)
+    until(lambda: client.progress.buffered_bytes == 100, "one more is sent")
+    assert _chunks(connection, client) == 3
 
-    def push() -> None:
-        try:
-            client.push()
-        except Stopped:
-            caught.set()
 
-    pusher = threading.Thread(target=push)
-    pusher.start()
-    client.stop.set()
-    assert caught.wait(10)
-    pusher.join()
+@pytest.mark.allow_warnings
+def test_the_steps_of_a_new_session_are_those_that_still_wait(
+    server: FaultyServer, connection: redis.Redis, client: _Client
+) -> None:
+    client.grant(2, credit_steps=100)
+    client.push(5, steps=10)
+    until(lambda: _chunks(connection, client) == 2, "two are sent")
+    assert client.uploader.has_room(49)
+    assert not client.uploader.has_room(50)
+    server.restart()  # without its data
+    client.uploader.distrust()
+    until(lambda: len(client.sessions) == 2, "a new session")
+    assert client.told[1] == (0, 0)  # what it stored, too, is counted since the hello
+    assert not client.uploader.has_room(0)  # nobody has granted anything to it
+    client.grant(100, credit_steps=100)
+    assert client.uploader.has_room(69)
+    assert not client.uploader.has_room(70)
+    until(lambda: _chunks(connection, client) == 3, "what waited is sent")
+    assert not client.uploader.has_room(70)
+
+
+def test_the_oldest_that_the_grant_does_not_cover_are_dropped_and_counted(
+    dropping: _Client, connection: redis.Redis
+) -> None:
+    for size in (1, 2, 3):
+        dropping.push(size=size)
+    assert dropping.progress.dropped == 0  # nobody has said how many steps it may send
+    dropping.grant(0, credit_steps=25)
+    dropping.push(size=4)
+    assert dropping.progress.dropped == 20
+    dropping.push(2, size=5)
+    assert dropping.progress.dropped == 40
+    dropping.grant(2, credit_steps=25)
+    until(lambda: dropping.progress.sent_chunks == 2, "the newest ones are sent")
+    entries = connection.xrange(dropping.keys.chunks("c"))
+    assert [(len(fields[b"c"]), fields[b"n"]) for _, fields in entries[1:]] == [(5, b"0"), (5, b"1")]
+    dropping.push(size=6)
+    dropping.push(size=7)  # not covered either, but the newest one stays for the next credit
+    assert (dropping.progress.buffered_bytes, dropping.progress.dropped) == (7, 50)
+    dropping.grant(3, credit_steps=35)
+    until(lambda: dropping.progress.sent_chunks == 3, "it is sent")
+
+
+def test_a_full_buffer_drops_the_oldest_chunks_first_and_episodes_only_without_them(
+    dropping: _Client, connection: redis.Redis
+) -> None:
+    dropping.grant(0)
+    dropping.push(3, size=5000)
+    assert (dropping.progress.dropped, dropping.progress.buffered_bytes) == (10, 10_000)
+    dropping.uploader.push_episode(b"e" * 100)
+    assert dropping.progress.dropped == 20
+    dropping.push(size=20_000)
+    assert dropping.progress.dropped == 30  # the newest chunk stays, however large
+    assert dropping.uploader.failure is None
 
 
 def test_close_sends_what_waits(client: _Client, connection: redis.Redis) -> None:

@@ -1,0 +1,201 @@
+"""A loop written by hand that samples for Q-learning, as fast as it likes.
+
+connector = DQNConnector(config)
+while training:
+    with connector as (agent, model_id):
+        action = agent(obs)
+    next_obs, reward, terminated, truncated, info = env.step(action)
+    connector.push_sample(
+        pack_sample(obs, action, reward, next_obs, terminated, truncated, {}, model_id, step_id)
+    )
+    ...
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.config.like import ConfigLike
+from soulsgui.errors import ServiceError, SoulsGuiError, UsageError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
+from soulsgui.sampling.downloader import View
+from soulsgui.sampling.free_running import explore
+from soulsgui.sampling.samples import Sample, read_sample
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.server_config import OFF_POLICY
+from soulsgui.wire.weights import WeightsHeader
+
+logger = logging.getLogger(__name__)
+
+_MOST_KNOWN = 4096
+
+
+class DQNConnector(Connector):
+    """Connects one environment, stepped by hand, with a server that trains asynchronously.
+
+    The weights change by themselves in the background, but never within the context. A push never waits:
+    while the server takes no more samples, or is away, the oldest ones that were not sent are dropped and
+    counted, whatever `client.when_full` says. Wishes of the runner (pause, stop) are not looked at: the loop
+    belongs to whoever wrote it.
+
+    Args:
+        config: Settings, a dictionary or a namespace; its environment must be the run's.
+        address: The server; None reads where the runner of the default data folder put it.
+        name: The client's id; None makes one of host, process and a number.
+
+    Raises:
+        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `Connector`.
+    """
+
+    _FAMILY = OFF_POLICY
+
+    def __init__(self, config: ConfigLike, address: Address | None = None, name: str | None = None) -> None:
+        self._pushed: deque[bytes] = deque()
+        self._known: dict[int, WeightsHeader] = {}
+        self._epsilon: float | None = None
+        self._failure: SoulsGuiError | None = None
+        self._complaint: UsageError | None = None
+        self._thread = threading.Thread(target=self._run, name="connector", daemon=True)
+        super().__init__(config, address, name)
+        self._hold_s = float(self._config.settings["client.segment_seconds"])
+        self._newest = self._weights  # from here on the thread's alone
+        self._thread.start()
+
+    def push_sample(self, data: bytes) -> None:
+        """Take over one step; it is read later, in the background.
+
+        Args:
+            data: From `wire.codec.pack_sample`; its model id may be that of any weights which this connector
+                acted with. Without `log_prob` in `info`, 0 is sent: Q-learning asks for none.
+
+        Raises:
+            UsageError: An earlier push was no sample of this environment; this one was not taken.
+            ClientRegistrationError: The server began another run or refused this client, or another process
+                took over the name.
+        """
+        self._check()
+        if len(self._pushed) < MOST_HELD:
+            self._pushed.append(data)
+        else:
+            self._link.progress.drop(1)
+
+    def push_episode_info(self, data: bytes) -> None:
+        """Take over what is to be told of a finished episode, as `Connector.push_episode_info`."""
+        self._check()
+        super().push_episode_info(data)
+
+    def close(self) -> None:
+        """Send what was pushed, say goodbye and end every thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        super().close()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._complaint is not None:
+            complaint, self._complaint = self._complaint, None
+            raise complaint
+
+    # --- weights -----------------------------------------------------------------------------------
+
+    def _use(self, weights: Weights) -> None:
+        """Act with other weights from now on; samples of theirs are known from here on."""
+        self._known[weights.header.model_id] = weights.header
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        super()._use(weights)
+
+    def _in_use(self) -> Weights:
+        """Return the weights to act with: the newest ones, unless somebody is within the context."""
+        newest = self._newest
+        if newest is not self._weights and not self._held:
+            self._use(newest)
+        return self._weights
+
+    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any]) -> NDArray[np.int64]:
+        return explore(policy, obs, self._rng, self._epsilon)[0]
+
+    # --- the thread --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Hear what the server says, and record what was pushed, until closed."""
+        try:
+            self._hear(self._link.view)
+            stopping = False
+            while not stopping:
+                stopping = self._stop.is_set()
+                self._gather()
+                self._send_pushed()
+        except SoulsGuiError as error:
+            self._failure = error
+        except Exception as error:
+            logger.exception("the connector ended by an error")
+            self._failure = ServiceError(f"Samples can't be sent any more: {error!r}")
+
+    def _gather(self) -> None:
+        """Hear what the server says until it is time to send what was pushed."""
+        due = time.monotonic() + self._hold_s
+        while (left_s := due - time.monotonic()) > 0 and not self._enough() and not self._stop.is_set():
+            if self._link.wait(self._has_news, left_s):
+                self._hear(self._link.view)
+
+    def _enough(self) -> bool:
+        return len(self._pushed) >= self._assembler.capacity
+
+    def _has_news(self, view: View) -> bool:
+        return view is not self._heard or self._enough()
+
+    def _hear(self, view: View) -> None:
+        """Take over what a view says; while the server is silent, what it said last stays."""
+        self._heard = view
+        self._check_run(view)
+        grant = self._link.answer_of_trainer(view)
+        if grant is not None:
+            self._epsilon = grant.epsilon
+        if view.header is None or view.tensors is None or not self._brings_weights(view):
+            return
+        if view.header != self._newest.header:
+            self._newest = self._ready_to_act(view.header, view.tensors)
+
+    def _send_pushed(self) -> None:
+        """Send what was pushed, the steps of each weights together."""
+        samples: list[Sample] = []
+        header: WeightsHeader | None = None
+        for _ in range(len(self._pushed)):
+            sample = self._read(self._pushed.popleft())
+            if sample is None:
+                continue
+            chosen_by = self._known.get(sample.model_id)
+            if chosen_by is None:
+                self._link.progress.drop(1)
+                continue
+            if header is not None and chosen_by is not header:
+                self._send(samples, header, _unsaid)
+                samples = []
+            header = chosen_by
+            samples.append(sample)
+        if header is not None:
+            self._send(samples, header, _unsaid)
+
+    def _read(self, data: bytes) -> Sample | None:
+        try:
+            sample = read_sample(data, self._spaces)
+        except UsageError as error:
+            logger.warning("a sample is not taken: %s", error.message)
+            self._complaint = error
+            return None
+        self._link.progress.stepped(1)
+        return sample
+
+
+def _unsaid(obs: NDArray[Any], action: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return what stands for log-probabilities that nobody asks for."""
+    return np.zeros(len(action), np.float32)

@@ -1,0 +1,109 @@
+"""Playing freely: as long as the server takes samples, always with the newest weights."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.policies.exploration import epsilon_greedy
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.downloader import View
+from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.rollout import Rollout
+from soulsgui.sampling.turn import Turn
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.weights import WeightsHeader
+
+
+def explore(
+    policy: NumpyMLPPolicy, obs: NDArray[Any], rng: np.random.Generator, epsilon: float | None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Choose actions as the server wants it (`Grant.epsilon`).
+
+    Args:
+        policy: The network.
+        obs: `[N, *shape]`, raw.
+        rng: Source of chance.
+        epsilon: Probability of a random action; None draws from what the policy says.
+
+    Returns:
+        Actions `[N]` and their log-probabilities `[N]`.
+    """
+    return policy.act(obs, rng) if epsilon is None else epsilon_greedy(policy, obs, rng, epsilon)
+
+
+class FreeRunning:
+    """Plays for an algorithm that learns from what earlier weights played, too.
+
+    It begins when the trainer has let this client in and there are weights. While the server takes no more
+    samples it waits between two steps, or (`client.when_full`) plays on and the uploader drops the oldest.
+
+    Args:
+        link: The tie to the server.
+        uploader: Takes the samples.
+        policy: Holds the weights in use.
+        rollout: What was played, but not cut yet, counts as sent.
+        config: The run.
+    """
+
+    def __init__(
+        self,
+        link: ClientLink,
+        uploader: Uploader,
+        policy: NumpyMLPPolicy,
+        rollout: Rollout,
+        config: ServerConfig,
+    ) -> None:
+        self._link = link
+        self._uploader = uploader
+        self._policy = policy
+        self._rollout = rollout
+        self._run_id = config.run_id
+        self._hold_s = float(config.settings["client.segment_seconds"])
+        self._waits = config.settings["client.when_full"] == "wait"
+        self._heard: View | None = None
+        self._newest: View | None = None
+        self._let_in = False
+        self._epsilon: float | None = None
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Choose actions, as `turn.Way`."""
+        return explore(self._policy, obs, rng, self._epsilon)
+
+    def turn(self, view: View) -> Turn | None:
+        """Return a turn with the newest weights while samples are taken, as `turn.Way`."""
+        self._hear(view)
+        newest = self._newest
+        if newest is None or newest.header is None or newest.tensors is None or not self._may_step():
+            return None
+        return Turn(newest.header, newest.tensors, partial(self._go_on, newest.header), hold_s=self._hold_s)
+
+    def played(self, turn: Turn, steps: int) -> None:
+        """Nothing is to be noted: there is no share that could be played to its end."""
+
+    def _hear(self, view: View) -> None:
+        """Take over what a view says; while the server is silent, what it said last stays."""
+        grant = self._link.answer_of_trainer(view)
+        if grant is not None:
+            self._let_in, self._epsilon = grant.status == "accepted", grant.epsilon
+        # Between two runs there may be the weights of one and the description of the other.
+        if view.header is not None and view.header.run_id == self._run_id:
+            self._newest = view
+        self._heard = view
+
+    def _go_on(self, header: WeightsHeader) -> bool:
+        view = self._link.view
+        if view is not self._heard:
+            self._hear(view)
+            if self._newest is not None and self._newest.header != header:
+                return False
+        return self._may_step()
+
+    def _may_step(self) -> bool:
+        if not self._waits:
+            return self._let_in
+        return self._uploader.has_room(self._rollout.open_steps)

@@ -1,0 +1,237 @@
+"""Playing for one run: what it is to be, whether in rounds or freely."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from soulsgui.environments.make import make_vector
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.step import EnvStepper
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.sampling.downloader import View
+from soulsgui.sampling.free_running import FreeRunning
+from soulsgui.sampling.identity import derived_seed
+from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.progress_log import ProgressLog
+from soulsgui.sampling.rollout import FinishedEpisode, Rollout
+from soulsgui.sampling.rounds import Rounds
+from soulsgui.sampling.turn import Turn, Way
+from soulsgui.sampling.uploader import Uploader
+from soulsgui.sampling.wishes import Plan, Stepping
+from soulsgui.wire.messages.chunk import digest_number, pack_chunk
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.heartbeat import Phase
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of
+from soulsgui.wire.weights import WeightsHeader
+
+logger = logging.getLogger(__name__)
+
+_WAITING_AFTER_S = 1.0
+
+
+def obey(link: ClientLink, stop: threading.Event, plan: Plan, idle: Phase) -> None:
+    """Do what is wanted where no episode is to be ended: pause, stop, or be ready.
+
+    Args:
+        link: The tie to the server.
+        stop: Set when the process should stop.
+        plan: What is wanted.
+        idle: What to show when nothing is in the way.
+    """
+    wish = link.wish
+    if plan.stop:
+        link.farewell = link.why_stop()
+        link.set_phase("stopping")
+        stop.set()
+    else:
+        link.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
+    link.answer(wish)
+
+
+def unanswered(link: ClientLink) -> bool:
+    """Whether the server wants something that it was not answered yet."""
+    answered = link.progress.answered
+    command = link.wish.command_id
+    return bool(command) and (answered is None or answered.command_id != command)
+
+
+class RunPlayer:
+    """Plays for one run, turn after turn.
+
+    Args:
+        link: The tie to the server.
+        stop: Set when the process should stop.
+        config: The run.
+        num_envs: Environments side by side; None takes the run's setting.
+        on_episode: Called after each finished episode.
+
+    Raises:
+        EnvironmentCheckError: The environment can't be made here, or differs from the server's.
+    """
+
+    def __init__(
+        self,
+        link: ClientLink,
+        stop: threading.Event,
+        config: ServerConfig,
+        num_envs: int | None,
+        on_episode: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._stop = stop
+        self._config = config
+        self._on_episode = on_episode
+        settings = config.settings
+        logging.getLogger().setLevel(settings["logging.level"].upper())
+        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
+        count = num_envs or int(settings["env.num_envs"])
+        link.progress.env_id, link.progress.num_envs = settings["env.id"], count
+        self._family = family_of(settings["algorithm"])
+        self._attempt = config.attempt
+        self._episodes_over = True
+        self._policy = NumpyMLPPolicy(config.policy)
+        self._loaded: WeightsHeader | None = None
+        self._log = ProgressLog(link.progress, time.monotonic())
+        vector = make_vector(*env, count)
+        try:
+            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
+            self._contract = contract_hash(*env, spaces.to_json(), self._family)
+            if self._contract != config.contract:
+                raise EnvironmentCheckError(
+                    f"{settings['env.id']} has other spaces here than on the server.",
+                    "Install the same version of the environment's package on both.",
+                )
+            seed = derived_seed(config.seed, link.progress.client, config.attempt)
+            self._rollout = Rollout(
+                EnvStepper(vector), spaces.observation, settings["client.segment_length"], seed, self._ended
+            )
+        except BaseException:
+            vector.close()
+            raise
+
+    def play(self) -> None:
+        """Play until the run changes or the process should stop."""
+        try:
+            self._uploader = self._enter()
+            self._way = self._way_of_playing()
+            progress = self._link.progress
+            logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
+            while (turn := self._next_turn()) is not None:
+                self._play_turn(turn)
+        finally:
+            self._rollout.close()
+
+    def _enter(self) -> Uploader:
+        """Begin a session."""
+        settings = self._config.settings
+        drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
+        return self._link.enter(self._config, self._contract, int(settings["client.buffer_bytes"]), drops)
+
+    def _way_of_playing(self) -> Way:
+        if self._family == OFF_POLICY:
+            return FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+        return Rounds(self._link, self._uploader, self._policy)
+
+    def _next_turn(self) -> Turn | None:
+        """Wait until something can be played; return None when it is time to go."""
+        link = self._link
+        while not self._stop.is_set():
+            self._log.look(time.monotonic())
+            plan = link.plan
+            if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
+                self._end_episodes()
+                continue
+            obey(link, self._stop, plan, self._idle_phase)
+            if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
+                if plan.stepping is Stepping.FREE and not self._stop.is_set():
+                    link.set_phase("waiting")
+                continue
+            if self._run_changed():
+                return None
+            turn = self._way.turn(link.view)
+            if turn is not None and link.plan.stepping is Stepping.FREE and not unanswered(link):
+                return turn
+        return None
+
+    @property
+    def _idle_phase(self) -> Phase:
+        """What to show until the next turn: between two turns nothing else than in them."""
+        phase = self._link.progress.phase
+        return "waiting" if phase in ("paused", "finishing") else phase
+
+    def _end_episodes(self) -> None:
+        """Let every environment end the episode it is in, unless something else is wanted meanwhile."""
+        self._link.set_phase("finishing")
+        self._link.answer(self._link.wish)
+
+        def go_on() -> bool:
+            return self._link.plan.stepping is Stepping.TO_THE_END and not self._stop.is_set()
+
+        self._episodes_over = self._rollout.end_episodes(self._way.act, go_on)
+
+    def _something_new(self, plan: Plan, view: View) -> bool:
+        link = self._link
+        # Asked in any case: it raises when this client is refused.
+        ready = self._way.turn(view) is not None
+        wanted = plan.stepping is Stepping.FREE
+        return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
+
+    def _run_changed(self) -> bool:
+        config = self._link.view.config
+        return config is not None and config.run_id != self._config.run_id
+
+    def _play_turn(self, turn: Turn) -> None:
+        self._use(turn)
+        self._episodes_over = False
+        self._link.set_phase("sampling")
+        model_id, digest = turn.header.model_id, digest_number(turn.header.digest)
+
+        heard: View | None = None
+
+        def go_on() -> bool:
+            nonlocal heard
+            if self._stop.is_set() or self._link.plan.stepping is not Stepping.FREE:
+                return False
+            if self._link.view is not heard:
+                heard = self._link.view
+                if self._run_changed() or unanswered(self._link):
+                    return False
+            return turn.go_on()
+
+        rollout, act = self._rollout, self._way.act
+        for segments in rollout.play(act, model_id, digest, turn.steps, go_on, turn.hold_s):
+            self._way.played(turn, segments.steps)
+            self._link.progress.stepped(segments.steps)
+            self._log.look(time.monotonic())
+            chunk = pack_chunk(self._config.run_id, self._contract, segments)
+            self._uploader.push_chunk(chunk, segments.steps)
+
+    def _use(self, turn: Turn) -> None:
+        """Act with the weights of a turn."""
+        if turn.header == self._loaded:
+            return
+        self._policy.load(turn.tensors)
+        self._loaded = turn.header
+        self._attempt = turn.header.attempt
+        progress = self._link.progress
+        progress.model_id, progress.update = turn.header.model_id, turn.header.update
+
+    def _ended(self, episode: FinishedEpisode) -> None:
+        progress = self._link.progress
+        number = progress.episode_ended(episode.total_return, episode.length)
+        message = Episode(
+            run_id=self._config.run_id,
+            attempt=self._attempt,
+            number=number,
+            env_index=episode.env_index,
+            total_return=episode.total_return,
+            length=episode.length,
+            terminated=episode.terminated,
+            model_id=progress.model_id,
+            seconds=episode.seconds,
+        )
+        self._uploader.push_episode(message.to_json().encode())
+        self._on_episode()

@@ -1,0 +1,61 @@
+"""Segments of environments that nobody steps: well formed, of the run's spaces, of the newest weights."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.weights import WeightsHeader
+
+
+class SampleMaker:
+    """Makes chunks for one run. Every segment is a whole episode; every reward is 1.
+
+    Args:
+        config: The run.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._spaces = SpacesSpec.from_json(config.spaces)
+
+    def chunk(self, env_index: int, episode: int, steps: int, header: WeightsHeader) -> bytes:
+        """Return one segment as the bytes of a chunk.
+
+        Args:
+            env_index: Environment it claims to be of.
+            episode: Number of the episode in that environment.
+            steps: Its length.
+            header: The weights it claims to be played with.
+        """
+        obs, action, log_prob = self._content(steps)
+        made = Segments(
+            env_index=np.array([env_index], np.int32),
+            episode=np.array([episode], np.int64),
+            first_step=np.zeros(1, np.int64),
+            length=np.array([steps], np.int32),
+            model_id_first=np.array([header.model_id], np.int64),
+            model_id_last=np.array([header.model_id], np.int64),
+            digest=np.array([digest_number(header.digest)], np.uint64),
+            flags=np.array([TERMINATED], np.uint8),
+            obs=obs,
+            action=action,
+            reward=np.ones(steps, np.float32),
+            log_prob=log_prob,
+        )
+        return pack_chunk(self._config.run_id, self._config.contract, made)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - as many as there are lengths; the maker lives as long as its run
+    def _content(self, steps: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return observations, actions and log-probabilities of so many steps of a uniform policy."""
+        rng = np.random.default_rng(steps)
+        space, actions = self._spaces.observation, self._spaces.action
+        low, high = space.limits
+        drawn = rng.normal(size=(steps + 1, *space.shape))
+        obs = np.clip(drawn, low.astype(np.float64), high.astype(np.float64)).astype(space.dtype)
+        action = rng.integers(actions.start, actions.start + actions.n, steps)
+        return obs, action, np.full(steps, -np.log(actions.n), np.float32)

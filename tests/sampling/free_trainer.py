@@ -1,0 +1,251 @@
+"""The trainer of an asynchronous run, moved by hand, and a client in a thread that plays for it."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.settings_info import client_settings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.sampling.client import Client
+from soulsgui.sampling.link import ClientLink
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import Segments, digest_number, unpack_chunk
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.owner import ClientFolder
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of
+from soulsgui.wire.messages.session import Grant, Hello, Wish
+from soulsgui.wire.weights import WeightsHeader
+from tests.environments.toys import Counter
+from tests.faults.waiting import until
+
+ENOUGH = 2**40
+"""Credit that no test uses up."""
+
+LENGTH = 900
+"""Steps of an episode, where a test does not say otherwise."""
+
+ENV_ID = "tests.environments.toys:ToysCounter-v0"
+SPACES = SpacesSpec.from_env(Counter.observation_space, Counter.action_space)
+POLICY = MLPPolicySpec((2,), 2, 0, (3,), "relu", normalise=False)
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+def weights_of(model_id: int) -> dict[str, Any]:
+    """Return weights whose best action is 0 where the id is even, and 1 where it is odd."""
+    tensors = {name: np.zeros(shape, np.float32) for name, shape in POLICY.tensor_shapes().items()}
+    tensors["policy.1.bias"][model_id % 2] = 1.0
+    tensors["policy.0.bias"][:] = model_id  # so that each has a digest of its own
+    return tensors
+
+
+class Received(NamedTuple):
+    """A chunk as it stands on the stream."""
+
+    session: str
+    number: int
+    segments: Segments
+
+
+class FreeTrainer:
+    """What the server says to one client, and what it got of it.
+
+    Args:
+        address: The server.
+        changed: Settings, by dotted key with `__` for the dot.
+    """
+
+    def __init__(self, address: Address, **changed: Any) -> None:
+        self.keys = Keys(address.prefix)
+        self.connection = connect(address, "test-trainer")
+        settings = {"algorithm": "dqn", "env.id": ENV_ID, "env.kwargs": {"length": LENGTH}, "env.num_envs": 3}
+        self.settings = settings | {key.replace("__", "."): value for key, value in changed.items()}
+        self.headers: dict[int, WeightsHeader] = {}
+        self.begin_run("run-1")
+
+    def begin_run(self, run_id: str) -> None:
+        """Tell of another run from the next publish on."""
+        told = client_settings(combine([Layer("test", self.settings)]))
+        env = told["env.id"], told["env.kwargs"], told["env.wrappers"]
+        self.config = ServerConfig(
+            run_id=run_id,
+            attempt=1,
+            contract=contract_hash(*env, SPACES.to_json(), family_of(told["algorithm"])),
+            spaces=SPACES.to_json(),
+            policy=POLICY.to_json(),
+            settings=told,
+        )
+        self.publisher = Publisher(self.keys, self.config)
+
+    def publish(self, model_id: int) -> None:
+        """Publish weights, with what the run is."""
+        header = self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights_of(model_id))
+        self.headers[model_id] = header
+        self.publisher.publish(self.connection, {})
+
+    def hello(self) -> str:
+        """Return the newest session that the client began, once it has."""
+        until(self.sessions, "a hello")
+        return self.sessions()[-1]
+
+    def sessions(self) -> list[str]:
+        return [
+            entry.decode() for entry, fields in self._entries(self.keys.chunks("c")) if b"hello" in fields
+        ]
+
+    def hellos(self) -> list[Hello]:
+        said = [fields.get(b"hello") for _, fields in self._entries(self.keys.chunks("c"))]
+        return [hello for text in said if (hello := Hello.read(text)) is not None]
+
+    def grant(self, steps: int | None, session: str = "", **changed: Any) -> None:
+        """Let the newest session send so many steps in all."""
+        fields: dict[str, Any] = {
+            "session": session or self.hello(),
+            "status": "accepted",
+            "credit_entries": ENOUGH,
+            "credit_bytes": ENOUGH,
+            "credit_steps": steps,
+            "epsilon": 0.0,
+        }
+        self.publisher.tell(self.connection, "c", Grant(**(fields | changed)))
+
+    def received(self) -> list[Received]:
+        """Return every chunk, in its order."""
+        found, session = [], ""
+        for entry, fields in self._entries(self.keys.chunks("c")):
+            if b"hello" in fields:
+                session = entry.decode()
+                continue
+            box = SPACES.observation
+            config = self.config
+            segments = unpack_chunk(fields[b"c"], config.run_id, config.contract, box.shape, box.dtype)
+            found.append(Received(session, int(fields[b"n"]), segments))
+        return found
+
+    def steps(self) -> int:
+        """Return how many steps came, in all."""
+        return sum(one.segments.steps for one in self.received())
+
+    def episodes(self) -> list[Episode]:
+        told = [fields.get(b"e") for _, fields in self._entries(self.keys.episodes("c"))]
+        return [episode for text in told if (episode := Episode.read(text)) is not None]
+
+    def wish(self, state: str) -> Wish:
+        """Want something of the client; return it when it was answered."""
+        wish = Wish.model_validate({"command_id": uuid.uuid4().hex, "state": state})
+        self.connection.set(self.keys.wish("c"), wish.to_json())
+        self.connection.publish(self.keys.wake_up("c"), "wish")
+
+        def answered() -> bool:
+            beat = self.beat()
+            return (
+                beat is not None and beat.answered is not None and beat.answered.command_id == wish.command_id
+            )
+
+        until(answered, f"the answer to {state}")
+        return wish
+
+    def beat(self) -> Heartbeat | None:
+        data = self.connection.get(self.keys.beat("c"))
+        return Heartbeat.read(data if isinstance(data, bytes) else None)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _entries(self, key: str) -> Entries:
+        return cast("Entries", self.connection.xrange(key))
+
+
+class PlayingClient:
+    """A client in a thread."""
+
+    def __init__(self, address: Address, owner: ClientFolder | None = None) -> None:
+        self.stop = threading.Event()
+        self.link = ClientLink(address, "c", 1, self.stop, owner)
+        self.progress = self.link.progress
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="client")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.link.open()
+            Client(self.link, self.stop, None, None).run()
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self.link.close()
+
+    def until_phase(self, phase: str) -> None:
+        until(lambda: self.progress.phase == phase or self.failure, f"{phase}, not {self.progress.phase}")
+        if self.failure is not None:
+            raise self.failure
+
+    def until_dropped(self, steps: int) -> None:
+        until(lambda: self.progress.dropped >= steps, f"{steps} steps are dropped")
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def end(self) -> None:
+        """Stop it and wait."""
+        self.stop.set()
+        self.join()
+
+
+@contextmanager
+def playing_client(address: Address, owner: ClientFolder | None = None) -> Iterator[PlayingClient]:
+    """Play until the block ends; what the client raised is raised here."""
+    client = PlayingClient(address, owner)
+    try:
+        yield client
+    finally:
+        client.end()
+    if client.failure is not None:
+        raise client.failure
+
+
+def stored_steps(received: list[Received]) -> set[tuple[int, int, int]]:
+    """Return (environment, episode, step) of all that came, after checking that nothing came twice."""
+    found: list[tuple[int, int, int]] = []
+    for one in received:
+        segments = one.segments
+        for env, episode, first, length in zip(
+            segments.env_index, segments.episode, segments.first_step, segments.length, strict=True
+        ):
+            found += [(int(env), int(episode), int(first) + step) for step in range(int(length))]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def check_whole(received: list[Received]) -> None:
+    """Check that of each episode every step up to the last one came, and that an end begins the next one."""
+    steps = stored_steps(received)
+    last: dict[tuple[int, int], int] = {}
+    for env, episode, step in steps:
+        last[env, episode] = max(last.get((env, episode), 0), step)
+    assert sum(step + 1 for step in last.values()) == len(steps)
+    for env, episode in last:
+        assert episode == 0 or (env, episode - 1) in last
+
+
+def check_weights(trainer: FreeTrainer, received: list[Received]) -> None:
+    """Check that each segment was played with the weights that it names, greedily."""
+    for one in received:
+        segments = one.segments
+        np.testing.assert_array_equal(segments.model_id_first, segments.model_id_last)
+        digests = [digest_number(trainer.headers[int(id_)].digest) for id_ in segments.model_id_first]
+        assert segments.digest.tolist() == digests
+        actions = np.repeat(segments.model_id_first % 2, segments.length)
+        np.testing.assert_array_equal(segments.action, actions)

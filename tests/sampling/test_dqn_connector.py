@@ -1,0 +1,317 @@
+"""The connector of asynchronous algorithms: pushes never wait, weights change by themselves, pairs hold."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.errors import ClientRegistrationError, ServiceError, UsageError
+from soulsgui.sampling import DQNConnector, PPOConnector
+from soulsgui.sampling.assembling import Assembler
+from soulsgui.wire.codec import pack_sample
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
+from tests.environments.toys import Counter
+from tests.faults.server import FaultyServer
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import ENV_ID, LENGTH, FreeTrainer, check_weights, check_whole
+
+OBS = np.zeros(2, np.float32)
+CONFIG = {"env": {"id": ENV_ID, "kwargs": {"length": LENGTH}}}
+
+Connect = Callable[..., DQNConnector]
+
+
+@pytest.fixture
+def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
+    """A trainer that has published its first weights; a test's parameter changes its settings."""
+    made = FreeTrainer(redis_address, **getattr(request, "param", {}))
+    made.publish(1)
+    yield made
+    made.close()
+
+
+def settings(**changed: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("trainer", [changed], indirect=True, ids=[""])
+
+
+def _connected(trainer: FreeTrainer, address: Address) -> DQNConnector:
+    """Make a connector and let it in."""
+    made: list[DQNConnector] = []
+    maker = threading.Thread(target=lambda: made.append(DQNConnector(CONFIG, address, "c")))
+    maker.start()
+    trainer.grant(None)
+    maker.join(20)
+    (connector,) = made
+    return connector
+
+
+@pytest.fixture
+def connector(trainer: FreeTrainer, redis_address: Address) -> Iterator[DQNConnector]:
+    made = _connected(trainer, redis_address)
+    yield made
+    made.close()
+
+
+def _push(connector: DQNConnector, step_id: int, model_id: int = 1, action: int = 1, **info: float) -> None:
+    obs, after = np.array([0, step_id], np.float32), np.array([0, step_id + 1], np.float32)
+    connector.push_sample(pack_sample(obs, action, 1.0, after, False, False, info, model_id, step_id))
+
+
+class _Loop:
+    """A loop over a counter, as somebody would write it."""
+
+    def __init__(self, connector: DQNConnector, length: int) -> None:
+        self.connector = connector
+        self.env = Counter(length)
+        self.obs, _ = self.env.reset()
+        self.step_id, self.total = 0, 0.0
+
+    def step(self) -> None:
+        with self.connector as (agent, model_id):
+            action = agent(self.obs)
+        after, reward, terminated, truncated, _ = self.env.step(action)
+        data = pack_sample(self.obs, action, reward, after, terminated, truncated, {}, model_id, self.step_id)
+        self.connector.push_sample(data)
+        self.obs, self.step_id, self.total = after, self.step_id + 1, self.total + reward
+        if terminated or truncated:
+            told = {"total_return": self.total, "length": self.step_id, "terminated": terminated}
+            self.connector.push_episode_info(json.dumps(told).encode())
+            self.obs, _ = self.env.reset()
+            self.step_id, self.total = 0, 0.0
+
+
+@settings(client__segment_length=16)
+def test_what_a_loop_pushes_arrives_whole_with_its_episodes(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    loop = _Loop(connector, 20)
+    for _ in range(110):
+        loop.step()
+    until(lambda: trainer.steps() == 110, "all steps")
+    received = trainer.received()
+    check_whole(received)
+    check_weights(trainer, received)
+    assert max(one.segments.length.max() for one in received) <= 16
+    flags = np.concatenate([one.segments.flags for one in received])
+    assert flags[flags > 0].tolist() == [TERMINATED, TRUNCATED] * 2 + [TERMINATED]
+    for one in received:
+        row = 0
+        for first, length in zip(one.segments.first_step, one.segments.length, strict=True):
+            seen = one.segments.obs[row : row + length + 1, 1]
+            np.testing.assert_array_equal(seen, np.arange(first, first + length + 1))
+            row += length + 1
+    until(lambda: len(trainer.episodes()) == 5, "the episodes")
+    assert {(one.total_return, one.length, one.model_id) for one in trainer.episodes()} == {(210.0, 20, 1)}
+    assert [one.number for one in trainer.episodes()] == [0, 1, 2, 3, 4]
+
+
+def test_a_single_step_is_sent_after_its_time(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    _push(connector, 0)
+    until(lambda: trainer.steps() == 1, "it is sent")
+    _push(connector, 1)
+    until(lambda: trainer.steps() == 2, "it is sent")
+    check_whole(trainer.received())
+
+
+@settings(client__segment_seconds=60)
+def test_closing_sends_what_was_pushed(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    for step in range(10):
+        _push(connector, step)
+    connector.close()
+    connector.close()  # twice does no harm
+    assert trainer.steps() == 10
+    beat = trainer.beat()
+    assert beat is not None
+    assert (beat.leaving, beat.env_steps, beat.dropped) == (True, 10, 0)
+
+
+def test_weights_change_by_themselves_but_never_within_the_context(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    assert (connector.model_id, connector.agent(OBS)) == (1, 1)
+    with connector as (agent, model_id):
+        trainer.publish(2)
+        until(lambda: connector._newest.header.model_id == 2, "the weights are here")
+        assert (model_id, connector.model_id, agent(OBS), connector.agent(OBS)) == (1, 1, 1, 1)
+        with connector as (inner, inner_id):
+            assert (inner_id, inner(OBS)) == (1, 1)
+        assert connector.model_id == 1
+    assert (connector.model_id, connector.agent(OBS)) == (2, 0)
+    trainer.publish(3)
+    until(lambda: connector.model_id == 3, "they change without a context, too")
+    assert connector.agent(OBS) == 1
+
+
+def test_steps_carry_the_weights_that_chose_them_also_after_newer_ones_came(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    with connector:
+        trainer.publish(2)
+        until(lambda: connector._newest.header.model_id == 2, "the weights are here")
+    assert connector.model_id == 2
+    for step in range(5):
+        _push(connector, step, model_id=1, action=1)
+    for step in range(5, 9):
+        _push(connector, step, model_id=2, action=0)
+    _push(connector, 9, model_id=3)  # which it never had
+    until(lambda: trainer.steps() == 9, "the steps")
+    received = trainer.received()
+    check_weights(trainer, received)
+    check_whole(received)
+    models = [(int(id_), int(n)) for one in received for id_, n in _lengths(one.segments)]
+    assert {id_: sum(n for other, n in models if other == id_) for id_ in (1, 2)} == {1: 5, 2: 4}
+    assert connector._link.progress.dropped == 1
+
+
+def _lengths(segments: Any) -> Any:
+    return zip(segments.model_id_first, segments.length, strict=True)
+
+
+def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    assert {connector.agent(OBS) for _ in range(50)} == {1}
+    trainer.grant(None, epsilon=1.0)
+    until(lambda: connector._epsilon == 1.0, "the grant is heard")
+    assert {connector.agent(OBS) for _ in range(50)} == {0, 1}
+
+
+def test_probabilities_are_sent_as_they_were_said(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    _push(connector, 0)
+    _push(connector, 1, log_prob=-0.125)
+    until(lambda: trainer.steps() == 2, "the steps")
+    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
+    assert log_prob.tolist() == [0.0, -0.125]
+
+
+def test_left_out_steps_cut_the_segment(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    for step in (0, 1, 2, 5, 6, 0):
+        _push(connector, step)
+    until(lambda: trainer.steps() == 6, "the steps")
+    pieces = [
+        (int(episode), int(first), int(length))
+        for one in trainer.received()
+        for episode, first, length in zip(
+            one.segments.episode, one.segments.first_step, one.segments.length, strict=True
+        )
+    ]
+    by_episode = {episode: [piece for piece in pieces if piece[0] == episode] for episode in (0, 1)}
+    assert sum(length for _, _, length in by_episode[0]) == 5
+    assert (0, 5, 2) in pieces or (0, 6, 1) in pieces
+    assert by_episode[1] == [(1, 0, 1)]
+
+
+@pytest.mark.allow_warnings
+def test_what_is_no_sample_is_said_by_the_next_push_and_disturbs_no_other(
+    trainer: FreeTrainer, connector: DQNConnector, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = pack_sample(np.zeros(3), 0, 1.0, np.zeros(3), False, False, {}, 1, 0)
+    for data, said in ((b"garbage", "no sample"), (odd, "observations")):
+        connector.push_sample(data)
+        until(lambda: connector._complaint, "it is noticed")
+        with pytest.raises(UsageError, match=said):
+            _push(connector, 0)
+        assert said in caplog.text
+    with pytest.raises(UsageError):
+        connector.push_episode_info(b"{}")
+    _push(connector, 0)
+    until(lambda: trainer.steps() == 1, "the good one")
+    assert connector._link.progress.env_steps == 1
+
+
+@settings(client__segment_length=10, client__segment_seconds=60)
+def test_a_push_never_waits_and_what_the_server_does_not_take_is_dropped_and_counted(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    progress = connector._link.progress
+    trainer.grant(20)
+    until(lambda: not connector._uploader.has_room(20), "the grant is heard")
+    for step in range(20):
+        _push(connector, step)
+    until(lambda: trainer.steps() == 20, "the credit is used up")
+    for step in range(20, 200):
+        _push(connector, step)
+    until(lambda: progress.dropped == 170, "all but the newest ten are dropped")
+    trainer.grant(30)
+    until(lambda: trainer.steps() == 30, "they are sent")
+    received = trainer.received()
+    assert received[-1].segments.first_step.tolist() == [190]
+    assert [one.number for one in received] == list(range(len(received)))
+    assert progress.dropped == 170
+
+
+@pytest.mark.allow_warnings
+def test_the_loop_goes_on_while_the_server_is_frozen_or_away_and_nothing_is_doubled(
+    server: FaultyServer,
+) -> None:
+    trainer = FreeTrainer(server.address, client__segment_seconds=0.01)
+    trainer.publish(1)
+    connector = _connected(trainer, server.address)
+    loop = _Loop(connector, LENGTH)
+    with server.frozen():
+        for _ in range(300):
+            loop.step()
+    until(lambda: trainer.steps() == 300, "all of it")
+    first = trainer.hello()
+    server.kill()
+    for _ in range(300):
+        loop.step()
+    server.start()  # without its data
+    until(lambda: trainer.sessions() and trainer.hello() > first, "a new session")
+    trainer.publish(2)
+    trainer.grant(None)
+    until(lambda: connector.model_id == 2, "updates go on")
+    for _ in range(100):
+        loop.step()
+    until(lambda: trainer.steps() == 400, "what waited, and the new ones")
+    check_weights(trainer, trainer.received())
+    assert connector._link.progress.dropped == 0
+    connector.close()
+    trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_another_run_ends_the_connector(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    trainer.begin_run("run-2")
+    trainer.publish(5)
+    until(lambda: connector._failure, "it is noticed")
+    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
+        _push(connector, 0)
+    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
+        connector.push_episode_info(b'{"total_return": 1.0, "length": 1}')
+    assert connector.model_id == 1  # weights of another run are none of its own
+
+
+def test_a_refused_connector_says_why(trainer: FreeTrainer, connector: DQNConnector) -> None:
+    trainer.grant(None, status="refused", reason="other spaces")
+    until(lambda: connector._failure, "it is noticed")
+    with pytest.raises(ClientRegistrationError, match="other spaces"):
+        _push(connector, 0)
+
+
+@pytest.mark.allow_warnings
+def test_a_defect_of_the_thread_is_told_at_the_next_push(
+    connector: DQNConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(Assembler, "assemble", fail)
+    _push(connector, 0)
+    until(lambda: connector._failure, "it is noticed")
+    with pytest.raises(ServiceError, match="a defect"):
+        _push(connector, 1)
+
+
+def test_the_connector_of_the_other_family_is_named(redis_address: Address) -> None:
+    for algorithm, kind, right in (
+        ("dqn", PPOConnector, "DQNConnector"),
+        ("ppo", DQNConnector, "PPOConnector"),
+    ):
+        trainer = FreeTrainer(redis_address, algorithm=algorithm)
+        trainer.publish(1)
+        with pytest.raises(ClientRegistrationError, match=right):
+            kind(CONFIG, redis_address, f"other-{algorithm}")
+        trainer.close()

@@ -1,0 +1,396 @@
+"""A client that plays freely: the newest weights at every step, credits, pauses, runs and outages."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.system import process_identity
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
+from tests.faults.server import FaultyServer, faulty_server
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import (
+    LENGTH,
+    FreeTrainer,
+    PlayingClient,
+    Received,
+    check_weights,
+    check_whole,
+    playing_client,
+    stored_steps,
+)
+
+ENVS = 3
+
+
+@pytest.fixture
+def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
+    """A trainer that has published its first weights; a test's parameter changes its settings."""
+    made = FreeTrainer(redis_address, **getattr(request, "param", {}))
+    made.publish(1)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(redis_address: Address) -> Iterator[PlayingClient]:
+    with playing_client(redis_address) as playing:
+        yield playing
+
+
+def settings(**changed: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("trainer", [changed], indirect=True, ids=[""])
+
+
+def _models(received: list[Received]) -> list[int]:
+    """Return the ids of the weights in the order in which they were played with."""
+    found: list[int] = []
+    for one in received:
+        for model_id in one.segments.model_id_first.tolist():
+            if not found or found[-1] != model_id:
+                found.append(model_id)
+    return found
+
+
+def test_newer_weights_are_taken_inside_an_episode_and_every_segment_names_its_own(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(100)
+    until(lambda: trainer.steps() >= 100, "the first steps")
+    for model_id in (2, 3):
+        trainer.publish(model_id)
+        trainer.grant(100 * model_id)
+        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")  # type: ignore[misc]
+    received = trainer.received()
+    assert _models(received) == [1, 2, 3]
+    check_weights(trainer, received)
+    check_whole(received)
+    assert {episode for _, episode, _ in stored_steps(received)} == {0}
+    assert client.progress.model_id == 3
+    beat = trainer.beat()
+    assert beat is not None
+    assert beat.phase in ("sampling", "waiting")
+
+
+@settings(client__segment_seconds=60, client__segment_length=7, env__kwargs={"length": 25})
+def test_segments_end_with_the_episode_and_at_their_length(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(7 * ENVS * 10)
+    until(lambda: trainer.steps() == 7 * ENVS * 10, "ten cuts")
+    received = trainer.received()
+    assert [one.segments.steps for one in received] == [7 * ENVS] * 10
+    assert [one.number for one in received] == list(range(10))
+    check_whole(received)
+    lengths = {
+        (int(episode), int(first)): int(length)
+        for one in received
+        for episode, first, length in zip(
+            one.segments.episode, one.segments.first_step, one.segments.length, strict=True
+        )
+    }
+    assert lengths[0, 0] == 7
+    assert lengths[0, 21] == 4  # its end
+    assert lengths[1, 0] == 3
+    until(lambda: len(trainer.episodes()) == 2 * ENVS, "the episodes are told of")
+    assert {(one.length, one.model_id, one.attempt) for one in trainer.episodes()} == {(25, 1, 1)}
+    assert client.progress.dropped == 0
+
+
+@settings(client__segment_seconds=1e-9)
+def test_samples_are_sent_after_their_time(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(10 * ENVS)
+    until(lambda: trainer.steps() == 10 * ENVS, "ten steps")
+    assert [one.segments.steps for one in trainer.received()] == [ENVS] * 10
+    assert client.failure is None
+
+
+def test_it_begins_with_the_grant_and_the_weights_and_needs_no_round(redis_address: Address) -> None:
+    trainer = FreeTrainer(redis_address)
+    trainer.connection.set(trainer.keys.config, trainer.config.to_json())
+    with playing_client(redis_address) as client:
+        trainer.grant(1000)
+        client.until_phase("waiting")
+        assert client.progress.env_steps == 0
+        trainer.publish(1)
+        client.until_phase("sampling")
+        until(lambda: trainer.steps() >= 1000, "steps")
+    trainer.close()
+
+
+def test_it_waits_for_its_grant_and_for_the_release_of_a_quarantine(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    client.until_phase("waiting")
+    assert client.progress.env_steps == 0
+    trainer.grant(300)
+    until(lambda: trainer.steps() >= 300, "steps")
+    trainer.grant(10**6, status="quarantined")
+    client.until_phase("waiting")
+    assert trainer.steps() < 300 + ENVS
+    trainer.grant(400)
+    until(lambda: trainer.steps() >= 400, "steps go on")
+
+
+def test_it_stops_between_two_steps_when_its_credit_is_used_up_and_goes_on_with_more(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    for credit in (100, 250, 251, 400):
+        trainer.grant(credit)
+        until(lambda wanted=credit: trainer.steps() >= wanted, "the credit is used up")  # type: ignore[misc]
+        client.until_phase("waiting")
+        # All it has is here, and no more of it than the credit and the rest of one step.
+        assert client.progress.env_steps == trainer.steps() < credit + ENVS
+    check_whole(trainer.received())
+    assert client.progress.dropped == 0
+
+
+@settings(client__buffer_bytes=2**16, client__segment_length=16)
+def test_it_stops_when_its_buffer_is_full_and_loses_nothing(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(None, credit_entries=0)
+    client.until_phase("sampling")
+    client.until_phase("waiting")
+    held = client.progress.buffered_bytes
+    assert 2**16 < held < 2**16 + 8192
+    assert trainer.steps() == 0
+    made = client.progress.env_steps
+    trainer.wish("pause")
+    assert client.progress.phase == "paused"
+    trainer.grant(None)
+    until(lambda: trainer.steps() == made, "all of it is sent")
+    trainer.wish("run")
+    until(lambda: trainer.steps() > made, "it goes on")
+    trainer.wish("pause")
+    until(lambda: trainer.steps() == client.progress.env_steps, "all of it is sent")
+    check_whole(trainer.received())
+
+
+@settings(client__when_full="drop_oldest", client__segment_length=8)
+def test_it_plays_on_and_drops_the_oldest_beyond_its_credit(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(100)
+    client.until_dropped(500)
+    assert client.progress.phase == "sampling"
+    until(lambda: trainer.steps() >= 100, "its credit is used up all the same")
+    assert trainer.steps() < 100 + 8 * ENVS
+    trainer.grant(10**6)
+    until(lambda: trainer.steps() >= 500, "it is heard again")
+    trainer.wish("pause")
+    until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
+    received = trainer.received()
+    made = client.progress.env_steps
+    assert sum(one.segments.steps for one in received) + client.progress.dropped == made
+    # Numbers are given to what is sent: what was dropped here is no loss between here and the server.
+    assert [one.number for one in received] == list(range(len(received)))
+    _, episode, step = max(place for place in stored_steps(received) if place[0] == 0)
+    assert (episode * LENGTH + step + 1) * ENVS == made, "the newest are here"
+    beat = trainer.beat()
+    assert beat is not None
+    assert beat.dropped == client.progress.dropped
+
+
+@settings(client__when_full="drop_oldest", client__buffer_bytes=2**16, client__segment_length=16)
+def test_a_full_buffer_drops_the_oldest(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(None, credit_entries=0)
+    client.until_dropped(1000)
+    assert client.progress.buffered_bytes <= 2**16 + 8192
+    trainer.wish("pause")
+    left = client.progress.env_steps - client.progress.dropped
+    trainer.grant(None)
+    until(lambda: trainer.steps() == left, "what was kept is sent")
+    _, episode, step = min(place for place in stored_steps(trainer.received()) if place[0] == 0)
+    assert (episode * LENGTH + step) * ENVS == client.progress.dropped, "the oldest were dropped"
+
+
+def test_random_actions_are_as_probable_as_the_grant_says(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    half, tenth = np.log(np.float32(0.5)), np.log(np.float32(0.1))
+    trainer.grant(600, epsilon=1.0)
+    until(lambda: trainer.steps() >= 600, "random steps")
+    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
+    action = np.concatenate([one.segments.action for one in trainer.received()])
+    np.testing.assert_allclose(log_prob, half, rtol=1e-6)
+    assert 200 < np.count_nonzero(action) < 400
+    random = len(action)
+
+    trainer.grant(random + 900, epsilon=0.2)  # the other one of two actions: every tenth
+    until(lambda: trainer.steps() >= random + 900, "steps")
+    action = np.concatenate([one.segments.action for one in trainer.received()])[random:]
+    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])[random:]
+    assert 0.03 < 1 - action.mean() < 0.2
+    np.testing.assert_allclose(log_prob[action == 0], tenth, rtol=1e-6)
+    np.testing.assert_allclose(log_prob[action == 1], np.log(0.9), rtol=1e-5)
+    greedy = len(log_prob) + random
+
+    trainer.grant(greedy + 300, epsilon=None)  # as the policy itself says
+    until(lambda: trainer.steps() >= greedy + 300, "steps")
+    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])[greedy:]
+    action = np.concatenate([one.segments.action for one in trainer.received()])[greedy:]
+    odds = 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(log_prob, np.log(np.where(action == 1, odds, 1 - odds)), rtol=1e-5)
+    assert client.failure is None
+
+
+@settings(env__kwargs={"length": 20})
+def test_it_pauses_goes_on_and_ends_its_episodes_before_it_goes(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(None)
+    until(lambda: trainer.steps() > 100, "steps")
+    trainer.wish("pause")
+    assert client.progress.phase == "paused"
+    until(lambda: trainer.steps() == client.progress.env_steps, "all of it is sent")
+    trainer.publish(2)
+    trainer.wish("run")
+    until(lambda: _models(trainer.received())[-1] == 2, "it goes on with newer weights")
+    trainer.wish("run")  # it does already, and says so
+    trainer.wish("finish")
+    client.join()
+    assert client.link.farewell == "the server asked it to stop"
+    received = trainer.received()
+    check_whole(received)
+    check_weights(trainer, received)
+    # Also the episodes it was in were told of, though what it still played of them was not recorded.
+    told = trainer.episodes()
+    assert {one.length for one in told} == {20}
+    begun = {(env, episode) for env, episode, _ in stored_steps(received)}
+    assert len(told) == len(begun)
+    beat = trainer.beat()
+    assert beat is not None
+    assert beat.leaving
+
+
+def test_told_to_stop_it_sends_what_it_has_and_goes(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(None)
+    until(lambda: trainer.steps() > 100, "steps")
+    trainer.wish("stop")
+    client.join()
+    assert trainer.steps() == client.progress.env_steps
+    check_whole(trainer.received())
+    assert client.link.farewell == "the server asked it to stop"
+
+
+@settings(env__kwargs={"length": 500})
+def test_its_owner_has_his_way_too(trainer: FreeTrainer, redis_address: Address, tmp_path: Path) -> None:
+    folder = ClientFolder(tmp_path)
+    folder.runner.write_text(json.dumps(process_identity(os.getpid())))
+
+    def want(state: OwnerState) -> None:
+        aside = tmp_path / "aside"
+        aside.write_text(OwnerWish(state=state).to_json())
+        aside.replace(folder.wish)
+
+    with playing_client(redis_address, folder) as client:
+        trainer.grant(1000)  # used up before the owner says anything
+        until(lambda: trainer.steps() >= 1000, "steps")
+        want("pause_after_episode")
+        client.until_phase("paused")
+        # The rest of the episodes was played without a grant, and not recorded.
+        until(lambda: len(trainer.episodes()) == ENVS, "the episodes are told of")
+        assert {one.length for one in trainer.episodes()} == {500}
+        assert client.progress.env_steps == trainer.steps() < 1000 + ENVS
+        want("run")
+        trainer.grant(2000)
+        until(lambda: trainer.steps() >= 2000, "it goes on")
+        want("stop")
+        client.join()
+
+
+def test_another_run_is_played_with_a_session_of_its_own(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(300)
+    until(lambda: trainer.steps() >= 300, "steps")
+    first = trainer.hello()
+    trainer.begin_run("run-2")
+    trainer.connection.delete(trainer.keys.chunks("c"))
+    trainer.publish(7)
+    until(lambda: trainer.sessions() and trainer.hello() > first, "another session")
+    (hello,) = trainer.hellos()
+    assert (hello.run_id, hello.contract) == ("run-2", trainer.config.contract)
+    assert trainer.steps() == 0
+    trainer.grant(50)  # counted since that hello
+    until(lambda: trainer.steps() >= 50, "steps of the other run")
+    client.until_phase("waiting")
+    assert trainer.steps() < 50 + ENVS
+    received = trainer.received()
+    check_weights(trainer, received)
+    check_whole(received)
+    assert _models(received) == [7]
+
+
+@pytest.fixture
+def keeping_server(tmp_path: Path) -> Iterator[FaultyServer]:
+    with faulty_server(tmp_path, keeps_data=True) as running:
+        yield running
+
+
+@pytest.mark.allow_warnings
+def test_nothing_is_lost_nor_doubled_when_the_server_comes_back_with_its_data(
+    keeping_server: FaultyServer,
+) -> None:
+    trainer = FreeTrainer(keeping_server.address, client__segment_seconds=0.01)
+    trainer.publish(1)
+    with playing_client(keeping_server.address) as client:
+        session = trainer.hello()
+        trainer.grant(None)
+        for _ in range(2):
+            made = client.progress.env_steps
+            until(lambda since=made: client.progress.env_steps > since + 500, "steps")  # type: ignore[misc]
+            keeping_server.kill()
+            made = client.progress.env_steps
+            until(lambda since=made: client.progress.env_steps > since, "it plays on")  # type: ignore[misc]
+            keeping_server.start()
+        trainer.publish(2)
+        until(lambda: _models(trainer.received())[-1:] == [2], "newer weights are played with")
+        trainer.wish("pause")
+        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is sent")
+        assert trainer.sessions() == [session]
+        check_whole(trainer.received())
+        assert client.progress.dropped == 0
+    trainer.close()
+
+
+@pytest.mark.allow_warnings
+def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(server: FaultyServer) -> None:
+    trainer = FreeTrainer(server.address)
+    trainer.publish(1)
+    with playing_client(server.address) as client:
+        trainer.grant(1000)
+        until(lambda: trainer.steps() >= 1000, "the credit is used up")
+        first = trainer.hello()
+        server.restart()
+        until(lambda: trainer.sessions() and trainer.hello() > first, "a new session")
+        client.until_phase("waiting")
+        trainer.publish(2)
+        trainer.grant(100)
+        until(lambda: trainer.steps() >= 100, "the new credit is used up")
+        client.until_phase("waiting")
+        received = trainer.received()
+        assert sum(one.segments.steps for one in received) < 100 + ENVS
+        assert [one.number for one in received] == list(range(len(received)))
+        assert {one.session for one in received} == {trainer.hello()}
+        check_weights(trainer, received)
+    trainer.close()
+
+
+@settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
+def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
+    share = {"round_id": 1, "steps_per_env": 2000}
+    trainer.grant(None, credit_entries=0, round=share)
+    client.until_phase("sampling")
+    client.until_phase("waiting")
+    assert 2**16 < client.progress.buffered_bytes < 2**16 + 8192
+    assert trainer.steps() == 0
+    trainer.grant(None, round=share)
+    until(lambda: trainer.steps() == 2000 * ENVS, "its share is played to the end")
+    client.until_phase("waiting")
+    assert client.progress.env_steps == 2000 * ENVS
+    stored_steps(trainer.received())

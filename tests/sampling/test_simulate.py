@@ -1,0 +1,95 @@
+"""Simulated clients before a real trainer: on the wire they are clients like all others."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.sampling.simulate.fleet import Fleet
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.session import Wish
+from tests.faults.waiting import until
+from tests.training.nodes import running_node, small_settings
+
+COUNT = 5
+
+
+@contextmanager
+def playing(address: Address, count: int = COUNT) -> Iterator[Fleet]:
+    """A fleet in a thread of its own."""
+    stop = threading.Event()
+    made: list[Fleet] = []
+    ready = threading.Event()
+
+    async def live() -> None:
+        made.append(Fleet(address, "sim", count, rate=5_000.0, num_envs=2))
+        ready.set()
+        await made[0].run(stop)
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()), name="fleet")
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield made[0]
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def listed(connection: redis.Redis, keys: Keys) -> None:
+    """Put them on the roster, as the runner does."""
+    connection.hset(keys.clients, mapping={f"sim-{number}": "{}" for number in range(1, COUNT + 1)})
+
+
+def beat(connection: redis.Redis, keys: Keys, client: str) -> Heartbeat:
+    found = Heartbeat.read(connection.get(keys.beat(client)))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+@pytest.mark.allow_warnings
+def test_simulated_clients_are_trained_with_and_nothing_of_theirs_is_refused(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
+) -> None:
+    listed(redis_client, keys)
+    settings = small_settings(ppo__n_clients=COUNT, ppo__round_timeout=20.0)
+    with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
+        state = node.wait_for_updates(3)
+        assert state.rejected == {}
+        assert state.lost_chunks == 0
+        assert state.env_steps == state.updates * COUNT * 2 * settings.ppo.n_steps
+    last = beat(redis_client, keys, "sim-1")
+    assert last.leaving
+    assert last.env_steps > 0
+    assert last.mean_return is not None
+
+
+@pytest.mark.allow_warnings
+def test_a_simulated_client_obeys(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path
+) -> None:
+    listed(redis_client, keys)
+    settings = small_settings(ppo__n_clients=1, ppo__round_timeout=2.0)
+
+    def wish(client: str, state: str) -> None:
+        text = Wish.model_validate({"command_id": f"{client} {state}", "state": state}).to_json()
+        redis_client.set(keys.wish(client), text)
+        redis_client.publish(keys.wake_up(client), "wish")
+
+    with running_node(redis_address, tmp_path, settings) as node, playing(redis_address):
+        node.wait_for_updates(1)
+        wish("sim-2", "pause")
+        until(lambda: beat(redis_client, keys, "sim-2").phase == "paused", "it pauses")
+        wish("sim-3", "stop")
+        until(lambda: beat(redis_client, keys, "sim-3").leaving, "it leaves")
+        wish("sim-2", "run")
+        until(lambda: beat(redis_client, keys, "sim-2").phase == "sampling", "it goes on")
+        updates = node.told().updates
+        node.wait_for_updates(updates + 2)
