@@ -2,13 +2,16 @@
 
 import argparse
 import json
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from soulsgui.cli import remote
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import _parser, parse
 from soulsgui.config.layers import Layer
@@ -16,8 +19,13 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.headless import ServeOptions, serve
+from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import RunRecord
+from soulsgui.system import free_port
+from soulsgui.wire.control import ClientStatus, Status
+from soulsgui.wire.invitation import Invitation
+from tests.runner.children import until_now
 from tests.runner.fake_program import save
 
 Capture = pytest.CaptureFixture[str]
@@ -295,6 +303,11 @@ def test_checkpoints_of_no_run_are_code_1(folder: Path, capsys: Capture) -> None
         (["client", "--num-envs", "0"], "--num-envs"),
         (["client", "--episodes", "-1"], "--episodes"),
         (["client"], "soulsgui serve"),
+        (["client", "gamer-01"], "There is no invitation in gamer-01"),
+        (["client", "soulsgui://join/abc"], "The link is damaged or cut off"),
+        (["client", "soulsgui://watch/abc"], "The link is no invitation"),
+        (["join", "gamer-01"], "There is no invitation in gamer-01"),
+        (["join", "--here", "gamer-01"], "--here"),
         (["trainer", "--run", "nowhere"], "no run"),
         (["telemetry", "--run", "nowhere"], "no run"),
     ],
@@ -325,6 +338,7 @@ def imported_by(words: list[str], folder: Path) -> set[str]:
         (["config", "check"], {"torch", "aiohttp", "gymnasium", "matplotlib"}),
         (["serve", "--resume", "x", "--until-done"], {"torch", "gymnasium", "matplotlib"}),
         (["client"], {"torch", "aiohttp", "matplotlib"}),
+        (["client", "nowhere.soulsgui"], {"torch", "aiohttp", "matplotlib", "gymnasium"}),
     ],
 )
 def test_commands_import_what_they_need_alone(folder: Path, words: list[str], heavy: set[str]) -> None:
@@ -360,3 +374,111 @@ def test_mistakes_that_json_does_not_know_are_listed_all_the_same(folder: Path, 
     (folder / "config" / "config.yaml").write_text("env:\n  kwargs: {x: 2024-01-01, y: .nan}\n")
     assert soulsgui(folder, "config", "check", "--json") == 2
     assert json.loads(capsys.readouterr().out)["problems"][0]["key"] == "env.kwargs"
+
+
+# --- invitations -----------------------------------------------------------------------------------
+
+
+def invitation(port: int = 1) -> Invitation:
+    """One of a server that nobody runs."""
+    return Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client="gamer",
+        addresses=(("127.0.0.1", port),),
+        secret="0123456789abcdef-for-tests",
+        prefix="souls:",
+        created=1.0,
+    )
+
+
+def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = [
+        ClientStatus(id="here", name="here", state="online", age_s=0.5, invited=1.0),
+        ClientStatus(id="client-1", name="client-1", state="joining", local=True),
+        ClientStatus(id="expected", name="expected", state="joining", invited=1.0),
+        ClientStatus(id="sent-away", name="sent-away", state="revoked", age_s=3.0, invited=1.0),
+        ClientStatus(id="away", name="away", state="left", age_s=3.0),
+    ]
+    asked: list[str] = []
+
+    class Server:
+        def status(self) -> dict[str, object]:
+            return Status(clients=clients).model_dump(mode="json")
+
+        def command(self, name: str, params: dict[str, str]) -> None:
+            asked.append(f"{name} {params['client']}")
+
+    monkeypatch.setattr(remote, "_client", lambda _arguments: Server())
+    assert soulsgui(folder, "shutdown", "clients") == 0
+    assert asked == ["clients.stop here", "clients.stop client-1"]
+
+
+@pytest.mark.parametrize("role", ["client", "join"])
+def test_an_invitation_is_good_for_its_own_name_alone(folder: Path, role: str, capsys: Capture) -> None:
+    path = folder / "a.soulsgui"
+    invitation().save(path)
+    assert soulsgui(folder, role, str(path), "--name", "another") == 2
+    assert "for gamer, not for another" in capsys.readouterr().err
+    assert not (folder / "config" / "servers").exists()
+
+
+def test_join_without_an_invitation_keeps_to_the_name_it_was_invited_by(
+    folder: Path, capsys: Capture
+) -> None:
+    saved = SavedInvitations(Folders(folder / "config", folder / "data"))
+    saved.keep(invitation())
+    saved.choose(invitation())
+    assert soulsgui(folder, "join", "--name", "another") == 2
+    assert "for gamer, not for another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--server", "127.0.0.1:1"), ("--server-file", "x.json")])
+def test_an_invitation_says_itself_where_the_server_is(
+    folder: Path, option: str, value: str, capsys: Capture
+) -> None:
+    assert soulsgui(folder, "client", invitation().link, option, value) == 2
+    assert "An invitation says where the server is" in capsys.readouterr().err
+
+
+def test_an_invitation_overwrites_no_file_but_an_older_one_of_the_same_client(
+    folder: Path, capsys: Capture
+) -> None:
+    own, other, foreign = (folder / name for name in ("own.soulsgui", "other.soulsgui", "thesis.tex"))
+    invitation().save(own)
+    invitation().model_copy(update={"client": "other"}).save(other)
+    foreign.write_text("years of work")
+    for path in (other, foreign, folder):
+        assert soulsgui(folder, "invite", "gamer", "--file", str(path)) == 2
+        assert f"{path} exists and is no earlier invitation of gamer" in capsys.readouterr().err
+    assert soulsgui(folder, "invite", "gamer", "--file", str(folder / "no" / "where")) == 2
+    assert "There is no folder" in capsys.readouterr().err
+    # No runner is there to be asked, so nothing is written.
+    assert soulsgui(folder, "invite", "gamer", "--file", str(own)) == 3
+    assert soulsgui(folder, "revoke", "gamer") == 3
+    assert soulsgui(folder, "invite", "two words") == 2
+    assert foreign.read_text() == "years of work"
+    assert Invitation.load(own) == invitation()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the first process waits for the second")
+def test_a_link_is_kept_in_a_private_file_and_vanishes_from_the_command_line(folder: Path) -> None:
+    link = invitation(free_port()).link
+    places = ["--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")]
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "soulsgui", *places, "client", link], stdout=output, stderr=output
+        )
+    kept = folder / "config" / "servers" / "server-1.soulsgui"
+    try:
+        until_now(lambda: b"No answer from 127.0.0.1" in log.read_bytes(), 30)
+        words = psutil.Process(process.pid).cmdline()
+        assert str(kept) in words
+        assert not [word for word in words if word.startswith("soulsgui:")]
+        assert invitation().secret not in log.read_text()
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert Invitation.load(kept).link == link
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0

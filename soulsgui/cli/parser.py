@@ -20,6 +20,7 @@ class Arguments(argparse.Namespace):
         data_dir: Folder of runs and server state; None takes the system's.
         assignments: Every `--set key=value`, in order.
         is_service: Whether it is a service of a server rather than a command for a person.
+        words: The command line, as it was typed.
     """
 
     handler: str
@@ -27,6 +28,7 @@ class Arguments(argparse.Namespace):
     data_dir: Path | None
     assignments: list[str]
     is_service: bool
+    words: list[str]
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -74,7 +76,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         argv: The command line without the program's name.
     """
     # The common options may stand anywhere, also before the command.
-    found = Arguments(config_dir=None, data_dir=None, assignments=[], is_service=False)
+    found = Arguments(config_dir=None, data_dir=None, assignments=[], is_service=False, words=list(argv))
     _, rest = _common().parse_known_args(argv, namespace=found)
     if not rest or rest[0] == "--mode":
         # Whoever names no command wants to see something.
@@ -244,6 +246,7 @@ def _add_run(commands: Commands) -> None:
     resume.add_argument(
         "--checkpoint", default="", metavar="ID", help="a checkpoint of it; default: the newest"
     )
+    resume.add_argument("--without-goal", action="store_true", help="leave its goals out; default: keep them")
     for command in (start, resume):
         command.add_argument(
             "--stop-active",
@@ -293,6 +296,29 @@ def _add_clients(commands: Commands) -> None:
         command = _add(clients, name, "remote:wish", text)
         command.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
         command.set_defaults(wish=name)
+    invite = _add(commands, "invite", "inviting:invite", "let another computer play for this server")
+    invite.add_argument("client", metavar="NAME", help="its id, such as gamer-01")
+    invite.add_argument(
+        "--file", type=Path, metavar="PATH", help="where to write it; default: NAME.soulsgui, here"
+    )
+    invite.add_argument(
+        "--reissue",
+        action="store_true",
+        help="it was invited before: end that, and invite it anew; default: refuse then",
+    )
+    _json(invite)
+    revoke = _add(commands, "revoke", "inviting:revoke", "take an invitation back and cut its computer off")
+    revoke.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+
+
+def _invitation(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "invitation",
+        nargs="?",
+        default="",
+        metavar="INVITATION",
+        help=f"the link (soulsgui://join/...) or .soulsgui file of a server's owner; default: {default}",
+    )
 
 
 def _add_looking(commands: Commands) -> None:
@@ -326,11 +352,20 @@ def _add_services(commands: Commands) -> None:
             node.add_argument(
                 "--checkpoint", type=Path, metavar="PATH", help="begin from it; default: the newest"
             )
-    join = _add(commands, "join", "roles:join", "let this computer play for the server that runs on it")
-    join.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
+    join = _add(commands, "join", "roles:join", "let this computer play for a server")
+    _invitation(join, "the one of last time, else the server that runs on this computer")
+    join.add_argument(
+        "--here",
+        action="store_true",
+        help="for the server that runs on this computer, now and later; default: as last time",
+    )
+    join.add_argument(
+        "--name", default="", metavar="ID", help="its id; default: as invited, else the name of this machine"
+    )
     join.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
     client = _add(commands, "client", "roles:client", "a sampling client, in the foreground")
     client.set_defaults(is_service=True)
+    _invitation(client, "none")
     client.add_argument(
         "--server",
         default="",
@@ -338,7 +373,9 @@ def _add_services(commands: Commands) -> None:
         help="a server on this machine; default: what --server-file says",
     )
     _server_file(client)
-    client.add_argument("--name", default="", metavar="ID", help="its id; default: the name of this machine")
+    client.add_argument(
+        "--name", default="", metavar="ID", help="its id; default: as invited, else the name of this machine"
+    )
     client.add_argument(
         "--num-envs",
         type=int,
@@ -347,6 +384,15 @@ def _add_services(commands: Commands) -> None:
     )
     client.add_argument(
         "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
+    )
+    client.add_argument(
+        "--simulate",
+        type=int,
+        metavar="N",
+        help="be N clients that step no environment, to see what a server stands; default: play",
+    )
+    client.add_argument(
+        "--rate", type=float, default=100.0, metavar="R", help="of each: steps per second; default: 100"
     )
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)

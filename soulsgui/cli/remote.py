@@ -82,6 +82,7 @@ def run_resume(arguments: Arguments) -> int:
     params = {
         "run": arguments.run,
         "checkpoint": arguments.checkpoint,
+        "without_goal": arguments.without_goal,
         "if_active": _if_active(arguments),
     }
     return _say_run(_client(arguments).command("run.resume", params), "resumed")
@@ -149,7 +150,10 @@ def shutdown(arguments: Arguments) -> int:
         return run_stop(arguments)
     if arguments.what == "clients":
         gone = ("left", "lost", "refused", "revoked")
-        names = [one["id"] for one in client.status()["clients"] if one["state"] not in gone]
+        found = client.status()["clients"]
+        # Of those who were invited and never came there is nobody to ask.
+        here = [one for one in found if one["age_s"] is not None or one.get("invited") is None]
+        names = [one["id"] for one in here if one["state"] not in gone]
         for name in names:
             client.command("clients.stop", {"client": name})
         say(f"{len(names)} clients are asked to stop")

@@ -16,6 +16,8 @@ from soulsgui.system import is_loopback, new_session_kwargs, stop_signals, termi
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import check_client_name
 
+_LARGEST_RATE = 1e6
+
 
 def serve(arguments: Arguments) -> int:
     """`serve`: a server with its runs."""
@@ -41,11 +43,15 @@ def serve(arguments: Arguments) -> int:
 def redis(arguments: Arguments) -> int:
     """`redis`: the server with the generated configuration, until it is stopped."""
     from soulsgui.config.load import load_settings
+    from soulsgui.runner.invitations import Invitations
     from soulsgui.runner.redis_server import ensure_server
 
     folders = folders_of(arguments)
     settings = load_settings(folders, assignments=arguments.assignments)
-    server = ensure_server(folders, settings.redis)
+    invitations = Invitations(folders.invited)
+    if invitations.damage:
+        sys.stderr.write(f"The list of the invited is lost: {invitations.damage}\n")
+    server = ensure_server(folders, settings.redis, invitations.user_lines(settings.redis.prefix))
     # In a session of its own: asked twice, by the terminal and by us, it would end without saving.
     process = subprocess.Popen(server.argv, **new_session_kwargs())
     for number in stop_signals():
@@ -74,24 +80,74 @@ def telemetry(arguments: Arguments) -> int:
 
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode."""
+    from soulsgui.cli.inviting import check_name, take_up
     from soulsgui.runner.join.headless import join
+    from soulsgui.runner.join.saved import SavedInvitations
 
-    return join(folders_of(arguments), _client_name(arguments), arguments.watched)
+    if arguments.here and arguments.invitation:
+        raise UsageError("--here plays for this computer's own server: it goes with no invitation.")
+    saved = SavedInvitations(folders_of(arguments))
+    if arguments.invitation or arguments.here:
+        invitation = take_up(arguments) if arguments.invitation else None
+        saved.choose(invitation)
+    else:
+        invitation = saved.chosen()
+        if invitation is not None:
+            check_name(arguments, invitation)
+    name = _client_name(arguments) if invitation is None else invitation.client
+    return join(folders_of(arguments), name, arguments.watched, invitation)
 
 
 def client(arguments: Arguments) -> int:
     """`client`: plays for a server."""
-    from soulsgui.sampling.client import run_client
-    from soulsgui.wire.messages.owner import ClientFolder
-
-    for option in ("num_envs", "episodes"):
+    for option in ("num_envs", "episodes", "simulate"):
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    if arguments.simulate is not None:
+        return _fleet(arguments)
+    if arguments.invitation:
+        return _invited_client(arguments)
+    from soulsgui.sampling.client import run_client
+    from soulsgui.wire.messages.owner import ClientFolder
+
     name = _client_name(arguments)
     address = _server(arguments) if arguments.server else _address(arguments)
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     return run_client(address, name, arguments.num_envs, arguments.episodes, owner)
+
+
+def _fleet(arguments: Arguments) -> int:
+    """Be many clients that step no environment."""
+    if arguments.invitation or arguments.episodes is not None:
+        raise UsageError("--simulate goes with neither an invitation nor --episodes.")
+    if not 0 < arguments.rate <= _LARGEST_RATE:
+        raise UsageError(f"--rate should be above 0 and at most {_LARGEST_RATE:,.0f}, not {arguments.rate}.")
+    from soulsgui.sampling.simulate.fleet import run_fleet
+
+    address = _server(arguments) if arguments.server else _address(arguments)
+    name = arguments.name or "sim"
+    return run_fleet(address, name, arguments.simulate, arguments.rate, arguments.num_envs or 1)
+
+
+def _invited_client(arguments: Arguments) -> int:
+    """Play for the server of an invitation, wherever it is found."""
+    from soulsgui.cli.inviting import take_up
+    from soulsgui.process import setup_logging, stop_on_signals
+    from soulsgui.runner.join.finder import find_server
+
+    if arguments.server or arguments.server_file:
+        raise UsageError(
+            "An invitation says where the server is: it goes with neither --server nor --server-file."
+        )
+    invitation = take_up(arguments)
+    from soulsgui.sampling.client import run_client
+
+    setup_logging()
+    address = find_server(invitation, stop_on_signals())
+    if address is None:
+        return 0
+    return run_client(address, invitation.client, arguments.num_envs, arguments.episodes)
 
 
 def probe(_arguments: Arguments) -> int:

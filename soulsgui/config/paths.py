@@ -52,6 +52,11 @@ class Folders:
         return self.config / "redis.secret"
 
     @property
+    def servers(self) -> Path:
+        """The invitations of other servers that were taken up here: one file per server."""
+        return self.config / "servers"
+
+    @property
     def runs(self) -> Path:
         """One folder per run."""
         return self.data / "runs"
@@ -65,6 +70,11 @@ class Folders:
     def server_address(self) -> Path:
         """Address and password of the server that runs at present."""
         return self.server / "redis.json"
+
+    @property
+    def invited(self) -> Path:
+        """Who was invited to the server of this machine: names, hashes of their secrets."""
+        return self.server / "clients.json"
 
     @property
     def client(self) -> Path:

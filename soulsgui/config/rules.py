@@ -32,6 +32,11 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
         )
     if not is_loopback(settings.redis.host):
         broken.append(
-            BrokenRule("redis.host", "should be an address of this machine itself, such as 127.0.0.1.")
+            BrokenRule(
+                "redis.host",
+                "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "
+                "private networks are let in by redis.lan; beyond those it would need encryption (TLS), "
+                "which there is not yet.",
+            )
         )
     return broken

@@ -398,9 +398,16 @@ class RedisSettings(Section):
 
     host: str = setting(
         "127.0.0.1",
-        "Address the server listens on. Only addresses of this machine itself are accepted.",
+        "Address the server's own processes reach it at. Only addresses of this machine itself are accepted.",
         effect=Effect.RESTART_RUNNER,
         min_length=1,
+    )
+    lan: bool = setting(
+        False,
+        "Whether the server also listens on this machine's private addresses (home, office, VPN), where each "
+        "computer needs an invitation of its own. What is sent there is not encrypted; on addresses that "
+        "are not private it never listens.",
+        effect=Effect.RESTART_RUNNER,
     )
     port: int = setting(
         0,

@@ -17,6 +17,7 @@ from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 
 Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
+LastVerdict = Callable[[], Awaitable[Verdict | None]]
 
 
 class Active:
@@ -148,16 +149,19 @@ class Active:
             self._choice_pending = False
             choose_checkpoint(self.run, "")
 
-    async def end(self, save: bool, verdict: Verdict | None) -> None:
+    async def end(self, save: bool, last_verdict: LastVerdict) -> None:
         """End the services.
 
         Args:
             save: Whether trainer and best model are saved first.
-            verdict: What telemetry said last.
+            last_verdict: Tells what telemetry says once it has counted all that was played.
         """
         await self.best.settle()
+        # What the clients played last may make another model the best: they end first.
+        await self.crew.end_clients()
+        verdict = await last_verdict() if save else None
         # Asked for before the stop, so the trainer obeys in this order, and one wait serves both.
-        last_best = asyncio.create_task(self.best.last(verdict if save else None))
+        last_best = asyncio.create_task(self.best.last(verdict))
         await asyncio.sleep(0)
         try:
             await self.crew.end(save)

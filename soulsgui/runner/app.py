@@ -15,6 +15,8 @@ from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.commands.table import HANDLERS, LONG
 from soulsgui.runner.conductor import Conductor
+from soulsgui.runner.gate import Gate
+from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.probe import probe_environment
@@ -74,11 +76,15 @@ class Runner(BaseRunner):
         """
         try:
             self._take_folder("A runner", _REMEDY)
-            server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis)
-            self._connect(server)
+            invitations = self._invitations()
+            users = invitations.user_lines(self.settings.redis.prefix)
+            server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
+            self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
             await self._start_redis(server)
+            # One that an earlier runner left knows whom that one let in.
+            await self.gate.look(time.monotonic())
             adopted = await self.conductor.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
@@ -97,7 +103,18 @@ class Runner(BaseRunner):
             self._reader.ending = True
             await self._clean_up()
 
-    def _connect(self, server: RedisServer) -> None:
+    def _invitations(self) -> Invitations:
+        found = Invitations(self.folders.invited)
+        if found.damage:
+            self.events.add(
+                "error",
+                "The list of the invited is lost: none of their computers can come in.",
+                cause=found.damage,
+                remedy="Invite them again: soulsgui invite NAME",
+            )
+        return found
+
+    def _connect(self, server: RedisServer, invitations: Invitations) -> None:
         address = server.address
         self.bus = Bus(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self.bus.close)
@@ -108,6 +125,7 @@ class Runner(BaseRunner):
         self._pinger = Pinger(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = Roster(Keys(address.prefix))
+        self.gate = Gate(server, invitations, self.bus, self.events, self.roster.set_invited)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
         self.conductor = Conductor(
             self.folders,
@@ -176,6 +194,10 @@ class Runner(BaseRunner):
         now = time.monotonic()
         if turn.reachable != self.knowledge.reachable:
             self._changed.set()
+        if turn.reachable:
+            await self.gate.look(now)
+        else:
+            self.gate.lost()
         self._look_at_disk()
         self.supervisor.server_up = turn.reachable and not self.knowledge.disk_full
         writes = self.roster.take(turn, now)

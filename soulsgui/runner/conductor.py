@@ -23,7 +23,9 @@ from soulsgui.runner.opening import (
     goals,
     left_run,
     new_run,
+    refuse_reached,
     remember_active,
+    without_goal,
 )
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused, no_run
@@ -43,12 +45,14 @@ from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.metrics import AttemptRow, Row
-from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.node import NodeState, Verdict
 
 logger = logging.getLogger(__name__)
 
 _WRITE_EVERY_S = 5.0
 _LAST_TURN_S = 1.0
+_COUNTED_S = 3.0
+_STATES_TO_COUNT = 2
 
 
 class Conductor:
@@ -159,7 +163,13 @@ class Conductor:
         checkpoint = params.checkpoint
         if checkpoint:
             checkpoint = self._library.checkpoints.get_resumable(run, checkpoint).id
+        if params.without_goal:
+            settings = without_goal(settings)
+        elif checkpoint in ("", run.checkpoint.name):
+            refuse_reached(self._library.record(run))
         await self._make_room(params.if_active)
+        if params.without_goal:
+            self._library.write_settings(run, settings)
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
         await self._open(run, settings, record, lambda active: self._resume(active, checkpoint))
@@ -404,14 +414,25 @@ class Conductor:
 
     async def _end(self, active: Active, error: str, save: bool = True) -> None:
         async with self._lock:
-            telemetry = self.node(TELEMETRY)
             try:
-                await active.end(save, telemetry.verdict if telemetry is not None else None)
+                await active.end(save, self._last_verdict)
                 # What was being read when the last service ended may be older than its last words.
                 for _ in range(2):
                     await self._knowledge.next_turn(_LAST_TURN_S)
             finally:
                 self._finish(active, active.ending, error)
+
+    async def _last_verdict(self) -> Verdict | None:
+        """Return what telemetry says once it has read everything that is on the server now."""
+        deadline = time.monotonic() + _COUNTED_S
+        ticks: set[int] = set()
+        # What it said last it may have said before; the state after the next one knows all.
+        while (state := self.node(TELEMETRY)) is not None and time.monotonic() < deadline:
+            ticks.add(state.tick)
+            if len(ticks) > _STATES_TO_COUNT:
+                break
+            await self._knowledge.next_turn(_LAST_TURN_S)
+        return state.verdict if state is not None else None
 
     def _finish(self, active: Active, reached: Reached, error: str) -> None:
         try:

@@ -121,9 +121,13 @@ class Crew:
                 return False
         return True
 
+    async def end_clients(self) -> None:
+        """End the clients; what they have played is sent first."""
+        await self._supervisor.stop(*self.clients)
+
     async def end(self, save: bool) -> None:
-        """End all of them: trainer and clients together, telemetry after what they said last."""
-        await asyncio.gather(self._end_trainer(save), self._supervisor.stop(*self.clients))
+        """End all of them: telemetry after what the trainer said last."""
+        await asyncio.gather(self._end_trainer(save), self.end_clients())
         await self._supervisor.stop(TELEMETRY)
 
     async def _end_trainer(self, save: bool) -> None:

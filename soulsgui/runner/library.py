@@ -124,6 +124,9 @@ class Library:
             OSError: It can't be written.
         """
         atomic_write(run.run, record.model_dump_json(indent=1).encode())
+        if record.state not in LIVE_STATES:
+            # From now on it is looked at seldom.
+            self._sizes.pop(run.run_id, None)
 
     def write_settings(self, run: RunFolder, settings: Settings) -> None:
         """Write the configuration of a run, without secrets.

@@ -61,5 +61,6 @@ def _report(settings: Settings, output: bytes, errors: bytes, code: int | None) 
         raise EnvironmentCheckError(f"{settings.env.id} could not be checked: {report!r}")
     problems = [str(problem) for problem in report.get("problems", [])]
     if problems or not report["spaces"]:
-        raise EnvironmentCheckError("\n".join(problems) or f"{settings.env.id} has no spaces.")
+        found = "\n".join(problems) or "It has no spaces."
+        raise EnvironmentCheckError(f"{settings.env.id} can't be trained on. {found}")
     return report

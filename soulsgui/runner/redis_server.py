@@ -1,5 +1,6 @@
 """The Redis server of a runner: its password, port, configuration, command line, and whether it answers."""
 
+import errno
 import json
 import logging
 import re
@@ -20,6 +21,7 @@ from soulsgui.config.schema import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.aof import cut_off_damage, loss_at_start
 from soulsgui.runner.identities import Identities
+from soulsgui.runner.lan import private_addresses
 from soulsgui.runner.server_binary import ServerBinary, find_binary
 from soulsgui.runner.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
@@ -30,7 +32,9 @@ logger = logging.getLogger(__name__)
 REDIS = "redis"
 """Name of the server among the supervised services."""
 
+_HEAD = "# Written by SoulsGUI; changes are lost."
 _PASSWORD_LINE = re.compile(r"""requirepass[ \t]+([^\s"'\\]+)[ \t]*""")
+_PORT_TRIES = 5
 _PING_LIMIT_S = 0.5
 _PING_EVERY_S = 0.25
 _PING_EVERY_STARTING_S = 0.05
@@ -46,6 +50,8 @@ class RedisServer:
         config_path: Its configuration, written anew before every start.
         binary: The program.
         data_dir: Where it keeps its data.
+        settings: The lines of its configuration, but for those that say where it listens and who may come in.
+        lan: Whether it listens on this machine's private addresses.
     """
 
     argv: tuple[str, ...]
@@ -53,6 +59,33 @@ class RedisServer:
     config_path: Path
     binary: ServerBinary
     data_dir: Path
+    settings: tuple[str, ...] = ()
+    lan: bool = False
+
+    def listens_on(self) -> tuple[str, ...]:
+        """Return the private addresses it should listen on now, beside its own."""
+        return private_addresses() if self.lan else ()
+
+    def bind(self, private: Sequence[str]) -> str:
+        """Return its setting `bind`.
+
+        Args:
+            private: From `listens_on`. One that this machine has lost meanwhile does not hinder a start.
+        """
+        return " ".join([self.address.host, *(f"-{address}" for address in private)])
+
+    def configure(self, private: Sequence[str], users: Sequence[str]) -> None:
+        """Write its configuration anew; every start reads it.
+
+        Args:
+            private: From `listens_on`.
+            users: The lines that let users in.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        lines = [_HEAD, f"bind {self.bind(private)}", *self.settings, *users]
+        write_private(self.config_path, ("\n".join(lines) + "\n").encode())
 
     def repair(self, lines: Sequence[str]) -> str:
         """Mend the data where the end of the log says that it stopped the start; returns what was done."""
@@ -63,38 +96,45 @@ class RedisServer:
         return loss_at_start(lines)
 
 
-def ensure_server(folders: Folders, settings: RedisSettings) -> RedisServer:
+def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str] = ()) -> RedisServer:
     """Prepare everything a server needs: program, password, port, configuration, and the children's address.
 
-    The port is the user's choice, or else the one of last time while it is free. A server that a crashed
-    runner left keeps its port, so that it can be adopted.
+    The port is the user's choice, or else the one of last time, which moves when it is taken and nobody was
+    told of it. A server that a crashed runner left keeps its port, so that it can be adopted.
 
     Args:
         folders: The folders of the user; `folders.server` is locked by this runner.
         settings: Section `redis` of the configuration.
+        users: The lines that let the invited in.
 
     Raises:
         ServiceError: No usable program, a password file that others can read, or a port that is taken.
     """
     if not is_loopback(settings.host):
-        raise ServiceError(f"The server may not listen on {settings.host}.", "Set redis.host to 127.0.0.1.")
+        raise ServiceError(
+            f"The server may not listen on {settings.host}.",
+            "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
+        )
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     binary = find_binary(settings.binary)
     folders.server.mkdir(parents=True, exist_ok=True)
     make_private(folders.server)
     password = read_or_make_password(folders.redis_secret)
-    address = Address(host, _choose_port(folders.server, host, settings.port), password, settings.prefix)
+    hosts = (host, *(private_addresses() if settings.lan else ()))
+    port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
+    address = Address(host, port, password, settings.prefix)
     # The two products can't read each other's files.
     data_dir = folders.server / f"{binary.product}-data"
     data_dir.mkdir(exist_ok=True)
     make_private(data_dir)
     config_path = folders.server / "redis.conf"
-    text = _configuration(address, data_dir, folders.redis_secret, settings.max_memory)
-    write_private(config_path, text.encode())
     address.write(folders.server_address)
     # The port stands here too, so that a server on another port is not adopted.
     argv = (str(binary.path), _without_wildcards(config_path), "--port", str(address.port))
-    return RedisServer(argv, address, config_path, binary, data_dir)
+    lines = _configuration(address, data_dir, folders.redis_secret, settings.max_memory)
+    server = RedisServer(argv, address, config_path, binary, data_dir, lines, settings.lan)
+    server.configure(hosts[1:], users)
+    return server
 
 
 # --- password --------------------------------------------------------------------------------------
@@ -130,19 +170,15 @@ def read_or_make_password(path: Path) -> str:
 # --- port ------------------------------------------------------------------------------------------
 
 
-def _choose_port(server_dir: Path, host: str, chosen: int) -> int:
+def _choose_port(server_dir: Path, hosts: Sequence[str], chosen: int, told: bool) -> int:
     remembered = _remembered_port(server_dir)
     record = Identities(server_dir).read(REDIS)
     ours = remembered if record is not None and record.lives() else None
     port = chosen or remembered
-    if port is None or (port != ours and not _is_free(host, port)):
-        if chosen:
-            holder = who_listens(chosen) or "another program"
-            raise ServiceError(
-                f"Port {chosen} (redis.port) is taken by {holder}.",
-                f"End that program, or set redis.port to {free_port(host)}, which is free (0 takes any).",
-            )
-        port = free_port(host)
+    if port is None or (port != ours and not all(_is_free(host, port) for host in hosts)):
+        if chosen or (told and port is not None):
+            raise _port_is_taken(port or chosen, _free_everywhere(hosts), bool(chosen), told)
+        port = _free_everywhere(hosts)
         if remembered is not None:
             logger.info(
                 "port %d is taken by %s; the server moves to %d", remembered, who_listens(remembered), port
@@ -150,6 +186,15 @@ def _choose_port(server_dir: Path, host: str, chosen: int) -> int:
     if port != remembered:
         write_private(server_dir / "port.json", json.dumps({"port": port}).encode())
     return port
+
+
+def _port_is_taken(port: int, free: int, chosen: bool, told: bool) -> ServiceError:
+    where = "redis.port" if chosen else "which invitations name"
+    again = "; invitations must be issued anew then" if told else " (0 takes any)"
+    return ServiceError(
+        f"Port {port} ({where}) is taken by {who_listens(port) or 'another program'}.",
+        f"End that program, or set redis.port to {free}, which is free{again}.",
+    )
 
 
 def _remembered_port(server_dir: Path) -> int | None:
@@ -161,24 +206,30 @@ def _remembered_port(server_dir: Path) -> int | None:
     return port if type(port) is int and 0 < port < 65_536 else None
 
 
+def _free_everywhere(hosts: Sequence[str]) -> int:
+    """Return a port that is free on every address, as far as a few tries find one."""
+    ports = [free_port(hosts[0]) for _ in range(_PORT_TRIES)]
+    return next((port for port in ports if all(_is_free(host, port) for host in hosts)), ports[0])
+
+
 def _is_free(host: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # As the server does it: a connection that lingers from the last time is no hindrance.
         socket.create_server((host, port), family=family).close()
-    except OSError:
-        return False
+    except OSError as error:
+        # An address this machine has just lost is left out by the server as well.
+        return error.errno == errno.EADDRNOTAVAIL
     return True
 
 
 # --- configuration ---------------------------------------------------------------------------------
 
 
-def _configuration(address: Address, data_dir: Path, secret: Path, max_memory: int) -> str:
-    lines = [
-        "# Written by SoulsGUI before every start of its runner; changes are lost.",
-        f"bind {address.host}",
+def _configuration(address: Address, data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
+    return (
         f"port {address.port}",
+        # It refuses strangers from other machines even where the password below were missing.
         "protected-mode yes",
         f"include {_quoted(_without_wildcards(secret))}",
         "daemonize no",
@@ -197,8 +248,7 @@ def _configuration(address: Address, data_dir: Path, secret: Path, max_memory: i
         f"client-query-buffer-limit {max(max_memory // 2, 2**20)}",
         "tcp-keepalive 30",
         "databases 1",
-    ]
-    return "\n".join(lines) + "\n"
+    )
 
 
 def _quoted(text: str) -> str:

@@ -1,11 +1,12 @@
 """Everyone who plays for this server: who is listed, what they are told, how they are."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import redis
 
+from soulsgui.runner.invitations import Invited
 from soulsgui.runner.watch import SeenClient, Turn
 from soulsgui.wire.control import ClientStatus
 from soulsgui.wire.fleet import BeatClock, ClientState, client_state
@@ -36,6 +37,10 @@ class _Known:
     seen: SeenClient
 
 
+_GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
+_UNSEEN = SeenClient(None, None, None, None)
+
+
 class Roster:
     """The clients by the server's clock. It reads turns and returns what is to be written.
 
@@ -49,13 +54,26 @@ class Roster:
         self._known: dict[str, _Known] = {}
         self._ages: dict[str, float] = {}
         self._local: set[str] = set()
+        self._invited: Mapping[str, Invited] = {}
 
     def __contains__(self, client: str) -> bool:
-        return client in self._known
+        return client in self._known or client in self._invited
 
     def set_local(self, names: Iterable[str]) -> None:
         """Tell which clients this server runs itself at present."""
         self._local = set(names)
+
+    def set_invited(self, invited: Mapping[str, Invited]) -> None:
+        """Tell who was invited, also those who were revoked."""
+        self._invited = dict(invited)
+
+    def was_invited(self, client: str) -> bool:
+        """Whether a client was ever invited and not forgotten."""
+        return client in self._invited
+
+    def is_revoked(self, client: str) -> bool:
+        """Whether a client's invitation was taken back."""
+        return client in self._invited and not self._invited[client].may_come
 
     def forgetting_former(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""
@@ -90,8 +108,14 @@ class Roster:
                 if known.seen.age_s is not None:
                     self._ages[name] = known.seen.age_s
                 self._clock.observe(known.seen.beat, self._ages.get(name, 0.0), now)
-        unlisted = [name for name in self._known if name not in turn.roster]
-        return [*([self.listing(unlisted)] if unlisted else []), *self._granted_wishes()]
+        expected = {*self._known, *self._invited}
+        unlisted = sorted(name for name in expected if name not in turn.roster and not self.is_revoked(name))
+        revoked = [name for name in turn.roster if self.is_revoked(name)]
+        return [
+            *([self.listing(unlisted)] if unlisted else []),
+            *([self.cutting(*revoked)] if revoked else []),
+            *self._granted_wishes(),
+        ]
 
     def _granted_wishes(self) -> list[Write]:
         """Take back the wishes to stop that were carried out, so that the client may come again."""
@@ -124,6 +148,23 @@ class Roster:
         """Return the taking back of wishes: those clients run as they like."""
         return lambda connection: connection.delete(*map(self._keys.wish, clients)) if clients else 0
 
+    def cutting(self, *clients: str) -> Write:
+        """Return the end of clients that were revoked: nobody reads any more what they had sent."""
+        keys = self._keys
+        names = [
+            key
+            for client in clients
+            for key in (keys.grant(client), keys.wish(client), keys.chunks(client), keys.episodes(client))
+        ]
+
+        def write(connection: redis.Redis) -> None:
+            pipeline = connection.pipeline(transaction=True)
+            pipeline.hdel(keys.clients, *clients)
+            pipeline.delete(*names)
+            pipeline.execute()
+
+        return write
+
     def forgetting(self, *clients: str) -> Write:
         """Return the removal of clients and of everything they left on the server."""
         keys = self._keys
@@ -153,10 +194,15 @@ class Roster:
 
     def state(self, client: str, now: float) -> ClientState:
         """Return the state of a known client."""
-        seen = self._known[client].seen
+        if self.is_revoked(client):
+            return ClientState.REVOKED
+        known = self._known.get(client)
+        seen = known.seen if known is not None else _UNSEEN
         age_s = self._clock.age_s(client, now)
         if seen.beat is None or age_s is None:
-            return ClientState.JOINING if client in self._local else ClientState.LOST
+            # Who was invited and never came is no cause for alarm.
+            expected = client in self._local or client in self._invited
+            return ClientState.JOINING if expected else ClientState.LOST
         return client_state(seen.beat, age_s, seen.grant, seen.wish)
 
     def statuses(self, now: float, trainer: NodeState | None, run_id: str = "") -> list[ClientStatus]:
@@ -168,10 +214,11 @@ class Roster:
             run_id: The run that goes on, or the last one; of those who were gone before it nothing is told
                 but that they are gone.
         """
-        return [self._status(name, now, trainer, run_id) for name in sorted(self._known, key=_natural)]
+        names = sorted({*self._known, *self._invited}, key=_natural)
+        return [self._status(name, now, trainer, run_id) for name in names]
 
     def _status(self, name: str, now: float, trainer: NodeState | None, run_id: str) -> ClientStatus:
-        known = self._known[name]
+        known = self._known.get(name, _Known(None, _UNSEEN))
         beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
         state = self.state(name, now)
         local = name in self._local or (known.listed is not None and known.listed.local)
@@ -185,10 +232,11 @@ class Roster:
             state=state,
             rejected=rejected,
             wish=wish.state if wish is not None else "run",
+            invited=self._invited[name].invited if name in self._invited else None,
         )
         if beat is None:
             return common
-        if state in (ClientState.LEFT, ClientState.LOST) and beat.run_id != run_id and run_id:
+        if state in _GONE and beat.run_id != run_id and run_id:
             gone: dict[str, Any] = {
                 "host": beat.instance.host,
                 "age_s": self._clock.age_s(name, now),

@@ -6,7 +6,7 @@ from typing import Any
 from soulsgui.printable import printable
 from soulsgui.runner.outcome import duration_words
 
-_GONE = ("left", "lost")
+_GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
 
 
@@ -89,6 +89,8 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         # It was gone before this run began.
         ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
         return [client["name"], f"{client['state']}{ago}", client["host"], *[""] * 7]
+    if client.get("invited") is not None and age is None and client["state"] == "joining":
+        return [client["name"], "invited, never seen", *[""] * 8]
     rejected = sum(client["rejected"].values())
     return [
         client["name"],

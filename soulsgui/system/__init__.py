@@ -1,10 +1,12 @@
 """What differs between operating systems, in one place; nothing elsewhere asks which system it runs on.
 
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
-anywhere. Rooms: `groups` (process groups, signals), `identity` (telling a process from all others), `files`
-(private, atomic), `lock` (one process at a time), `machine` (ports, disk, screen).
+anywhere. Rooms: `become` (going on as another program), `groups` (process groups, signals), `identity`
+(telling a process from all others), `files` (private, atomic), `lock` (one process at a time), `machine`
+(ports, disk, screen).
 """
 
+from soulsgui.system.become import become
 from soulsgui.system.files import (
     atomic_write,
     find_dir,
@@ -27,6 +29,7 @@ __all__ = [
     "FileLock",
     "ProcessIdentity",
     "atomic_write",
+    "become",
     "boot_id",
     "file_lock",
     "find_dir",

@@ -56,6 +56,19 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
     )
 
 
+def user_words(client: str, prefix: str, hashed: str) -> tuple[str, ...]:
+    """Return the words of ACL SETUSER that let a client in, whatever its user was allowed before.
+
+    Connections that use the user already go on: to end them, delete the user first.
+
+    Args:
+        client: The client's id.
+        prefix: First part of every key.
+        hashed: `secret_hash` of its secret.
+    """
+    return ("reset", "on", f"#{hashed}", *client_rights(client, prefix))
+
+
 def user_line(client: str, prefix: str, hashed: str) -> str:
     """Return the line of the server's configuration that lets a client in.
 

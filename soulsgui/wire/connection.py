@@ -9,6 +9,7 @@ import logging
 import random
 import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +36,12 @@ _MEMORY_FULL = re.compile(r"(^|caused error: )OOM\b")
 _SOCKET_TIMEOUT_S = 5.0
 # A returning server is found within 5 s, the time to connect included.
 _LONGEST_DELAY_S = 3.0
+
+_LONGEST_SHUT_OUT_DELAY_S = 30.0
+_REVOKED_AFTER_S = 60.0
+
+REVOKED = "the invitation was revoked or issued anew; ask for a new one"
+"""What a client says that was not let in for a minute."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +153,42 @@ class Backoff:
         return delay
 
 
+class ShutOut:
+    """What a client knows of a server that answers, but does not let it in. Pure: time is passed in.
+
+    A server that has only just begun may let it in a moment later; after a minute it is said to be revoked.
+
+    Args:
+        rng: Source of the jitter.
+    """
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self._backoff = Backoff(first_s=0.5, longest_s=_LONGEST_SHUT_OUT_DELAY_S, rng=rng)
+        self._since: float | None = None
+
+    def again(self, now: float) -> float:
+        """Note that it was not let in.
+
+        Args:
+            now: Monotonic time, seconds.
+
+        Returns:
+            Seconds to wait before the next try: at most 30.
+        """
+        if self._since is None:
+            self._since = now
+        return self._backoff.delay_s()
+
+    def over(self) -> None:
+        """Note that it was let in."""
+        self._since = None
+        self._backoff.reset()
+
+    def revoked(self, now: float) -> bool:
+        """Whether it has not been let in for a minute."""
+        return self._since is not None and now - self._since >= _REVOKED_AFTER_S
+
+
 class Stopped(Exception):
     """The process was asked to stop while it waited for the server."""
 
@@ -166,9 +209,13 @@ class Link:
         self._stop = stop
         self._name = name
         self._where = f"{address.host}:{address.port}"
-        self._hint = f". {hint}" if hint else ""
+        self._user = address.user
+        # What a user of this machine can do is no help to a client of another one.
+        self._hint = f". {hint}" if hint and not address.user else ""
         self._backoff = Backoff()
         self._refusal = ""
+        self._shut_out = ShutOut()
+        self._said_revoked = False
 
     def run(self, operation: Callable[[redis.Redis], T]) -> T:
         """Run an operation that may safely be repeated, until it succeeds.
@@ -198,14 +245,32 @@ class Link:
         Raises:
             Stopped: `stop` was set.
         """
-        if not self.away:
+        is_no = self._is_no(error)
+        if not self.away and is_no:
+            logger.warning("%s: the server at %s does not let us in; trying again", self._name, self._where)
+        elif not self.away:
             kind = type(error).__name__
             logger.warning(
                 "%s: the server at %s is away (%s); trying again%s", self._name, self._where, kind, self._hint
             )
         self.away = True
-        if self._stop.wait(self._backoff.delay_s()):
+        delay_s = self._not_let_in() if is_no else self._backoff.delay_s()
+        if self._stop.wait(delay_s):
             raise Stopped from error
+
+    def _is_no(self, error: BaseException) -> bool:
+        """Whether the server answers, and does not let this client in."""
+        return bool(self._user) and isinstance(error, redis.AuthenticationError)
+
+    def _not_let_in(self) -> float:
+        """Note that the server does not let this client in; return how long to wait before the next try."""
+        now = time.monotonic()
+        delay_s = self._shut_out.again(now)
+        if self._shut_out.revoked(now) and not self._said_revoked:
+            self._said_revoked = True
+            words = "%s: the server at %s does not let %s in: %s"
+            logger.error(words, self._name, self._where, self._user, REVOKED)
+        return delay_s
 
     def back(self) -> None:
         """Note that the server did what it was asked."""
@@ -213,6 +278,8 @@ class Link:
             logger.info("%s: the server is back", self._name)
         self.away, self._refusal = False, ""
         self._backoff.reset()
+        self._shut_out.over()
+        self._said_revoked = False
 
     def refused(self, error: redis.ResponseError) -> None:
         """Note that the server answered, but refused (out of memory, disk full): the caller tries again.

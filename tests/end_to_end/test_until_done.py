@@ -1,5 +1,6 @@
 """From one command to a trained agent."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) 
     for name in ("config.json", "telemetry.sqlite", "telemetry.json", "telemetry.png", "best_model"):
         assert (run / name).exists(), name
     assert processes_below(tmp_path) == []
+    saved = json.loads((run / "best_model" / "manifest.json").read_text())
+    told = json.loads((run / "telemetry.json").read_text())
+    assert saved["model_id"] == told["best_model_id"]
+    assert saved["score"] == pytest.approx(told["best_mean_return"])
+    refused = soulsgui("serve", "--resume", "latest", "--until-done", folder=tmp_path)
+    assert refused.returncode == 1
+    assert "has reached its return: it would end again at once" in refused.stderr
+    assert "--without-goal" in refused.stderr
 
 
 def test_a_goal_of_steps_ends_the_run_after_them(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from soulsgui.runner.server_binary import packaged_binary
 from soulsgui.runner.service import ServiceSpec
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import free_port
+from soulsgui.wire.access import user_line
 from soulsgui.wire.connection import Address, connect
 from tests.runner.children import Events, kill, text_of, until, until_now
 
@@ -356,6 +357,43 @@ def test_a_chosen_port_is_taken_over(folders: Folders) -> None:
     server = ensure_server(folders, RedisSettings(port=port))
     assert server.address.port == port
     assert server.argv[-2:] == ("--port", str(port))
+
+
+def test_a_port_that_invitations_name_does_not_move(folders: Folders, settings: RedisSettings) -> None:
+    port = ensure_server(folders, settings).address.port
+    users = [user_line("a", settings.prefix, "0" * 64)]
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(ServiceError, match=f"Port {port} .which invitations name. is taken") as caught,
+    ):
+        ensure_server(folders, settings, users)
+    assert "issued anew" in caught.value.remedy
+    assert ensure_server(folders, settings, users).address.port == port
+
+
+def test_a_port_has_to_be_free_on_every_address(
+    folders: Folders, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = ensure_server(folders, settings).address.port
+    monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda: ("::1", "203.0.113.9"))
+    with socket.create_server(("::1", port), family=socket.AF_INET6):
+        assert ensure_server(folders, settings).address.port == port
+        lan = settings.model_copy(update={"lan": True})
+        moved = ensure_server(folders, lan)
+        assert moved.address.port != port
+    assert "bind 127.0.0.1 -::1 -203.0.113.9\n" in moved.config_path.read_text()
+    assert ensure_server(folders, lan).address == moved.address
+
+
+def test_the_configuration_lets_the_invited_in_and_keeps_protected_mode(
+    folders: Folders, settings: RedisSettings
+) -> None:
+    users = [user_line(name, settings.prefix, "0" * 64) for name in ("a", "b")]
+    lines = ensure_server(folders, settings, users).config_path.read_text().splitlines()
+    assert lines[-2:] == users
+    assert "bind 127.0.0.1" in lines
+    assert "protected-mode yes" in lines
+    assert any(line.startswith("include ") for line in lines)
 
 
 def test_a_damaged_memory_of_the_port_is_no_hindrance(folders: Folders) -> None:

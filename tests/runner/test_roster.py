@@ -5,6 +5,7 @@ from typing import Any
 
 import redis
 
+from soulsgui.runner.invitations import Invited
 from soulsgui.runner.roster import Roster
 from soulsgui.runner.watch import SeenClient, ServerReader, Turn
 from soulsgui.wire.connection import Address
@@ -84,6 +85,53 @@ def test_rate_of_a_client_that_does_not_play_is_zero() -> None:
     roster.take(turn({"a": seen(beat("a", env_steps_per_s=50.0))}), 0.0)
     assert roster.statuses(0.0, None)[0].env_steps_per_s == 50.0
     assert roster.statuses(10.0, None)[0].env_steps_per_s == 0.0
+
+
+def invited(client: str, revoked: float | None = None) -> Invited:
+    return Invited(client=client, hash="" if revoked else "0" * 64, invited=5.0, revoked=revoked)
+
+
+def test_the_invited_are_listed_before_they_come_without_alarm(redis_client: redis.Redis, keys: Keys) -> None:
+    roster = Roster(keys)
+    roster.set_invited({"pc": invited("pc")})
+    (status,) = roster.statuses(0.0, None)
+    assert (status.state, status.age_s, status.invited) == ("joining", None, 5.0)
+    (write,) = roster.take(turn({}), 0.0)
+    write(redis_client)
+    assert redis_client.hkeys(keys.clients) == [b"pc"]
+    assert roster.take(turn({"pc": seen(None, None)}, {"pc": "{}"}), 0.0) == []
+    assert "pc" in roster
+
+
+def test_a_revoked_client_is_read_no_more_and_not_forgotten(redis_client: redis.Redis, keys: Keys) -> None:
+    roster = Roster(keys)
+    for stream in (keys.chunks("pc"), keys.episodes("pc"), keys.chunks("other")):
+        redis_client.xadd(stream, {"c": b"x"})
+    redis_client.hset(keys.clients, mapping={"pc": "{}", "other": "{}"})
+    redis_client.set(keys.wish("pc"), Wish(command_id="x", state="pause").to_json())
+    roster.set_invited({"pc": invited("pc", revoked=9.0)})
+    here = {"pc": seen(beat("pc", env_steps=70)), "other": seen(beat("other"))}
+    (write,) = roster.take(turn(here, {"pc": "{}", "other": "{}"}), 0.0)
+    write(redis_client)
+    assert redis_client.hkeys(keys.clients) == [b"other"]
+    assert sorted(redis_client.keys(f"{keys.prefix}*")) == sorted(
+        key.encode() for key in (keys.clients, keys.chunks("other"))
+    )
+    # Its last beat stays for a week: it says where it was, and does not put it on the list again.
+    assert roster.take(turn(here, {"other": "{}"}), 1.0) == []
+    assert roster.state("pc", 1.0) == "revoked"
+    status = roster.statuses(1.0, None)[1]
+    assert (status.id, status.state, status.host, status.env_steps) == ("pc", "revoked", "pc", 70)
+    assert status.env_steps_per_s == 0.0
+
+
+def test_who_was_revoked_and_is_invited_again_is_as_he_was(keys: Keys) -> None:
+    roster = Roster(keys)
+    roster.set_invited({"pc": invited("pc", revoked=9.0)})
+    roster.take(turn({"pc": seen(beat("pc"))}, {}), 0.0)
+    roster.set_invited({"pc": invited("pc")})
+    assert roster.state("pc", 0.0) == "online"
+    assert len(roster.take(turn({"pc": seen(beat("pc"))}, {}), 0.0)) == 1
 
 
 def test_clients_are_sorted_as_people_count() -> None:

@@ -115,6 +115,16 @@ def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
     assert "1 step " in rows[1]
 
 
+def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
+    clients = [
+        ClientStatus(id="pc", name="pc", state="joining", invited=5.0),
+        ClientStatus(id="pc-2", name="pc-2", state="joining", invited=5.0, age_s=0.5, host="den"),
+    ]
+    first, second = client_rows([client.model_dump() for client in clients]).splitlines()
+    assert first == "pc    invited, never seen"
+    assert second.startswith("pc-2  joining              den  0 steps")
+
+
 def test_counts_and_sizes() -> None:
     assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
     assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]

@@ -1,11 +1,21 @@
-"""`clients.*`: what each client is wanted to do."""
+"""`clients.*`: what each client is wanted to do, and who may come."""
 
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner.refusal import Refused
-from soulsgui.wire.control import ClientParams, ClientPauseParams, ErrorCode
+from soulsgui.wire.access import user_of
+from soulsgui.wire.control import (
+    ClientParams,
+    ClientPauseParams,
+    Empty,
+    ErrorCode,
+    InvitationInfo,
+    InvitationList,
+    InviteParams,
+    NewInvitation,
+)
 from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.session import Wish, WishState
 
@@ -64,19 +74,64 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     """Take a client that is gone off the roster, with everything it left."""
     _known(runner, params.client)
     state = runner.roster.state(params.client, time.monotonic())
-    if state not in _GONE:
+    # Of those who were invited the list itself says whether they may be forgotten.
+    if state not in _GONE and not runner.roster.was_invited(params.client):
         raise Refused(
             ErrorCode.NOT_NOW,
             f"{params.client} is {state}: it would come back at once.",
             f"Stop it first: soulsgui clients stop {params.client}",
         )
+    await runner.gate.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
     runner.look_at_clients()
     return {}
 
 
+async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
+    """Let another computer in."""
+    made = await runner.gate.invite(params.client, params.reissue, runner.control.server_id)
+    runner.look_at_clients()
+    return NewInvitation(
+        client=made.client,
+        username=user_of(made.client),
+        addresses=list(made.addresses),
+        lan=not made.for_this_machine_only,
+        secret=made.secret,
+        link=made.link,
+        file_text=made.file_text,
+    )
+
+
+async def list_invitations(runner: "Runner", _params: Empty) -> InvitationList:
+    """Say who was invited, and what a new invitation would tell."""
+    gate = runner.gate
+    return InvitationList(
+        lan=gate.lan,
+        addresses=gate.addresses,
+        invitations=[
+            InvitationInfo(client=one.client, invited=one.invited, revoked=one.revoked)
+            for one in gate.invited
+        ],
+    )
+
+
+async def revoke(runner: "Runner", params: ClientParams) -> dict[str, Any]:
+    """Take an invitation back; the client's connections are closed and nothing of it is read any more."""
+    cut_off = await runner.gate.revoke(params.client)
+    if cut_off:
+        await runner.bus.call(runner.roster.cutting(params.client))
+    runner.look_at_clients()
+    return {"cut_off": cut_off}
+
+
 async def _wish(runner: "Runner", client: str, state: WishState) -> Wish:
     _known(runner, client)
+    if runner.roster.is_revoked(client):
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{client} is revoked: there is nobody to ask.",
+            f"To let it in again: soulsgui invite {client}",
+        )
     wish = Wish(command_id=uuid.uuid4().hex, state=state)
     await runner.bus.call(runner.roster.wishing(client, wish))
     runner.look_at_clients()

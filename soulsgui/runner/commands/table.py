@@ -30,6 +30,9 @@ HANDLERS: dict[str, Handler] = {
     "clients.drain": clients.drain,
     "clients.stop": clients.stop,
     "clients.forget": clients.forget,
+    "clients.invite.create": clients.invite,
+    "clients.invite.list": clients.list_invitations,
+    "clients.revoke": clients.revoke,
 }
 
 LONG: dict[str, str] = {

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 
@@ -11,13 +12,15 @@ from soulsgui.config.paths import Folders
 from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.join.commands import HANDLERS, LONG
+from soulsgui.runner.join.finder import Finder
 from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
-from soulsgui.runner.join.server_watch import ServerWatch
+from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
 from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.fleet import ClientState
+from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import ClientFolder
 
 logger = logging.getLogger(__name__)
@@ -36,17 +39,28 @@ class ClientRunner(BaseRunner):
         name: What this machine's client is called.
         unwatched_limit_s: After so long without a window that follows it, it lets the client end its episode
             and ends; None goes on without.
+        invitation: Of the server to play for; None plays for the one that runs on this machine.
     """
 
     role = "client"
 
-    def __init__(self, folders: Folders, name: str, unwatched_limit_s: float | None = None) -> None:
+    def __init__(
+        self,
+        folders: Folders,
+        name: str,
+        unwatched_limit_s: float | None = None,
+        invitation: Invitation | None = None,
+    ) -> None:
         super().__init__(folders, folders.client, _IDENTITY_FILE)
         self.name = name
         self.folder = ClientFolder(folders.client)
         self.returns = OwnReturns(name)
         self._unwatched_limit_s = unwatched_limit_s
-        self._server = ServerWatch(folders.server_address)
+        self._ending = threading.Event()
+        if invitation is None:
+            self._server = ServerWatch(OwnServer(folders.server_address))
+        else:
+            self._server = ServerWatch(Finder(invitation, self._ending), invitation.server_name)
 
     # --- opening and closing -----------------------------------------------------------------------
 
@@ -63,10 +77,9 @@ class ClientRunner(BaseRunner):
             self.player = Player(self.folder, self.name, self.supervisor, self._reports)
             await self._listen(0)
             self._cleanup.push_async_callback(self.supervisor.close)
-            await asyncio.to_thread(self._server.look)
-            adopted = await self.player.adopt()
+            adopted = await self._take_over()
             await self.supervisor.stop_orphans()
-            await self.player.use_server(self._server.address)
+            await self.player.use_server(self._server.search.address)
             if not adopted:
                 await self._begin_to_play()
             self._keep_doing(self._read, "reports")
@@ -81,6 +94,7 @@ class ClientRunner(BaseRunner):
 
     async def close(self) -> None:
         """End the client and the control API; nothing is left behind."""
+        self._ending.set()
         try:
             await self.player.switch_off()
         finally:
@@ -97,6 +111,17 @@ class ClientRunner(BaseRunner):
             raise SoulsGuiError("This system hides processes from themselves: no client can be watched here.")
         write_private(self.folder.runner, json.dumps(identity).encode())
         self._cleanup.callback(self.folder.runner.unlink, missing_ok=True)
+
+    async def _take_over(self) -> bool:
+        """Take over the client of an earlier runner when it plays for our server; return whether it does."""
+        search, played_for = self._server.search, self.player.address
+        if played_for is not None and not search.is_of(played_for):
+            self.player.leave_server()
+            return False
+        if isinstance(search, OwnServer):
+            # Quick, so that the first answer to a window is right already.
+            await asyncio.to_thread(self._server.look)
+        return await self.player.adopt()
 
     async def _begin_to_play(self) -> None:
         try:
@@ -142,11 +167,13 @@ class ClientRunner(BaseRunner):
             before = self._server.status
             try:
                 await asyncio.to_thread(self._server.look)
-                await self.player.use_server(self._server.address)
+                await self.player.use_server(self._server.search.address)
             except (OSError, SoulsGuiError) as error:
                 logger.warning("the server can't be followed: %s", error)
             if self._server.status != before:
                 self._changed.set()
+            if self._server.status.error not in ("", before.error):
+                logger.warning("%s", self._server.status.error)
             await asyncio.sleep(_SERVER_EVERY_S)
 
     async def _end_unwatched(self, limit_s: float) -> None:
@@ -187,7 +214,11 @@ class ClientRunner(BaseRunner):
 
     def _client(self) -> ClientStatus:
         returns = self.returns
-        return self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
+        client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
+        if self._server.search.revoked:
+            update = {"state": ClientState.REVOKED.value, "error": self._server.status.error}
+            return client.model_copy(update=update)
+        return client
 
     def status(self) -> Status:
         """Return everything at this moment."""

@@ -6,6 +6,7 @@ import logging
 from soulsgui.config.paths import Folders
 from soulsgui.process import setup_logging
 from soulsgui.runner.join.app import ClientRunner
+from soulsgui.wire.invitation import Invitation
 
 logger = logging.getLogger(__name__)
 
@@ -13,27 +14,29 @@ UNWATCHED_LIMIT_S = 15.0
 """A runner that is there for a window ends so long after the last one is gone."""
 
 
-def join(folders: Folders, name: str, watched: bool) -> int:
-    """Play for the server of this machine until told to end; return the exit code.
+def join(folders: Folders, name: str, watched: bool, invitation: Invitation | None = None) -> int:
+    """Play for a server until told to end; return the exit code.
 
     Args:
         folders: The user's folders.
         name: What this machine's client is called.
         watched: Whether to end once no window follows any more.
+        invitation: Of the server to play for; None plays for the one that runs on this machine.
 
     Raises:
         SoulsGuiError: Another runner of client mode uses the data folder.
     """
     setup_logging()
-    return asyncio.run(_run(folders, name, watched))
+    return asyncio.run(_run(folders, name, watched, invitation))
 
 
-async def _run(folders: Folders, name: str, watched: bool) -> int:
-    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None)
+async def _run(folders: Folders, name: str, watched: bool, invitation: Invitation | None) -> int:
+    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None, invitation)
     runner.obey_signals()
     await runner.open()
     try:
-        logger.info("%s helps; control API at %s", name, runner.control.url)
+        where = f"{invitation.server_name} ({invitation.places})" if invitation else "this computer's server"
+        logger.info("%s helps %s; control API at %s", name, where, runner.control.url)
         await runner.closing.wait()
     finally:
         await runner.close()

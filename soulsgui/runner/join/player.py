@@ -48,6 +48,20 @@ class Player:
         self._address = _read_address(folder)
         self._lock = asyncio.Lock()
 
+    @property
+    def address(self) -> Address | None:
+        """The server it plays for, or played for last; None before the first."""
+        return self._address
+
+    def leave_server(self) -> None:
+        """Forget the server it played for last: it is to play for another one.
+
+        Raises:
+            OSError: Its folder can't be written.
+        """
+        self._folder.server_address.unlink(missing_ok=True)
+        self._address = None
+
     # --- on and off --------------------------------------------------------------------------------
 
     async def adopt(self) -> bool:

@@ -73,10 +73,13 @@ class RunResumeParams(Params):
         run: Its id, or `latest`.
         checkpoint: Path of one of its checkpoints below the run's folder, such as
             `manual_save/2026-11-20_10-00-00`; empty takes the newest valid one.
+        without_goal: Whether to leave the run's goals out from now on; a run that has reached one goes on
+            from its newest checkpoint only so.
     """
 
     run: str = "latest"
     checkpoint: str = ""
+    without_goal: bool = False
     if_active: Literal["refuse", "stop"] = "refuse"
 
 
@@ -186,7 +189,11 @@ class HistoryEventsParams(Params):
 
 
 class ClientParams(Params):
-    """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}."""
+    """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}.
+
+    `clients.revoke`: take its invitation back. Result: {"cut_off": whether its connections are closed; if
+    not, they are as soon as Redis answers}.
+    """
 
     client: str
 
@@ -199,6 +206,18 @@ class ClientPauseParams(ClientParams):
     """
 
     after_episode: bool = False
+
+
+class InviteParams(Params):
+    """`clients.invite.create`: let another computer in. Result: `NewInvitation`, told this once.
+
+    Attributes:
+        client: Its id.
+        reissue: Whether it was invited before and gets another secret; the older one ends at once.
+    """
+
+    client: str
+    reissue: bool = False
 
 
 class ShutdownParams(Params):
@@ -234,5 +253,8 @@ COMMANDS: dict[str, type[Params]] = {
     "clients.drain": ClientParams,
     "clients.stop": ClientParams,
     "clients.forget": ClientParams,
+    "clients.invite.create": InviteParams,
+    "clients.invite.list": Empty,
+    "clients.revoke": ClientParams,
 }
 """Every command and its parameters."""

@@ -137,6 +137,56 @@ class ConfigValues(Message):
     problems: list[dict[str, Any]] = Field(default_factory=list)
 
 
+class NewInvitation(Message):
+    """Result of `clients.invite.create`. The secret is kept nowhere: this is the one time it is told.
+
+    Attributes:
+        client: Its id.
+        username: Its user on the server.
+        addresses: Where it is to find the server: host and port, the likeliest first.
+        lan: Whether computers other than the server's own can use it.
+        secret: Its password.
+        link: The invitation as a link.
+        file_text: What belongs into its `.soulsgui` file.
+    """
+
+    client: str
+    username: str
+    addresses: list[tuple[str, int]]
+    lan: bool
+    secret: str = Field(repr=False)
+    link: str = Field(repr=False)
+    file_text: str = Field(repr=False)
+
+
+class InvitationInfo(Message):
+    """One client that was invited.
+
+    Attributes:
+        client: Its id.
+        invited: When, seconds since the epoch.
+        revoked: When that was taken back; None while it may come.
+    """
+
+    client: str
+    invited: float
+    revoked: float | None = None
+
+
+class InvitationList(Message):
+    """Result of `clients.invite.list`.
+
+    Attributes:
+        lan: Whether computers other than the server's own can reach it (`redis.lan`).
+        addresses: What a new invitation would tell: host and port.
+        invitations: Everyone who was invited and not forgotten, in that order.
+    """
+
+    lan: bool
+    addresses: list[tuple[str, int]]
+    invitations: list[InvitationInfo]
+
+
 class Preset(Message):
     """One of `config.presets` ({"presets": [...]})."""
 

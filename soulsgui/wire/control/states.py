@@ -108,6 +108,7 @@ class ClientStatus(Message):
             what its owner wants (`wire.messages.owner.OwnerState`).
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        invited: When it was invited, seconds since the epoch; None for one that was not.
     """
 
     id: str
@@ -133,6 +134,7 @@ class ClientStatus(Message):
     version: str = ""
     error: str = ""
     checks: dict[str, bool] = Field(default_factory=dict)
+    invited: float | None = None
 
 
 class ServerStatus(Message):
@@ -141,6 +143,10 @@ class ServerStatus(Message):
     Attributes:
         changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
             told in client mode only.
+        name: What the server is called by the invitation; empty for the one of this computer. In client mode
+            only.
+        error: Why it is not reached, in words: which addresses were tried, or that it does not let us in.
+            With an invitation only.
     """
 
     url: str = ""
@@ -149,6 +155,8 @@ class ServerStatus(Message):
     disk_free_bytes: int = 0
     reachable: bool = False
     changed_at: float | None = None
+    name: str = ""
+    error: str = ""
 
 
 class Status(Message):

@@ -1,0 +1,164 @@
+"""Invitations: handed out by the owner of a server, taken up on a game PC."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.process import child_env, own_command
+from soulsgui.runner.join.saved import SavedInvitations
+from soulsgui.system import become, write_private
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile
+from soulsgui.wire.invitation import (
+    SUFFIX,
+    Invitation,
+    invitation_file_name,
+    is_link,
+    place_words,
+    read_invitation,
+)
+
+_ONLY_HERE = (
+    "Only this computer can use it: the server listens on loopback alone. For other computers:\n"
+    "  soulsgui config set redis.lan=true   (then start the server anew)\n"
+    "  soulsgui invite {client} --reissue"
+)
+
+
+def invite(arguments: Arguments) -> int:
+    """`invite`: let another computer in, once."""
+    client = arguments.client
+    path = (arguments.file or Path(invitation_file_name(client))).absolute()
+    _check_place(path, client)
+    params = {"client": client, "reissue": arguments.reissue}
+    made = _runner(arguments).command("clients.invite.create", params)
+    _write(path, made, client)
+    host, port = made["addresses"][0]
+    warning = "" if made["lan"] else _ONLY_HERE.format(client=client)
+    if arguments.as_json:
+        say_json(
+            {
+                "name": client,
+                "host": host,
+                "port": port,
+                "username": made["username"],
+                "secret": made["secret"],
+                "link": made["link"],
+                "file": str(path),
+            }
+        )
+        if warning:
+            sys.stderr.write(f"{warning}\n")
+        return 0
+    places = ", ".join(place_words(host, port) for host, port in made["addresses"])
+    say(
+        f"{client} is invited to {places}.\n"
+        f"Give that computer the file or the link, and nobody else: whoever has one plays as {client}.\n\n"
+        f"  {path}\n\n  {made['link']}\n\n"
+        f"There: soulsgui join {path.name}{_after(warning)}"
+    )
+    return 0
+
+
+def revoke(arguments: Arguments) -> int:
+    """`revoke`: take an invitation back."""
+    cut_off = _runner(arguments).command("clients.revoke", {"client": arguments.client})["cut_off"]
+    when = "is cut off" if cut_off else "is cut off as soon as Redis answers"
+    say(f"{arguments.client} is revoked and {when}.")
+    return 0
+
+
+def take_up(arguments: Arguments) -> Invitation:
+    """Read the invitation of a command line and keep it where the next start finds it.
+
+    A link holds the secret, and everybody on this machine sees a command line: this process goes on under
+    another one, which names the file.
+
+    Raises:
+        UsageError: It is no invitation, it is of another client than `--name` says, or it can't be kept.
+    """
+    word: str = arguments.invitation
+    invitation = read_invitation(word)
+    check_name(arguments, invitation)
+    saved = SavedInvitations(folders_of(arguments))
+    path = saved.path_of(invitation.server_id)
+    if not _same_file(Path(word), path):
+        try:
+            saved.keep(invitation)
+        except OSError as error:
+            raise UsageError(
+                f"The invitation can't be kept in {path}: {error.strerror or error}.",
+                "Choose another folder: --config-dir DIR",
+            ) from error
+    if is_link(word) or not _is_file(Path(word)):
+        _go_on_with_file(arguments.words, word, path)
+    return invitation
+
+
+def check_name(arguments: Arguments, invitation: Invitation) -> None:
+    """Make sure that `--name` names nobody but the invited.
+
+    Raises:
+        UsageError: It does.
+    """
+    if arguments.name not in ("", invitation.client):
+        raise UsageError(
+            f"This invitation is for {invitation.client}, not for {arguments.name}.",
+            f"Leave --name out, or have {arguments.name} invited.",
+        )
+
+
+def _go_on_with_file(words: list[str], link: str, path: Path) -> None:
+    told = [str(path) if word == link else word for word in words]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    become([*own_command(told[0]), *told[1:]], os.environ | child_env())
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return one.samefile(other)
+    return False
+
+
+def _is_file(path: Path) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return path.is_file()
+    return False
+
+
+def _runner(arguments: Arguments) -> ApiClient:
+    return ApiClient(ControlFile.load(folders_of(arguments).server / CONTROL_FILE))
+
+
+def _check_place(path: Path, client: str) -> None:
+    """Make sure before anything is changed that the file may be written."""
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {path.parent}.", "Choose another place: --file PATH")
+    if not path.exists():
+        return
+    with contextlib.suppress(UsageError):
+        if Invitation.load(path).client == client:
+            return
+    raise UsageError(
+        f"{path} exists and is no earlier invitation of {client}.", "Choose another place: --file PATH"
+    )
+
+
+def _write(path: Path, made: dict[str, Any], client: str) -> None:
+    try:
+        write_private(path, made["file_text"].encode())
+    except OSError as error:
+        raise SoulsGuiError(
+            f"{client} is invited, but {path} can't be written: {error.strerror or error}.",
+            f"Write it elsewhere: soulsgui invite {client} --reissue --file PATH{SUFFIX}",
+        ) from error
+
+
+def _after(warning: str) -> str:
+    return f"\n\n{warning}" if warning else ""

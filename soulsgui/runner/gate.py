@@ -1,0 +1,251 @@
+"""Who the server lets in, and where it listens: as the list of the invited says, in its configuration for the
+next start and on the running server alike.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import redis
+
+from soulsgui.runner.bus import Bus
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.invitations import Invitations, Invited
+from soulsgui.runner.lan import told_addresses
+from soulsgui.runner.redis_server import REDIS, RedisServer
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.invitation import Invitation
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_USER = "default"
+_LOOK_AT_NETWORKS_EVERY_S = 10.0
+
+Users = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Hash of the secret, and words of ACL SETUSER, by user (`Invitations.users`)."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the running server should be.
+
+    Attributes:
+        users: Everybody it should know beside its own processes.
+        bind: Its setting of that name.
+    """
+
+    users: Users
+    bind: str
+
+    def obtain(self, connection: redis.Redis) -> str:
+        """Make the server so, without disturbing whom it lets in already.
+
+        Returns:
+            Why it can't listen everywhere, in words; empty when it does.
+
+        Raises:
+            redis.RedisError, OSError: It is away or refuses.
+        """
+        known = [_text(line).split() for line in connection.acl_list()]
+        pipeline = connection.pipeline(transaction=True)
+        for _, user, *said in known:
+            secret, _ = self.users.get(user, ("", ()))
+            # Deleting alone ends connections that came in with another secret.
+            if user != _DEFAULT_USER and not (secret and f"#{secret}" in said):
+                pipeline.acl_deluser(user)
+        for user, (_, words) in self.users.items():
+            pipeline.execute_command("ACL", "SETUSER", user, *words)  # type: ignore[no-untyped-call]
+        pipeline.execute()
+        return self._listen(connection)
+
+    def _listen(self, connection: redis.Redis) -> str:
+        if connection.config_get("bind").get("bind") == self.bind:
+            return ""
+        try:
+            # Connections that exist stay.
+            connection.config_set("bind", self.bind)
+        except redis.ResponseError as error:
+            return str(error)
+        return ""
+
+
+def _text(line: bytes | str) -> str:
+    return line.decode(errors="replace") if isinstance(line, bytes) else line
+
+
+class Gate:
+    """Lets clients in and sends them away.
+
+    Args:
+        server: The server, whose configuration is written here.
+        invitations: The list of the invited.
+        bus: The connection to the server.
+        events: Told what is worth knowing tomorrow.
+        on_change: Called with the list after each change of it.
+    """
+
+    def __init__(
+        self,
+        server: RedisServer,
+        invitations: Invitations,
+        bus: Bus,
+        events: EventLog,
+        on_change: Callable[[Mapping[str, Invited]], None],
+    ) -> None:
+        self._server = server
+        self._invitations = invitations
+        self._bus = bus
+        self._events = events
+        self._on_change = on_change
+        self._private = server.listens_on()
+        self._obtained = False
+        self._refused = ""
+        self._trouble = ""
+        self._told: tuple[str, ...] = ()
+        self._networks_due = time.monotonic() + _LOOK_AT_NETWORKS_EVERY_S
+        self._lock = asyncio.Lock()
+        on_change(invitations.clients)
+
+    @property
+    def invited(self) -> list[Invited]:
+        """Everyone who was ever invited and not forgotten, in that order."""
+        return sorted(self._invitations.clients.values(), key=lambda one: one.invited)
+
+    @property
+    def lan(self) -> bool:
+        """Whether other computers may reach the server."""
+        return self._server.lan
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where the invited are told to find the server."""
+        port = self._server.address.port
+        told = told_addresses(self._private, socket.gethostname()) if self._private else ()
+        return [(host, port) for host in told or (self._server.address.host,)]
+
+    # --- keeping it so -----------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """Note that the server does not answer: when it does, it may have forgotten everything."""
+        self._obtained = False
+
+    async def look(self, now: float) -> None:
+        """Make the server as it should be, when it may not be so; called again and again while it answers.
+
+        Args:
+            now: Monotonic time, seconds.
+        """
+        if now >= self._networks_due:
+            self._networks_due = now + _LOOK_AT_NETWORKS_EVERY_S
+            await self._look_at_networks()
+        if not self._obtained:
+            async with self._lock:
+                await self._obtain()
+
+    async def _look_at_networks(self) -> None:
+        private = await asyncio.to_thread(self._server.listens_on)
+        if private != self._private:
+            async with self._lock:
+                self._private = private
+                self._obtained = False
+                await self._configure()
+
+    async def _configure(self) -> None:
+        lines = self._invitations.user_lines(self._server.address.prefix)
+        await asyncio.to_thread(self._server.configure, self._private, lines)
+
+    async def _obtain(self) -> bool:
+        """Bring the running server into order; return whether it answered."""
+        order = Order(self._invitations.users(self._server.address.prefix), self._server.bind(self._private))
+        try:
+            trouble = await self._bus.call(order.obtain)
+        except (*AWAY, redis.RedisError) as error:
+            # A pipeline puts its whole command before the server's own words.
+            said = str(error).rpartition("caused error: ")[2]
+            if self._refused != (refused := f"{type(error).__name__}: {said}"):
+                logger.warning("the server can't be told who may come in: %s", refused)
+            self._refused = refused
+            return False
+        self._obtained, self._refused = True, ""
+        self._tell(trouble)
+        return True
+
+    def _tell(self, trouble: str) -> None:
+        if not trouble and self.lan and not self._private:
+            trouble = "this machine has no private address"
+        if trouble and trouble != self._trouble:
+            self._events.add(
+                "warning", "Other computers can't reach the server (redis.lan).", trouble, service=REDIS
+            )
+        elif not trouble and self._private != self._told:
+            self._told = self._private
+            logger.info("the server listens on %s", ", ".join(self._private))
+        self._trouble = trouble
+
+    # --- inviting ----------------------------------------------------------------------------------
+
+    async def invite(self, client: str, reissue: bool, server_id: str) -> Invitation:
+        """Invite a client; an older invitation of it ends. It may come as soon as Redis answers.
+
+        Args:
+            client: Its id.
+            reissue: Whether it was invited before.
+            server_id: The server's own id.
+
+        Raises:
+            UsageError: A client can't be called so.
+            Refused: It was invited already, or, to be issued anew, never.
+            OSError: The list can't be written.
+        """
+        async with self._lock:
+            secret = await asyncio.to_thread(self._invitations.invite, client, reissue)
+            await self._changed()
+        self._events.add("info", f"{client} was invited{' anew' if reissue else ''}.", service=REDIS)
+        return Invitation(
+            server_id=server_id,
+            server_name=socket.gethostname(),
+            client=client,
+            addresses=tuple(self.addresses),
+            secret=secret,
+            prefix=self._server.address.prefix,
+            created=self._invitations.clients[client].invited,
+        )
+
+    async def revoke(self, client: str) -> bool:
+        """Take an invitation back: its connections are closed.
+
+        Returns:
+            Whether that is done; else it is as soon as Redis answers.
+
+        Raises:
+            Refused: It was never invited.
+            OSError: The list can't be written.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._invitations.revoke, client)
+            done = await self._changed()
+        self._events.add("info", f"The invitation of {client} was revoked.", service=REDIS)
+        return done
+
+    async def forget(self, client: str) -> None:
+        """Take one that was revoked off the list; one that was never invited is not known here.
+
+        Raises:
+            Refused: It may still come.
+            OSError: The list can't be written.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self._invitations.forget, client)
+            await self._changed()
+
+    async def _changed(self) -> bool:
+        """Bring configuration and server into order after a change; return whether the server answered."""
+        self._obtained = False
+        self._on_change(self._invitations.clients)
+        # The running server first: who is revoked is to be gone at once.
+        done = await self._obtain()
+        await self._configure()
+        return done

@@ -1,0 +1,200 @@
+"""Who was invited to this server: names and hashes of secrets in one private file, nothing else anywhere."""
+
+import contextlib
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, field_validator
+
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import write_private
+from soulsgui.wire.access import secret_hash, user_line, user_of, user_words
+from soulsgui.wire.control import ErrorCode
+from soulsgui.wire.keys import check_client_name, is_client_name
+from soulsgui.wire.messages.base import Message
+
+_FORMAT = 1
+_SECRET_BYTES = 32
+# The server's own clients are called so, also those it has not started yet.
+_OWN_NAME = re.compile(r"client-\d+")
+
+
+def _client(name: str) -> str:
+    # It becomes a part of the server's configuration: another word there would stop every start.
+    if not is_client_name(name):
+        raise ValueError("no name of a client")
+    return name
+
+
+class Invited(Message):
+    """One client that was invited.
+
+    Attributes:
+        client: Its id.
+        hash: `secret_hash` of its secret; empty once it was revoked.
+        invited: When, seconds since the epoch.
+        revoked: When that was taken back; None while it may come.
+    """
+
+    client: Annotated[str, AfterValidator(_client)]
+    hash: str = Field(repr=False, pattern=r"^([0-9a-f]{64})?$")
+    invited: float
+    revoked: float | None = None
+
+    @property
+    def may_come(self) -> bool:
+        """Whether the server lets it in."""
+        return self.revoked is None and bool(self.hash)
+
+
+class _File(Message):
+    version: Annotated[int, Field(ge=1, le=_FORMAT)] = _FORMAT
+    clients: list[Invited]
+
+    @field_validator("clients")
+    @classmethod
+    def _each_once(cls, clients: list[Invited]) -> list[Invited]:
+        if len({one.client for one in clients}) < len(clients):
+            raise ValueError("a client stands there twice")
+        return clients
+
+
+class Invitations:
+    """The list of the invited, in memory and in its file. Every change is on the disk before it counts.
+
+    Args:
+        path: The file; its folder must exist before the first change.
+        wall_clock: Seconds since the epoch.
+
+    Attributes:
+        damage: What was wrong with the file, in words; empty when nothing was. A damaged file was set aside.
+    """
+
+    def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        self._wall_clock = wall_clock
+        self.damage = ""
+        self._clients: dict[str, Invited] = self._read()
+
+    @property
+    def clients(self) -> Mapping[str, Invited]:
+        """Everyone who was ever invited and not forgotten, by id."""
+        return self._clients
+
+    def invite(self, client: str, reissue: bool) -> str:
+        """Invite a client; return its secret, which nobody can tell again.
+
+        Args:
+            client: Its id.
+            reissue: Whether it was invited already and gets another secret: the older one ends.
+
+        Raises:
+            UsageError: A client can't be called so.
+            Refused: It was invited already, or, to be issued anew, never.
+            OSError: The file can't be written.
+        """
+        known = self._clients.get(check_client_name(client))
+        if _OWN_NAME.fullmatch(client):
+            message = f"{client} is a name of this server's own clients."
+            raise Refused(ErrorCode.BAD_REQUEST, message, "For instance: gamer-01")
+        if known is not None and known.may_come and not reissue:
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"{client} is invited already; its secret was told once and is kept nowhere.",
+                f"Give it another one, which ends the older: soulsgui invite {client} --reissue",
+            )
+        if known is None and reissue:
+            raise _never_invited(client)
+        secret = secrets.token_urlsafe(_SECRET_BYTES)
+        self._put(Invited(client=client, hash=secret_hash(secret), invited=self._wall_clock()))
+        return secret
+
+    def revoke(self, client: str) -> None:
+        """Take an invitation back; it stays on the list, as revoked.
+
+        Raises:
+            Refused: It was never invited.
+            OSError: The file can't be written.
+        """
+        known = self._clients.get(client)
+        if known is None:
+            raise _never_invited(client)
+        if known.revoked is None:
+            self._put(known.model_copy(update={"hash": "", "revoked": self._wall_clock()}))
+
+    def forget(self, client: str) -> None:
+        """Take one that was revoked off the list; others are not known here, or stay.
+
+        Raises:
+            Refused: It may still come.
+            OSError: The file can't be written.
+        """
+        known = self._clients.get(client)
+        if known is None:
+            return
+        if known.revoked is None:
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"{client} is invited: it could come back at any time.",
+                f"Revoke its invitation first: soulsgui revoke {client}",
+            )
+        self._write({name: one for name, one in self._clients.items() if name != client})
+
+    def user_lines(self, prefix: str) -> list[str]:
+        """Return the lines of the server's configuration that let the invited in.
+
+        Args:
+            prefix: First part of every key.
+        """
+        return [user_line(one.client, prefix, one.hash) for one in self._clients.values() if one.may_come]
+
+    def users(self, prefix: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Return the users the server should have beside its own.
+
+        Args:
+            prefix: First part of every key.
+
+        Returns:
+            The hash of its secret, and the words of ACL SETUSER, by user.
+        """
+        return {
+            user_of(one.client): (one.hash, user_words(one.client, prefix, one.hash))
+            for one in self._clients.values()
+            if one.may_come
+        }
+
+    def _put(self, invited: Invited) -> None:
+        self._write(self._clients | {invited.client: invited})
+
+    def _write(self, clients: dict[str, Invited]) -> None:
+        write_private(self._path, _File(clients=list(clients.values())).model_dump_json(indent=1).encode())
+        self._clients = clients
+
+    def _read(self) -> dict[str, Invited]:
+        try:
+            found = _File.read(self._path.read_bytes())
+            reason = "it is damaged, or of a newer SoulsGUI"
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            found, reason = None, f"it can't be read ({error.strerror})"
+        if found is not None:
+            return {one.client: one for one in found.clients}
+        aside = self._path.with_name(f"{self._path.stem}.damaged-{int(self._wall_clock())}.json")
+        with contextlib.suppress(OSError):
+            self._path.replace(aside)
+            reason += f"; it is kept as {aside.name}"
+        self.damage = f"{self._path}: {reason}"
+        return {}
+
+
+def _never_invited(client: str) -> Refused:
+    return Refused(
+        ErrorCode.NOT_FOUND,
+        f"{client!r} was never invited.",
+        "See who was: soulsgui clients list",
+    )

@@ -1,0 +1,397 @@
+"""Another computer is invited, joins with its file, plays, is sent away; also over a cable that is pulled."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+
+from soulsgui.wire.access import user_of
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.connection import connect
+from soulsgui.wire.control import Status
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from tests.end_to_end.server import RunningServer, command_line, last_json, soulsgui, wait_for
+
+KEYS = Keys()
+RUN = {"clients.local": 0, "ppo.n_steps": 64, "checkpoint.every_updates": 50}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with an endless run and no clients of its own; each test invites one of another name."""
+    running = RunningServer(tmp_path_factory.mktemp("server"))
+    try:
+        running.api.command("run.start", {"overrides": RUN})
+        yield running
+    finally:
+        running.close()
+
+
+class Pc:
+    """Another computer: its own folders, and one SoulsGUI process.
+
+    Args:
+        folder: Its folders go here.
+        words: What it runs.
+        before: What its command line begins with.
+    """
+
+    def __init__(self, folder: Path, *words: str, before: tuple[str, ...] = ()) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.log = folder / f"{words[0]}.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*before, *command_line(*words, folder=folder)], stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def close(self) -> None:
+        """End it as its owner would, and make sure that nothing is left."""
+        below = []
+        with suppress(psutil.NoSuchProcess):
+            below = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            _, left = psutil.wait_procs(below, timeout=5.0)
+            for process in left:
+                process.kill()
+
+
+@pytest.fixture
+def pcs() -> Iterator[list[Pc]]:
+    """Computers that are switched off at the end of the test."""
+    switched_on: list[Pc] = []
+    yield switched_on
+    for pc in switched_on:
+        pc.close()
+
+
+def invite(server: RunningServer, name: str, *words: str) -> Invitation:
+    """Invite a client on the command line; its file lies beside the server's folders."""
+    file = server.folder / f"{name}.soulsgui"
+    done = soulsgui("invite", name, "--json", "--file", str(file), *words, folder=server.folder)
+    assert done.returncode == 0, done.stderr
+    assert "Only this computer can use it" in done.stderr
+    told = last_json(done.stdout)
+    invitation = Invitation.load(file)
+    assert told == {
+        "name": name,
+        "host": "127.0.0.1",
+        "port": invitation.addresses[0][1],
+        "username": user_of(name),
+        "secret": invitation.secret,
+        "link": invitation.link,
+        "file": str(file),
+    }
+    return invitation
+
+
+def connections_of(server: RunningServer, name: str) -> int:
+    admin = server.redis()
+    try:
+        return sum(one["user"] == user_of(name) for one in admin.client_list())
+    finally:
+        admin.close()
+
+
+def session_of(server: RunningServer, name: str) -> str:
+    admin = server.redis()
+    try:
+        beat = Heartbeat.read(admin.get(KEYS.beat(name)))
+    finally:
+        admin.close()
+    return beat.session if beat is not None else ""
+
+
+def who_says(secret: str, *folders: Path) -> list[str]:
+    """Return where a secret can be read: on command lines, and in files below some folders."""
+    places = [
+        f"process {process.pid}"
+        for process in psutil.process_iter(["cmdline"])
+        if any(secret in word for word in process.info["cmdline"] or [])
+    ]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return places + [str(path) for path in files if secret.encode() in path.read_bytes()]
+
+
+def test_an_invited_computer_plays_until_it_is_revoked(
+    server: RunningServer, pcs: list[Pc], tmp_path: Path
+) -> None:
+    invitation = invite(server, "gamer")
+    assert server.client_state("gamer") == "joining"
+    pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "gamer.soulsgui")))
+    wait_for(lambda: server.client_state("gamer") == "online", "it plays")
+    server.wait_updates(3)
+    before = server.status().run
+    assert before.rejected == {}
+    kept = tmp_path / "pc" / "config" / "servers" / f"{invitation.server_id}.soulsgui"
+    private = [kept, tmp_path / "pc" / "data" / "client" / "server.json"]
+    own = [str(path) for path in (*private, server.folder / "gamer.soulsgui")]
+    assert sorted(who_says(invitation.secret, server.folder, tmp_path)) == sorted(own)
+    if sys.platform != "win32":
+        assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+
+    done = soulsgui("revoke", "gamer", folder=server.folder)
+    assert (done.returncode, done.stdout) == (0, "gamer is revoked and is cut off.\n")
+    wait_for(lambda: connections_of(server, "gamer") == 0, "its connections are closed", 1.0)
+    assert server.client_state("gamer") == "revoked"
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits for others")
+    with pytest.raises(redis.AuthenticationError):
+        _push(invitation)
+    wait_for(lambda: "client.gamer is not let in" in pcs[0].log.read_text(), "it says why")
+    listed = soulsgui("clients", "list", folder=server.folder).stdout
+    assert "gamer  revoked" in listed
+
+    # The same computer with a new invitation, this time as a link.
+    pcs.pop().close()
+    again = invite(server, "gamer")
+    assert again.server_id == invitation.server_id
+    pcs.append(Pc(tmp_path / "pc", "join", again.link))
+    wait_for(lambda: server.client_state("gamer") == "online", "it plays again")
+    server.wait_updates(2)
+    assert Invitation.load(kept) == again
+    assert who_says(again.secret, tmp_path / "pc") == sorted(map(str, private))
+
+
+def _push(invitation: Invitation) -> None:
+    own = connect(invitation.address(*invitation.addresses[0]))
+    try:
+        own.xadd(KEYS.chunks(invitation.client), {"c": b"x"})
+    finally:
+        own.close()
+
+
+def test_without_an_argument_join_plays_for_the_server_of_last_time(
+    server: RunningServer, pcs: list[Pc], tmp_path: Path
+) -> None:
+    invite(server, "faithful")
+    for words in (("join", str(server.folder / "faithful.soulsgui")), ("join",)):
+        pcs.append(Pc(tmp_path / "pc", *words))
+        wait_for(lambda: server.client_state("faithful") == "online", "it plays")
+        pcs.pop().close()
+        wait_for(lambda: server.client_state("faithful") == "left", "it said goodbye")
+    pcs.append(Pc(tmp_path / "pc", "join", "--here"))
+    wait_for(lambda: "helps this computer's server" in pcs[0].log.read_text(), "it begins")
+    assert server.client_state("faithful") == "left"
+
+
+def test_a_second_computer_with_the_same_file_stops_before_it_writes_anything(
+    server: RunningServer, pcs: list[Pc], tmp_path: Path
+) -> None:
+    invite(server, "double")
+    file = str(server.folder / "double.soulsgui")
+    pcs.append(Pc(tmp_path / "one", "client", file))
+    wait_for(lambda: session_of(server, "double"), "the first is in")
+    session = session_of(server, "double")
+    done = soulsgui("client", file, folder=tmp_path / "two")
+    assert done.returncode == 1
+    assert "The name double is in use" in done.stderr
+    server.wait_updates(2)
+    assert session_of(server, "double") == session
+    # Somebody who says goodbye leaves the name to the next one at once.
+    pcs.pop().close()
+    pcs.append(Pc(tmp_path / "two", "client", file))
+    wait_for(lambda: session_of(server, "double") not in ("", session), "the second took over")
+
+
+def test_a_reissue_ends_the_older_file_while_it_is_in_use(
+    server: RunningServer, pcs: list[Pc], tmp_path: Path
+) -> None:
+    older = invite(server, "anew")
+    pcs.append(Pc(tmp_path / "pc", "client", older.link))
+    wait_for(lambda: server.client_state("anew") == "online", "it plays")
+    done = soulsgui("invite", "anew", "--file", str(tmp_path / "x"), folder=server.folder)
+    assert done.returncode == 1
+    assert "invited already" in done.stderr
+    assert not (tmp_path / "x").exists()
+    invite(server, "anew", "--reissue")
+    wait_for(lambda: connections_of(server, "anew") == 0, "it is cut off")
+    with pytest.raises(redis.AuthenticationError):
+        _push(older)
+    pcs.pop().close()
+    pcs.append(Pc(tmp_path / "other", "client", str(server.folder / "anew.soulsgui")))
+    wait_for(lambda: server.client_state("anew") == "online", "it plays with the new one")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+def test_the_rules_stand_when_redis_and_the_runner_are_killed(pcs: list[Pc], tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    server = RunningServer(folder)
+    try:
+        server.api.command("run.start", {"overrides": RUN})
+        invite(server, "stays")
+        gone = invite(server, "goes")
+        assert soulsgui("revoke", "goes", folder=server.folder).returncode == 0
+        pcs.append(Pc(tmp_path / "pc", "join", str(server.folder / "stays.soulsgui")))
+        server.wait_updates(2)
+
+        _kill(server.pid("redis"))
+        server.wait_updates(2)
+        with pytest.raises(redis.AuthenticationError):
+            _push(gone)
+
+        redis_before = server.pid("redis")
+        _kill(server.process.pid)
+        server.process.wait()
+        (server.data / "server" / CONTROL_FILE).unlink()
+        server = RunningServer(folder)
+        server.wait_updates(2)
+        assert server.pid("redis") == redis_before, "it was taken over"
+        assert (server.client_state("stays"), server.client_state("goes")) == ("online", "revoked")
+        with pytest.raises(redis.AuthenticationError):
+            _push(gone)
+        assert soulsgui("revoke", "stays", folder=server.folder).returncode == 0
+        wait_for(lambda: connections_of(server, "stays") == 0, "it is cut off")
+    finally:
+        server.close()
+
+
+def _kill(pid: int | None) -> None:
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+
+# --- two machines ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cable:
+    """Two network namespaces with a cable between them: the server's machine, and a game PC."""
+
+    server: str
+    pc: str
+    host: str = "10.77.0.1"
+    public: str = "11.77.0.1"
+
+    def lay(self) -> None:
+        """Make both machines and connect them."""
+        for name, end, number in ((self.server, f"{self.server}v", 1), (self.pc, f"{self.pc}v", 2)):
+            ip("netns", "add", name)
+            if number == 1:
+                ip("link", "add", end, "type", "veth", "peer", "name", f"{self.pc}v")
+            ip("link", "set", end, "netns", name)
+            for network in ("10.77.0", "11.77.0"):
+                ip("-n", name, "addr", "add", f"{network}.{number}/24", "dev", end)
+            ip("-n", name, "link", "set", end, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    def plug(self, state: str) -> None:
+        """Pull the cable out of the game PC (`down`), or put it back (`up`)."""
+        ip("-n", self.pc, "link", "set", f"{self.pc}v", state)
+
+    def clear(self) -> None:
+        """Take both machines away, with the cable."""
+        for name in (self.server, self.pc):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+    def on(self, machine: str) -> tuple[str, ...]:
+        """What a command line begins with that is to run on one of them."""
+        return ("ip", "netns", "exec", machine)
+
+    def status(self, folder: Path) -> Status:
+        """What the server on its machine says of itself."""
+        words = [*self.on(self.server), *command_line("status", "--json", folder=folder)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        return Status.model_validate(json.loads(done.stdout)) if done.returncode == 0 else Status()
+
+    def reaches(self, host: str, port: int) -> bool:
+        """Whether the game PC can connect to an address."""
+        text = f"import socket; socket.create_connection(({host!r}, {port}), 5)"
+        words = [*self.on(self.pc), sys.executable, "-c", text]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], capture_output=True, check=True)
+
+
+def _why_no_namespaces() -> str:
+    if sys.platform != "linux":
+        return "network namespaces are Linux's"
+    if shutil.which("ip") is None:
+        return "iproute2 is not installed"
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    name = f"sg{os.getpid()}t"
+    try:
+        ip("netns", "add", name)
+        ip("netns", "del", name)
+    except subprocess.CalledProcessError as error:
+        return f"network namespaces can't be made here: {error.stderr.decode().strip()}"
+    return ""
+
+
+@pytest.fixture
+def cable() -> Iterator[Cable]:
+    if reason := _why_no_namespaces():
+        pytest.skip(reason)
+    laid = Cable(f"sg{os.getpid()}s", f"sg{os.getpid()}p")
+    try:
+        laid.lay()
+        yield laid
+    finally:
+        laid.clear()
+
+
+def _invite_from(cable: Cable, folder: Path) -> dict[str, Any]:
+    words = command_line("invite", "gamer", "--json", "--file", str(folder / "g.soulsgui"), folder=folder)
+    done = subprocess.run([*cable.on(cable.server), *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return last_json(done.stdout)
+
+
+@pytest.mark.parametrize("cut_s", [0, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_computer_across_the_network_is_back_after_the_cable_was_pulled(
+    cable: Cable, pcs: list[Pc], tmp_path: Path, cut_s: int
+) -> None:
+    folder = tmp_path / "server"
+    settings = [word for key, value in RUN.items() for word in ("--set", f"{key}={value}")]
+    words = ("serve", "--set", "redis.lan=true", *settings)
+    pcs.append(Pc(folder, *words, before=cable.on(cable.server)))
+
+    def updates() -> int:
+        return cable.status(folder).run.updates
+
+    def state() -> str:
+        return next((one.state for one in cable.status(folder).clients if one.id == "gamer"), "")
+
+    wait_for(lambda: cable.status(folder).run.state == "waiting", "the run waits for clients", 60)
+    told = _invite_from(cable, folder)
+    assert told["host"] == cable.host
+    # On an address that is not private nobody listens.
+    assert cable.reaches(cable.host, told["port"])
+    assert not cable.reaches(cable.public, told["port"])
+
+    pc = Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=cable.on(cable.pc))
+    pcs.insert(0, pc)
+    wait_for(lambda: updates() >= 2, "its samples are trained on", 60)
+
+    cable.plug("down")
+    wait_for(lambda: state() in ("late", "lost"), "it is missed")
+    time.sleep(cut_s)
+    wait_for(lambda: f"No answer from {cable.host}" in pc.log.read_text(), "it says what it tried")
+    before = updates()
+    cable.plug("up")
+    wait_for(lambda: state() == "online", "it is back", 15)
+    wait_for(lambda: updates() >= before + 2, "it plays on", 15)
+    run = cable.status(folder).run
+    assert (run.rejected, run.lost_chunks) == ({}, 0)

@@ -1,0 +1,195 @@
+"""Invitations: the same comes out of link, text and file; what is none of them is said in words."""
+
+import base64
+import json
+import stat
+import sys
+import traceback
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from soulsgui.errors import UsageError
+from soulsgui.wire.connection import Address
+from soulsgui.wire.invitation import (
+    FORMAT,
+    Invitation,
+    invitation_file_name,
+    is_link,
+    place_words,
+    read_invitation,
+)
+
+SECRET = "Zm9yLXRlc3RzLW9ubHktMzItYnl0ZXMtb2YtaXQ"
+
+
+def invitation(**fields: Any) -> Invitation:
+    values: dict[str, Any] = {
+        "server_id": "0123456789abcdef",
+        "server_name": "atelier",
+        "client": "gamer-01",
+        "addresses": [("192.168.1.5", 6379), ("fd00::5", 6379), ("atelier", 6379)],
+        "secret": SECRET,
+        "prefix": "souls:",
+        "created": 1_700_000_000.5,
+    }
+    return Invitation.model_validate(values | fields)
+
+
+def test_link_text_and_file_hold_the_same(tmp_path: Path) -> None:
+    made = invitation()
+    path = tmp_path / invitation_file_name(made.client)
+    made.save(path)
+    assert path.name == "gamer-01.soulsgui"
+    assert read_invitation(made.link) == made
+    assert read_invitation(made.file_text) == made
+    assert read_invitation(str(path)) == made
+    assert made.link.startswith("soulsgui://join/")
+    assert "=" not in made.link
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_address_of_it_has_everything_to_be_let_in() -> None:
+    made = invitation()
+    assert made.address("atelier", 6379) == Address("atelier", 6379, SECRET, "souls:", "client.gamer-01")
+    assert made.places == "192.168.1.5:6379, [fd00::5]:6379, atelier:6379"
+    assert place_words("::1", 1) == "[::1]:1"
+
+
+def test_it_tells_whether_other_computers_can_use_it() -> None:
+    assert not invitation().for_this_machine_only
+    assert invitation(addresses=[("127.0.0.1", 1), ("::1", 1)]).for_this_machine_only
+
+
+def test_the_secret_is_in_no_repr_and_no_error() -> None:
+    made = invitation()
+    assert SECRET not in repr(made)
+    assert SECRET not in str(made)
+    fields = json.loads(made.file_text) | {"prefix": "no colon"}
+    for text in (json.dumps(fields), json.dumps(fields)[:-5], made.link[:-1]):
+        with pytest.raises(UsageError) as caught:
+            Invitation.parse(text)
+        assert SECRET[:8] not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "  {}\n", "<{}>", '"{}"', "'{}'", "{}/", "{}="], ids=lambda text: repr(text)
+)
+def test_a_link_is_understood_as_it_comes_out_of_letters(around: str) -> None:
+    made = invitation()
+    half = len(made.link) // 2
+    broken = f"{made.link[:half]}\r\n  {made.link[half:]}"
+    for link in (made.link, broken, made.link.replace("soulsgui://join", "SoulsGUI://JOIN")):
+        assert is_link(around.format(link))
+        assert read_invitation(around.format(link)) == made
+
+
+@given(data=st.data())
+def test_a_link_that_was_cut_off_or_mistyped_is_damaged_whatever_is_left(data: st.DataObject) -> None:
+    link = invitation().link
+    head = len("soulsgui://join/")
+    end = data.draw(st.integers(head, len(link) - 1))
+    with pytest.raises(UsageError, match="damaged or cut off"):
+        Invitation.parse(link[:end])
+    place = data.draw(st.integers(head, len(link) - 2))
+    other = "A" if link[place] != "A" else "B"
+    with pytest.raises(UsageError, match="damaged or cut off"):
+        Invitation.parse(f"{link[:place]}{other}{link[place + 1 :]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("soulsgui://watch/abc", "begin with soulsgui://join/"),
+        ("soulsgui://join/a b!", "begin with soulsgui://join/"),
+        ("soulsgui:", "begin with soulsgui://join/"),
+        ("{", "The invitation is damaged or cut off"),
+        ("hello", "is no invitation of SoulsGUI"),
+        ("[1, 2]", "is no invitation of SoulsGUI"),
+        ('{"name": "another program"}', "is no invitation of SoulsGUI"),
+        ("[" * 100_000, "is no invitation of SoulsGUI"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_invitation_is_said(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        Invitation.parse(text)
+    assert "again" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"client": "two words"},
+        {"client": "../up"},
+        {"server_id": "../../etc/x"},
+        {"server_id": ""},
+        {"addresses": []},
+        {"addresses": [["pc", 0]]},
+        {"addresses": [["pc", 65_536]]},
+        {"addresses": [["pc /x", 1]]},
+        {"secret": ""},
+        {"secret": "has a space in the middle"},
+        {"prefix": "all*:"},
+        {"created": "yesterday"},
+        {"version": "1.5"},
+    ],
+    ids=str,
+)
+def test_a_field_that_can_not_be_is_named(fields: dict[str, Any]) -> None:
+    text = json.dumps(json.loads(invitation().file_text) | fields)
+    with pytest.raises(UsageError, match=f"is damaged: wrong {next(iter(fields))}"):
+        Invitation.parse(text)
+
+
+def test_one_of_a_newer_program_asks_for_an_update_whatever_else_is_in_it() -> None:
+    newer = json.dumps({"version": FORMAT + 1, "server_id": "x", "keys": {}})
+    for text in (newer, as_link(newer)):
+        with pytest.raises(UsageError, match=f"newer SoulsGUI .format {FORMAT + 1}") as caught:
+            Invitation.parse(text)
+        assert "Update" in caught.value.remedy
+
+
+def as_link(text: str) -> str:
+    """A link that holds some text, with the right check behind it."""
+    data = text.encode()
+    check = zlib.crc32(data).to_bytes(4, "big")
+    return f"soulsgui://join/{base64.urlsafe_b64encode(data + check).decode()}"
+
+
+def test_a_field_that_is_not_known_yet_is_no_hindrance() -> None:
+    made = invitation()
+    assert Invitation.parse(json.dumps(json.loads(made.file_text) | {"tls_pin": "x"})) == made
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_is_read_as_windows_programs_write_it(tmp_path: Path, encoding: str) -> None:
+    made = invitation()
+    path = tmp_path / "a.soulsgui"
+    for text in (made.file_text, made.link, made.file_text.replace("\n", "\r\n")):
+        path.write_bytes(text.encode(encoding))
+        assert Invitation.load(path) == made
+
+
+def test_a_file_that_can_not_be_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    for path in (tmp_path / "gone.soulsgui", tmp_path, tmp_path / ("x" * 300)):
+        with pytest.raises(UsageError, match=r"There is no invitation in .*: \w+") as caught:
+            read_invitation(str(path))
+        assert "soulsgui://join/" in caught.value.remedy
+    (tmp_path / "long").write_bytes(b"{" * 100_000)
+    with pytest.raises(UsageError, match="long is damaged or cut off"):
+        read_invitation(str(tmp_path / "long"))
+    with pytest.raises(UsageError):
+        read_invitation("nul\0byte")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfea", b"\xff\xff\xff", b"\x00" * 10, b"PK\x03\x04zip"])
+def test_a_file_of_another_program_is_no_invitation(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(UsageError, match="is no invitation of SoulsGUI"):
+        Invitation.load(tmp_path / "a")
