@@ -37,7 +37,7 @@ def unseen(events: list[Event], seen: int) -> list[Event]:
 
 def event_text(event: Event, now: float) -> str:
     """Return an event in a line or two: when, what, why and what to do."""
-    reasons = " ".join(part for part in (event.cause, event.remedy) if part)
+    reasons = " ".join(text.sentence(part) for part in (event.cause, event.remedy) if part)
     first = f"{text.clock(event.time, now)}  {event.what}"
     return f"{first}\n{reasons}" if reasons else first
 

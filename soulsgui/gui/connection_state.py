@@ -169,5 +169,7 @@ def why_not(connection: Connection) -> str:
         return ""
     if connection.state is ConnectionState.WELCOME:
         return tr("Nothing is set up yet.")
+    if connection.state is ConnectionState.SHUT_DOWN:
+        return tr("The server is shut down: start it first.")
     server = connection.server or tr("the server")
     return tr("Not connected to {server}.").format(server=server)

@@ -76,6 +76,7 @@ class Feed(QObject):
         event_arrived: With the `Event`.
         log_arrived: New lines, `list[LogLine]`.
         job_changed: With the `Job`.
+        asked: A command was sent; with its name.
 
     Args:
         parent: Who owns it.
@@ -92,6 +93,7 @@ class Feed(QObject):
     event_arrived = Signal(object)
     log_arrived = Signal(object)
     job_changed = Signal(object)
+    asked = Signal(str)
 
     def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(parent)
@@ -165,6 +167,7 @@ class Feed(QObject):
         else:
             self._open = [*(one for one in self._open if not one.over), call]
             self._carry(call, params or {})
+        self.asked.emit(command)
         return call
 
     # --- what the connection gives -----------------------------------------------------------------

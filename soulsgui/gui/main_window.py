@@ -67,7 +67,7 @@ class MainWindow(QMainWindow):
         self._entries = table.pages()
         self._mode = mode or preferences.mode
         self._run_before = feed.status.run
-        self._user_chose = bool(preferences.page)
+        self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
@@ -89,14 +89,15 @@ class MainWindow(QMainWindow):
             [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER], self
         )
         self.pages = PageStack(self._entries, self._feed, self, self)
-        right = QVBoxLayout()
-        right.setSpacing(0)
-        right.addWidget(self.messages)
-        right.addWidget(self.pages, 1)
+        right = QWidget(self)
+        around = QVBoxLayout(right)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(self.pages)
+        self.messages.lay_over(right)
         below = QHBoxLayout()
         below.setSpacing(0)
         below.addWidget(self.navigation)
-        below.addLayout(right, 1)
+        below.addWidget(right, 1)
         inside = QWidget(self)
         column = QVBoxLayout(inside)
         column.setContentsMargins(0, 0, 0, 0)
@@ -120,6 +121,8 @@ class MainWindow(QMainWindow):
         self._theme.changed.connect(self._recolour)
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
+        self.pages.start_wanted.connect(self.start_wanted)
+        feed.asked.connect(self._asked)
         self.offer.next_wanted.connect(self._start_preset)
         self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
         self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
@@ -182,9 +185,13 @@ class MainWindow(QMainWindow):
         """Open the dialog that begins a run."""
         from soulsgui.gui.dialogs.new_run import NewRunDialog
 
-        dialog = NewRunDialog(self._feed, overrides, preset, self)
-        dialog.started.connect(self._show_overview)
-        dialog.open()
+        def go_on(begin: bool) -> None:
+            if begin:
+                dialog = NewRunDialog(self._feed, overrides, preset, self)
+                dialog.started.connect(self._show_overview)
+                dialog.open()
+
+        self.pages.before_run(go_on)
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog."""
@@ -222,7 +229,7 @@ class MainWindow(QMainWindow):
         if of_mode is Mode.SERVER:
             self._preferences.page = name
             self._user_chose = True
-        if name == table.OVERVIEW:
+        if name in (table.OVERVIEW, table.CLIENT):
             self.offer.hide()
         self.navigation.show_page(name)
         if self._was_shown:
@@ -275,13 +282,17 @@ class MainWindow(QMainWindow):
     def _offer_next(self) -> None:
         run = self._feed.status.run
         offer = offer_for(self._run_before, run)
-        if offer is not None and self.pages.shown != table.OVERVIEW:
-            # The overview itself says so when it is in front.
+        if offer is not None and self.pages.shown not in (table.OVERVIEW, table.CLIENT):
+            # The overview itself says so when it is in front; to who plays for others it says nothing.
             self.offer.make(offer)
         elif run_is_active(run.state):
             self.offer.hide()
 
     def _show_status(self) -> None:
+        if self.pages.covered:
+            self.status_line.show_no_server(socket.gethostname())
+            self.setWindowTitle("SoulsGUI")
+            return
         status, run = self._feed.status, self._feed.status.run
         self.status_line.show_status(status, socket.gethostname())
         word = run_look(run.state).word.lower()
@@ -301,6 +312,10 @@ class MainWindow(QMainWindow):
 
     def _show_overview(self) -> None:
         self.show_page(table.OVERVIEW)
+
+    def _asked(self, command: str) -> None:
+        if command == "run.start":
+            self.offer.hide()
 
     def _start_preset(self, preset: str) -> None:
         call = self._feed.call("run.start", {"preset": preset})

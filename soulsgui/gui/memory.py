@@ -22,15 +22,21 @@ class Memory:
         """Arrange these parts as they were kept; what was never kept stays as it is."""
         for part in parts:
             state = self._settings.value(self._key(part))
-            if isinstance(state, QByteArray):
-                restore = part.restoreState if isinstance(part, QSplitter) else part.restore_columns
-                restore(state)
+            if not isinstance(state, QByteArray):
+                continue
+            if isinstance(part, QSplitter):
+                part.restoreState(state)
+            else:
+                line = str(self._settings.value(f"{self._key(part)}Line"))
+                part.restore_columns(state, int(line) if line.isdecimal() else 0)
 
     def keep(self, *parts: QSplitter | Table) -> None:
         """Keep the arrangement of these parts."""
         for part in parts:
             state = part.saveState() if isinstance(part, QSplitter) else part.save_columns()
             self._settings.setValue(self._key(part), state)
+            if isinstance(part, Table):
+                self._settings.setValue(f"{self._key(part)}Line", part.line_px)
 
     def _key(self, part: QSplitter | Table) -> str:
         return f"{self._page}/{part.objectName()}"

@@ -4,9 +4,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
+from soulsgui.gui.connection_state import Connection
+from soulsgui.gui.cover import Cover, covers
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.pages.table import PageEntry
@@ -18,7 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 class PageStack(QStackedWidget):
-    """Shows one page at a time.
+    """Shows one page at a time, and a cover over those that live from a server while there is none.
+
+    Signals:
+        start_wanted: The server is to be started.
 
     Args:
         entries: All pages by name.
@@ -26,6 +31,8 @@ class PageStack(QStackedWidget):
         shell: The window.
         parent: Where it stands.
     """
+
+    start_wanted = Signal()
 
     def __init__(
         self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None
@@ -36,6 +43,12 @@ class PageStack(QStackedWidget):
         self._shell = shell
         self._pages: dict[str, QWidget] = {}
         self._shown = ""
+        self._covered = False
+        self.cover = Cover(self)
+        self.cover.start_wanted.connect(self.start_wanted)
+        self.addWidget(self.cover)
+        feed.connection_changed.connect(self._connection_changed)
+        self._connection_changed(feed.connection)
 
     @property
     def shown(self) -> str:
@@ -46,6 +59,11 @@ class PageStack(QStackedWidget):
     def page(self) -> QWidget | None:
         """The page that is shown."""
         return self._pages.get(self._shown)
+
+    @property
+    def covered(self) -> bool:
+        """Whether there is no server, so that pages that live from one are covered."""
+        return self._covered
 
     def made(self, name: str) -> QWidget | None:
         """Return a page if it was made already."""
@@ -62,14 +80,34 @@ class PageStack(QStackedWidget):
             self.addWidget(self._pages[name])
         page = self._pages[name]
         self._shown = name
-        self.setCurrentWidget(page)
+        self._bring_to_front()
         if where and (show_where := getattr(page, "show_where", None)) is not None:
             show_where(**where)
         return page
 
+    def _connection_changed(self, connection: Connection) -> None:
+        self._covered = covers(connection.state, self._covered)
+        self.cover.show_connection(connection)
+        self._bring_to_front()
+
+    def _bring_to_front(self) -> None:
+        page = self.page
+        if page is None:
+            return
+        stays = self._entries[self._shown].alone or getattr(page, "unsaved", False)
+        self.setCurrentWidget(self.cover if self._covered and not stays else page)
+
     def leave(self, then: Callable[[bool], None]) -> None:
         """Ask the shown page whether it may be left, and go on with its answer."""
         ask = getattr(self.page, "may_leave", None)
+        if ask is None:
+            then(True)
+        else:
+            ask(then)
+
+    def before_run(self, then: Callable[[bool], None]) -> None:
+        """Ask the shown page whether a run may be begun, and go on with its answer."""
+        ask = getattr(self.page, "before_run", None)
         if ask is None:
             then(True)
         else:

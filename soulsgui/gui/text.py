@@ -149,6 +149,11 @@ def clock(moment: float, now: float) -> str:
     return f"{then:%Y-%m-%d %H:%M}"
 
 
+def sentence(words: str) -> str:
+    """Return words with a full stop, unless they end in a mark of their own."""
+    return words if not words or words[-1] in ".!?:…" else f"{words}."
+
+
 def restarts(number: int) -> str:
     """Return how often something was restarted."""
     return plural(number, "{n} restart", "{n} restarts")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QActionGroup
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QSizePolicy, QToolBar, QToolButton, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from soulsgui.gui.bell import Bell
 from soulsgui.gui.client_side import ClientSide
@@ -18,8 +18,12 @@ from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.labels import Badge, set_tip
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import Badge
 from soulsgui.wire.control import RunSummary
+
+_GAP_PX = 8
+_ICON_ROOM_PX = 32
 
 
 def other_side(mode: Mode, run_state: str, playing: bool) -> str:
@@ -151,8 +155,8 @@ class Toolbar(QToolBar):
         row.addWidget(self.mode)
         return box
 
-    def _push(self, words: str, icon: str, name: str) -> QPushButton:
-        return self._placed(QPushButton(words, self), name, icon)
+    def _push(self, words: str, icon: str, name: str) -> FittingButton:
+        return self._placed(FittingButton(words, icon, self), name)
 
     def _command(self, words: Words, icon: str, name: str, command: str) -> CommandButton:
         button = CommandButton(words, icon, lambda: self._feed.call(command), self)
@@ -160,11 +164,9 @@ class Toolbar(QToolBar):
         self._placed(button, name)
         return button
 
-    def _placed(self, button: QPushButton, name: str, icon: str = "") -> QPushButton:
+    def _placed(self, button: FittingButton, name: str) -> FittingButton:
         button.setObjectName(name)
         button.setProperty("role", "flat")
-        if icon:
-            dress(button, icon)
         self._of_server.append(self.addWidget(button))
         return button
 
@@ -172,6 +174,42 @@ class Toolbar(QToolBar):
         """Take the icons' size from the font."""
         height = self.fontMetrics().height()
         self.setIconSize(QSize(height, height))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave words out where there is no room for them, so that the menu stays in reach."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when a button says something else."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "menu"):
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        # The least important gives way first.
+        given_up = (self.configure, self.quicksave, self.resume, self.stop, self.new_run)
+        shown = [button for button in given_up if self._mode is Mode.SERVER]
+        others = [self.bell, self.badge, self.menu]
+        taken = sum(part.sizeHint().width() for part in others if not part.isHidden()) + self._mode_width
+        gaps = (len(shown) + len(others) + 3) * _GAP_PX
+        room = self.width() - taken - gaps
+        words = {button: button.full_width for button in shown}
+        icons = {button: button.iconSize().width() + _ICON_ROOM_PX for button in shown}
+        needed = sum(words.values())
+        for button in shown:
+            button.show_icon_only(needed > room)
+            if needed > room:
+                needed -= words[button] - icons[button]
+        style = Qt.ToolButtonStyle
+        self.mode.setToolButtonStyle(
+            style.ToolButtonIconOnly if needed > room else style.ToolButtonTextBesideIcon
+        )
+
+    @property
+    def _mode_width(self) -> int:
+        words = self.mode.fontMetrics().horizontalAdvance(self.mode.text())
+        return words + self.mode.iconSize().width() + _ICON_ROOM_PX
 
     # --- state -------------------------------------------------------------------------------------
 
@@ -226,9 +264,9 @@ def _mode_title(mode: Mode) -> str:
     return {Mode.SERVER: tr("Server mode"), Mode.CLIENT: tr("Client mode")}[mode]
 
 
-def _permit(button: QPushButton, permission: Permission) -> None:
+def _permit(button: FittingButton, permission: Permission) -> None:
     if isinstance(button, CommandButton):
         button.allow(permission.allowed, permission.why)
     else:
         button.setEnabled(permission.allowed)
-        set_tip(button, permission.why)
+        button.explain(permission.why)

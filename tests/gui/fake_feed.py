@@ -75,6 +75,7 @@ class FakeFeed(QObject):
     event_arrived = Signal(object)
     log_arrived = Signal(object)
     job_changed = Signal(object)
+    asked = Signal(str)
 
     def __init__(
         self, status: Status | None = None, connection: Connection = LIVE, hello: Hello | None = None
@@ -98,6 +99,7 @@ class FakeFeed(QObject):
         COMMANDS[command].model_validate(wanted)
         call = Call(command, SERVER, patience_s or 10.0, self)
         self.sent.append(Sent(command, wanted, call))
+        self.asked.emit(command)
         answer = self.answers.get(command)
         if answer is not None:
             QTimer.singleShot(0, call, lambda: _give(call, answer, wanted))

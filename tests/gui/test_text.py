@@ -139,3 +139,8 @@ def test_numbers_agree_with_their_nouns() -> None:
 def test_reasons_begin_with_the_most_frequent() -> None:
     assert text.reasons({"shape": 3, "late": 12, "size": 0}) == "12 late, 3 shape"
     assert text.reasons({}) == "—"
+
+
+def test_a_sentence_ends_in_one_full_stop() -> None:
+    said = [text.sentence(words) for words in ("killed after 26 s", "It goes on.", "Reading …", "")]
+    assert said == ["killed after 26 s.", "It goes on.", "Reading …", ""]

@@ -156,6 +156,6 @@ def effect_sentence(keys: Iterable[str]) -> str:
         if key in specs():
             effects.setdefault(effect_words(specs()[key].info.effect)[0], []).append(key)
     return " ".join(
-        tr("With {effect}: {keys}.").format(effect=effect, keys=", ".join(names))
+        tr("Takes effect with a {effect}: {keys}.").format(effect=effect, keys=", ".join(names))
         for effect, names in effects.items()
     )

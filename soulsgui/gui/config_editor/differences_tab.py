@@ -31,7 +31,7 @@ class DifferencesTab(QWidget):
         empty = EmptyState(
             "compare",
             self.tr("Everything is as shipped"),
-            self.tr("What you change, and what the run that goes on does otherwise, stands here."),
+            self.tr("What you change appears here, and so does what the present run uses instead."),
             parent=self,
         )
         page = QWidget(self)

@@ -17,7 +17,7 @@ from soulsgui.gui.config_editor.preset_row import PresetRow
 from soulsgui.gui.config_editor.problems import read_problems
 from soulsgui.gui.config_editor.views import Views
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.dialogs.ask import Leave, ask, ask_unsaved
+from soulsgui.gui.dialogs.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
@@ -354,19 +354,33 @@ class ConfigEditor(QWidget):
         Args:
             then: Told whether to go: at once when nothing is unsaved, else after the answer.
         """
+        self._ask_about_unsaved(LeaveWords.before_leaving(), then, forget=True)
+
+    def before_run(self, then: Callable[[bool], None]) -> None:
+        """Tell whether a run may be begun with what is saved; unsaved changes are asked about first.
+
+        Args:
+            then: Told whether to go on: at once when nothing is unsaved, else after the answer.
+        """
+        self._ask_about_unsaved(LeaveWords.before_run(), then, forget=False)
+
+    def _ask_about_unsaved(self, words: LeaveWords, then: Callable[[bool], None], forget: bool) -> None:
         self._flush()
         if not self.unsaved:
             then(True)
             return
         self._after_asking = then
-        ask_unsaved(self, self.tr("The configuration was changed and not saved."), self._leave)
+        ask_unsaved(self, words, self._leave if forget else self._go_on)
 
     def _leave(self, leave: Leave) -> None:
+        if leave is Leave.DISCARD:
+            self.discard_changes()
+        self._go_on(leave)
+
+    def _go_on(self, leave: Leave) -> None:
         then, self._after_asking = self._after_asking, None
         if then is None:
             return
-        if leave is Leave.DISCARD:
-            self.discard_changes()
         if leave is Leave.SAVE:
             self._after_saving = then
             self.head.save.send()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
@@ -181,8 +181,9 @@ class Views(QTabWidget):
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""
         super().changeEvent(event)
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "text"):
-            self.text.take_font()
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange) and hasattr(self, "text"):
+            # Later: a new style sheet first gives the text the font back that it had before.
+            QTimer.singleShot(0, self.text, self.text.take_font)
 
     # --- typing ---
 

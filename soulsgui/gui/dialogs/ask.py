@@ -1,10 +1,11 @@
 """Questions before something is lost: opened, never waited for, so that nothing else stands still."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QWidget
 
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.question import Question
@@ -18,6 +19,37 @@ class Leave(StrEnum):
     SAVE = "save"
     DISCARD = "discard"
     CANCEL = "cancel"
+
+
+@dataclass(frozen=True)
+class LeaveWords:
+    """A question about unsaved changes.
+
+    Attributes:
+        title: The question.
+        sentence: What was changed.
+        save: Words of the button that saves first.
+        discard: Words of the button that goes on without.
+    """
+
+    title: str
+    sentence: str
+    save: str
+    discard: str
+
+    @staticmethod
+    def before_leaving() -> "LeaveWords":
+        """Return the question before the editor is left."""
+        sentence = tr("The configuration was changed and not saved.")
+        return LeaveWords(tr("Save the changes?"), sentence, tr("Save"), tr("Discard"))
+
+    @staticmethod
+    def before_run() -> "LeaveWords":
+        """Return the question before a run is begun."""
+        sentence = tr("The configuration was changed and not saved: a new run would not use the changes.")
+        return LeaveWords(
+            tr("Save the changes and use them?"), sentence, tr("Save and use"), tr("Start without")
+        )
 
 
 class _Box(QMessageBox):
@@ -36,6 +68,12 @@ class _Box(QMessageBox):
             elif label.text() == sentence:
                 label.setMinimumWidth(label.fontMetrics().averageCharWidth() * _CHARACTERS)
 
+    def add_cancel(self) -> QPushButton:
+        """Add the button that changes nothing; a stock one has an icon that a dark window swallows."""
+        cancel = self.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
+        self.setEscapeButton(cancel)
+        return cancel
+
 
 class _YesBox(_Box):
     """A question with one way on.
@@ -49,9 +87,7 @@ class _YesBox(_Box):
     def __init__(self, parent: QWidget, question: Question) -> None:
         super().__init__(parent, question.title, question.sentence)
         self._yes = self.addButton(question.yes, QMessageBox.ButtonRole.AcceptRole)
-        cancel = self.addButton(QMessageBox.StandardButton.Cancel)
-        self.setDefaultButton(cancel)
-        self.setEscapeButton(cancel)
+        self.setDefaultButton(self.add_cancel())
         self.finished.connect(self._finished)
 
     def _finished(self) -> None:
@@ -68,13 +104,12 @@ class _LeaveBox(_Box):
 
     answered = Signal(object)
 
-    def __init__(self, parent: QWidget, what: str) -> None:
-        super().__init__(parent, tr("Save the changes?"), what)
-        self._save = self.addButton(QMessageBox.StandardButton.Save)
-        self._discard = self.addButton(QMessageBox.StandardButton.Discard)
-        cancel = self.addButton(QMessageBox.StandardButton.Cancel)
+    def __init__(self, parent: QWidget, words: LeaveWords) -> None:
+        super().__init__(parent, words.title, words.sentence)
+        self._save = self.addButton(words.save, QMessageBox.ButtonRole.AcceptRole)
+        self._discard = self.addButton(words.discard, QMessageBox.ButtonRole.DestructiveRole)
+        self.add_cancel()
         self.setDefaultButton(self._save)
-        self.setEscapeButton(cancel)
         self.finished.connect(self._finished)
 
     def _finished(self) -> None:
@@ -96,14 +131,14 @@ def ask(parent: QWidget, question: Question, then: Callable[[], None]) -> None:
     box.open()
 
 
-def ask_unsaved(parent: QWidget, what: str, then: Callable[[Leave], None]) -> None:
+def ask_unsaved(parent: QWidget, words: LeaveWords, then: Callable[[Leave], None]) -> None:
     """Ask what is to become of unsaved changes.
 
     Args:
         parent: The widget they are in.
-        what: What was changed, as in `The configuration was changed and not saved.`
+        words: The question.
         then: Told the answer: a bound method, for it is not kept alive by this.
     """
-    box = _LeaveBox(parent, what)
+    box = _LeaveBox(parent, words)
     box.answered.connect(then)
     box.open()

@@ -71,7 +71,7 @@ class ClosingDialog(QDialog):
 
     def _build(self) -> None:
         cost = QLabel(cost_of_closing(self._feed.status.run), self)
-        later = QLabel(tr("To come back, open SoulsGUI again or type: soulsgui status"), self)
+        later = QLabel(tr("To come back, open SoulsGUI again."), self)
         later.setProperty("weight", "muted")
         for label in (cost, later):
             label.setWordWrap(True)

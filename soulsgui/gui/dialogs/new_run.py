@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QEvent, QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import (
     QComboBox,
@@ -33,6 +33,7 @@ from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 _MOST_CLIENTS = 64
 _NOTE_LINES = 3
+_MARGIN_PX = 7
 _CHARACTERS = 62
 
 
@@ -99,6 +100,8 @@ class NewRunDialog(QDialog):
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
         self.clients = QSpinBox(self)
         self.clients.setRange(0, _MOST_CLIENTS)
+        # The style sheet's padding does not reach the field within.
+        self.clients.lineEdit().setTextMargins(_MARGIN_PX, 0, 0, 0)
         self.clients.valueChanged.connect(self._number_typed)
         self.clients.setToolTip(tr("How many clients play on the server's own machine"))
         self.goal = QLineEdit(self)
@@ -249,6 +252,19 @@ class NewRunDialog(QDialog):
             parts.append(tr("Your own settings win over the preset: {settings}.").format(settings=named))
         self.hint.setText(" ".join(parts))
         self.hint.show()
+
+    def event(self, event: QEvent) -> bool:
+        """Grow when sentences or titles come that need more room."""
+        handled = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._grow()
+        return handled
+
+    def _grow(self) -> None:
+        layout = self.layout()
+        if layout is not None:
+            width = max(self.width(), layout.sizeHint().width())
+            self.resize(width, max(self.height(), layout.totalHeightForWidth(width)))
 
     # --- beginning ---------------------------------------------------------------------------------
 

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QDialog, QDialogButtonBox, QFormLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, Preferences
@@ -59,13 +68,16 @@ class SettingsDialog(QDialog):
         hint = QLabel(tr("These belong to this window. What is trained, and how, is set under Config."), self)
         hint.setWordWrap(True)
         hint.setProperty("weight", "muted")
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        buttons.rejected.connect(self.reject)
+        close = QPushButton(tr("Close"), self)
+        close.clicked.connect(self.reject)
+        foot = QHBoxLayout()
+        foot.addStretch(1)
+        foot.addWidget(close)
         column = QVBoxLayout(self)
         column.setSpacing(14)
         column.addLayout(form)
         column.addWidget(hint)
-        column.addWidget(buttons)
+        column.addLayout(foot)
 
     def _box(self, choices: Mapping[object, str], chosen: object) -> QComboBox:
         box = QComboBox(self)

@@ -7,7 +7,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.states import Look
-from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
 CLIENT = "client"
 """The service of client mode."""
@@ -34,13 +34,14 @@ class ClientWords:
     wish: str = ""
 
 
-def client_words(connection: Connection, status: Status, now: float) -> ClientWords:
+def client_words(connection: Connection, status: Status, now: float, run_ended: bool = False) -> ClientWords:
     """Return the state of client mode in words.
 
     Args:
         connection: How the window stands with the runner of client mode.
         status: What that runner told last.
         now: Seconds since the epoch.
+        run_ended: Whether the run it played for last is known to have ended.
     """
     if not connection.live:
         return _without_runner(connection, now)
@@ -50,6 +51,9 @@ def client_words(connection: Connection, status: Status, now: float) -> ClientWo
         ended = service.outcome if service is not None and service.outcome != _QUIET_END else ""
         return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), ended or _how_to_join())
     wish = client.wish if client is not None else "run"
+    if run_ended:
+        # The client itself only knows that nothing is asked of it.
+        status = status.model_copy(update={"run": RunStatus()})
     look, detail = _with_service(service, client, status, now)
     return ClientWords(look, detail, on=service.state not in ("stopping", "failed"), wish=wish)
 

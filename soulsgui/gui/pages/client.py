@@ -23,6 +23,7 @@ from soulsgui.gui.models.client_mode import (
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
 from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError, ClientStatus, Status
@@ -132,6 +133,7 @@ class ClientPage(QWidget):
             feed.server_changed,
             feed.clients_changed,
             self._server.clients_changed,
+            self._server.run_changed,
         ):
             signal.connect(self._throttle.request)
         for problem in (self.switch.problem, self.log.problem):
@@ -151,9 +153,15 @@ class ClientPage(QWidget):
         clients = self._feed.status.clients
         return clients[0] if clients else None
 
+    @property
+    def _run_ended(self) -> bool:
+        run = self._server.status.run
+        here = self._server.connection.live and run.id == self._feed.status.run.id
+        return here and not run_is_active(run.state)
+
     def _show(self) -> None:
         connection, status = self._feed.connection, self._feed.status
-        self._words = words = client_words(connection, status, self._clock())
+        self._words = words = client_words(connection, status, self._clock(), self._run_ended)
         self.state.show_words(words)
         self.state.show_server(status if connection.live else None)
         self.switch.show_on(words.on)

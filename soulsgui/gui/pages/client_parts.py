@@ -35,6 +35,11 @@ class StateHead(QFrame):
         self._server_state = StateLabel(self)
         self._server_place = ElidedLabel("", self)
         self._server_place.setProperty("weight", "muted")
+        for part in (self._detail, self._server_state, self._server_place):
+            # What stands below must not move under the mouse when a line comes or goes.
+            policy = part.sizePolicy()
+            policy.setRetainSizeWhenHidden(True)
+            part.setSizePolicy(policy)
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self._title)
@@ -55,7 +60,8 @@ class StateHead(QFrame):
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.look.word)
         set_property(self._title, "tone", words.look.tone)
-        self._detail.setText(words.detail)
+        # An empty label would be flat.
+        self._detail.setText(words.detail or " ")
         self._detail.setVisible(bool(words.detail))
         self.setAccessibleName(self.words)
 

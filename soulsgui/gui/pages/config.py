@@ -42,6 +42,15 @@ class ConfigPage(QWidget):
         """Ask for the file again."""
         self.editor.refresh()
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether something was typed that is not saved."""
+        return self.editor.unsaved
+
+    def before_run(self, then: Callable[[bool], None]) -> None:
+        """Tell whether a run may be begun; unsaved changes, which it would not use, are asked about first."""
+        self.editor.before_run(then)
+
     def may_leave(self, then: Callable[[bool], None]) -> None:
         """Tell whether one may leave; unsaved changes are asked about first."""
         self.editor.may_leave(then)

@@ -4,9 +4,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QScrollArea,
+    QSplitter,
+    QStackedWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from soulsgui.gui.connection_state import Connection
 from soulsgui.gui.feed import Feed
@@ -14,7 +21,7 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.memory import Memory
 from soulsgui.gui.pages.overview_clients import ClientsSection
 from soulsgui.gui.pages.overview_end import EndStrip
-from soulsgui.gui.pages.overview_figures import FiguresRow
+from soulsgui.gui.pages.overview_figures import FiguresRow, with_present_rates
 from soulsgui.gui.pages.overview_log import LastLines
 from soulsgui.gui.pages.overview_plot import PlotSection
 from soulsgui.gui.pages.overview_services import ServiceRow
@@ -29,6 +36,14 @@ if TYPE_CHECKING:
 _TICK_MS = 1000
 # Of the height: curve, clients, log lines.
 _SHARES = (7, 3, 2)
+
+
+class _Parts(QSplitter):
+    """Takes the height there is: only below its least height the page around it scrolls."""
+
+    def sizeHint(self) -> QSize:
+        """As little as it can do with."""
+        return self.minimumSizeHint()
 
 
 class OverviewPage(QWidget):
@@ -80,7 +95,7 @@ class OverviewPage(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
-        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
+        self._splitter = _Parts(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
         for place, (part, share) in enumerate(
             zip((self._stack, self.clients, self.log), _SHARES, strict=True)
@@ -89,11 +104,22 @@ class OverviewPage(QWidget):
             self._splitter.setStretchFactor(place, share)
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
-        column = QVBoxLayout(self)
+        inside = QWidget(self)
+        column = QVBoxLayout(inside)
         column.setContentsMargins(12, 10, 12, 8)
         column.setSpacing(8)
         column.addWidget(self.services)
         column.addWidget(self._splitter, 1)
+        # With large letters there is not room for all of it.
+        area = QScrollArea(self)
+        area.setObjectName("overviewArea")
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(inside)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(area)
 
     def _connect(self) -> None:
         feed = self._feed
@@ -149,13 +175,15 @@ class OverviewPage(QWidget):
         self.clients.replace(self._feed.status.clients)
 
     def _show_services(self) -> None:
-        self.services.show_status(self._feed.status)
+        status = self._feed.status
+        self.services.show_status(status)
+        self.figures.show_run(with_present_rates(status.run, status.services))
 
     def _show_run(self) -> None:
         run = self._feed.status.run
         self.plot.show_run(run)
         self.end.show_run(run)
-        self.figures.show_run(run)
+        self.figures.show_run(with_present_rates(run, self._feed.status.services))
         if run.id:
             self._stack.setCurrentWidget(self._run_part)
         else:

@@ -19,6 +19,8 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import Preset, RunStatus
 
+_BEGINS = ("run.start", "run.resume")
+
 
 @dataclass(frozen=True)
 class EndWords:
@@ -96,6 +98,7 @@ class EndStrip(QFrame):
         self._shell = shell
         self._run = RunStatus()
         self._preset: Preset | None = None
+        self._gone = ""
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
         self._detail = QLabel(self)
@@ -128,12 +131,15 @@ class EndStrip(QFrame):
         self.again.clicked.connect(lambda: self._shell.open_new_run())
         self.checkpoints.clicked.connect(lambda: self._shell.show_page("runs", run=self._run.id))
         self.log.clicked.connect(lambda: self.log_asked.emit("trainer"))
+        self._feed.asked.connect(self._asked)
 
     def show_run(self, run: RunStatus) -> None:
         """Say how it ended, or nothing while it goes on."""
         self._run = run
         words = end_words(run)
         if words is None:
+            self._gone = ""
+        if words is None or run.id == self._gone:
             self.hide()
             return
         self._mark.show_icon(words.icon, words.tone)
@@ -147,6 +153,12 @@ class EndStrip(QFrame):
             self._offer_next()
             self._presets.request()
             self.show()
+
+    def _asked(self, command: str) -> None:
+        # Whatever becomes of the next one: beside its trouble the success of the last one would mislead.
+        if command in _BEGINS and not self.isHidden():
+            self._gone = self._run.id
+            self.hide()
 
     # --- what next ---
 

@@ -1,5 +1,6 @@
 """The line of key figures of a run: how it stands, how well it does, how fast it is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QTimer
@@ -8,9 +9,9 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.states import run_look
+from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
-from soulsgui.wire.control import RunStatus
+from soulsgui.wire.control import RunStatus, ServiceStatus
 
 _GAP_CHARACTERS = 2
 
@@ -34,8 +35,13 @@ class Figure:
     tone: Tone = Tone.TEXT
 
 
-def figures(run: RunStatus) -> list[Figure]:
-    """Return the key figures of a run, the most important ones first."""
+def figures(run: RunStatus, live: bool = True) -> list[Figure]:
+    """Return the key figures of a run, the most important ones first.
+
+    Args:
+        run: How it stands.
+        live: Whether that is the present.
+    """
     found = [
         _mean_return(run),
         Figure("steps", tr("Steps"), _of_goal(text.compact(run.env_steps), _goal_steps(run))),
@@ -48,9 +54,17 @@ def figures(run: RunStatus) -> list[Figure]:
             tr("Updates between the weights that samples were made with and the newest ones"),
         ),
         Figure("time", tr("Time"), text.duration(run.seconds), tr("How long it trained, over all attempts")),
-        _checkpoint(run),
+        _checkpoint(run, live),
     ]
     return found + _losses(run)
+
+
+def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> RunStatus:
+    """Return a run without the rates of a trainer that does not run any more."""
+    trainer = next((service for service in services if service.kind == "trainer"), None)
+    if trainer is None or trainer.state == "running":
+        return run
+    return run.model_copy(update={"env_steps_per_s": 0.0, "updates_per_s": 0.0})
 
 
 def run_words(run: RunStatus) -> str:
@@ -74,13 +88,14 @@ def goal_words(goal: float) -> str:
 
 def _mean_return(run: RunStatus) -> Figure:
     goal = None if run.goal_return is None else goal_words(run.goal_return)
+    what = tr("Mean of the last episodes (stop.window): it decides whether the goal is reached.")
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
     return Figure(
         "return",
         tr("Mean return"),
         _of_goal(text.value(run.mean_return), goal),
-        best,
+        f"{what}\n{best}",
         Tone.GOOD if reached else Tone.TEXT,
     )
 
@@ -90,10 +105,14 @@ def _updates(run: RunStatus) -> Figure:
     return Figure("updates", tr("Updates"), text.count(run.updates), rate if rate != text.NOTHING else "")
 
 
-def _checkpoint(run: RunStatus) -> Figure:
+def _checkpoint(run: RunStatus, live: bool) -> Figure:
     steps = run.checkpoint_env_steps
-    tip = "" if steps is None else tr("At {steps} steps").format(steps=text.count(steps))
-    return Figure("checkpoint", tr("Checkpoint"), text.ago(run.checkpoint_age_s), tip)
+    tip = "" if steps is None else tr("Saved at {steps} steps").format(steps=text.count(steps))
+    if live and run_is_active(run.state):
+        return Figure("checkpoint", tr("Checkpoint"), text.ago(run.checkpoint_age_s), tip)
+    # An age that nobody counts on any more would stand still.
+    where = text.NOTHING if steps is None else tr("at {steps}").format(steps=text.compact(steps))
+    return Figure("checkpoint", tr("Checkpoint"), where, tip)
 
 
 def _losses(run: RunStatus) -> list[Figure]:
@@ -176,7 +195,7 @@ class FiguresRow(QWidget):
         self._known = run
         self._state.show_look(run_look(run.state), state_words(run))
         self._run.setText(run_words(run))
-        found = figures(run)
+        found = figures(run, self.isEnabled())
         names = [figure.name for figure in found]
         for name in [name for name in self._boxes if name not in names]:
             box = self._boxes.pop(name)
@@ -197,6 +216,8 @@ class FiguresRow(QWidget):
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_row"):
             # The labels get the font a moment later.
             QTimer.singleShot(0, self, self._space)
+        elif event.type() == QEvent.Type.EnabledChange and self._known is not None:
+            self.show_run(self._known)
         super().changeEvent(event)
 
     def _space(self) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSettings, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QGraphicsOpacityEffect, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
@@ -24,8 +24,6 @@ from soulsgui.wire.messages.metrics import Row
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
-
-_DIMMED = 0.5
 
 
 class PlotSection(QWidget):
@@ -47,6 +45,7 @@ class PlotSection(QWidget):
         self._feed = feed
         self._run = RunStatus()
         self._told = ""
+        self._dimmed = False
         self.controls = PlotControls(settings, self)
         self.host = PlotHost(self, x_title=False)
         self.marks = RunMarks()
@@ -54,10 +53,6 @@ class PlotSection(QWidget):
         self.curve.show_along(self.controls.chosen_axis)
         self._smooth(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
-        self._faded = QGraphicsOpacityEffect(self.host)
-        self._faded.setOpacity(_DIMMED)
-        self._faded.setEnabled(False)
-        self.host.setGraphicsEffect(self._faded)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
@@ -88,6 +83,9 @@ class PlotSection(QWidget):
             self.curve.follow(run.id, self.controls.wanted)
             self.controls.offer(self.curve.metrics)
             self._list_checkpoints()
+            if self.host.plot is not None:
+                # The part of x that was looked at means nothing in another run.
+                self.host.plot.fit()
         if (run.id, run.goal_return) != (old.id, old.goal_return):
             self._show_goal()
         if (run.id, run.state) != (old.id, old.state):
@@ -100,9 +98,12 @@ class PlotSection(QWidget):
 
     def dim(self, dimmed: bool) -> None:
         """Fade the curve while it is not the present."""
-        self._faded.setEnabled(dimmed)
+        self._dimmed = dimmed
+        if self.host.plot is not None:
+            self.host.plot.dim(dimmed)
         if not dimmed:
             self.curve.go_on()
+        self._show_empty_text()
 
     # --- how it is shown ---
 
@@ -162,6 +163,7 @@ class PlotSection(QWidget):
         plot.follow_changed.connect(self.controls.follow.setChecked)
         self.controls.follow.toggled.connect(plot.set_follow)
         self.controls.fit.clicked.connect(plot.fit)
+        plot.dim(self._dimmed)
         self._show_series()
         self._show_marks()
         self._show_goal()
@@ -191,7 +193,9 @@ class PlotSection(QWidget):
     def _show_empty_text(self) -> None:
         if self.host.plot is None:
             return
-        if not self.curve.is_loaded:
+        if not self.curve.is_loaded and not self._feed.connection.live:
+            words = tr("The curve is read as soon as the connection is back.")
+        elif not self.curve.is_loaded:
             words = tr("Reading the curve …")
         elif run_is_active(self._run.state):
             words = tr("The curve begins with the first rows.")

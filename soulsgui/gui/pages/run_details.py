@@ -202,4 +202,8 @@ class RunDetails(QWidget):
 
     def _open(self) -> None:
         path = folder_of(self._run.id if self._run else "", self._feed.hello)
-        QDesktopServices.openUrl(QUrl.fromLocalFile(path))
+        if QDesktopServices.openUrl(QUrl.fromLocalFile(path)):
+            # Desktops say yes before they know whether there is a program for it.
+            self._shell.notify("info", self.tr("The run's folder is opened"), path)
+        else:
+            self._shell.notify("warning", self.tr("No program opens folders here. The run lies in:"), path)

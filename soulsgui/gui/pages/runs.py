@@ -23,10 +23,12 @@ from soulsgui.gui.memory import Memory
 from soulsgui.gui.models.runs import RunsModel
 from soulsgui.gui.pages.run_details import RunDetails
 from soulsgui.gui.pages.table import RUNS
+from soulsgui.gui.run_actions import may_start
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.widgets.labels import set_tip
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import RunStatus, RunSummary
 
@@ -211,6 +213,9 @@ class RunsPage(QWidget):
     def _show_connection(self, *_: object) -> None:
         self.table.setEnabled(self._feed.connection.live)
         self.details.show_connection()
+        possible = may_start(self._feed.connection)
+        self.empty.button.setEnabled(possible.allowed)
+        set_tip(self.empty.button, possible.why)
         if self._feed.connection.commands_possible:
             self.refresh()
 

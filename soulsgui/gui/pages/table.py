@@ -23,6 +23,7 @@ class PageEntry:
         code: `module:class`, imported when it is first shown.
         mode: The mode it belongs to; None for both.
         listed: Whether it stands in the navigation.
+        alone: Whether it is of use without a server.
     """
 
     name: str
@@ -31,12 +32,14 @@ class PageEntry:
     code: str
     mode: Mode | None = Mode.SERVER
     listed: bool = True
+    alone: bool = False
 
     def load(self) -> type[Any]:
         """Import the page's class: a widget made with `(feed, shell, parent)`.
 
         It may have `show_where(**where)` to show a certain place, `may_leave(then)` to ask before it is left,
-        and `refresh()` to ask for its lists again.
+        `before_run(then)` to ask before a run is begun, `unsaved`, which keeps it in sight when the server is
+        gone, and `refresh()` to ask for its lists again.
 
         Raises:
             ImportError: Its module is missing or damaged.
@@ -50,13 +53,13 @@ def pages() -> dict[str, PageEntry]:
     """Return all pages by name, in the order of the navigation."""
     here = "soulsgui.gui.pages"
     entries = (
-        PageEntry(WELCOME, tr("Welcome"), "star", f"{here}.welcome:WelcomePage", None, listed=False),
+        PageEntry(WELCOME, tr("Welcome"), "star", f"{here}.welcome:WelcomePage", None, False, alone=True),
         PageEntry(OVERVIEW, tr("Overview"), "page-overview", f"{here}.overview:OverviewPage"),
         PageEntry(RUNS, tr("Runs"), "page-runs", f"{here}.runs:RunsPage"),
         PageEntry(CONFIG, tr("Config"), "page-config", f"{here}.config:ConfigPage"),
-        PageEntry(LOGS, tr("Logs"), "page-logs", f"{here}.logs:LogsPage"),
+        PageEntry(LOGS, tr("Logs"), "page-logs", f"{here}.logs:LogsPage", alone=True),
         PageEntry(
-            CLIENT, tr("Client"), "service-client", f"{here}.client:ClientPage", Mode.CLIENT, listed=False
+            CLIENT, tr("Client"), "service-client", f"{here}.client:ClientPage", Mode.CLIENT, False, True
         ),
     )
     return {entry.name: entry for entry in entries}

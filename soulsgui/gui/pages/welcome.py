@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollA
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.connection_state import ConnectionState, why_not
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
@@ -22,6 +22,7 @@ from soulsgui.wire.control import ApiError
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
 _TILE_CHARACTERS = 30
+_ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
 class Tile(QFrame):
@@ -180,12 +181,16 @@ class WelcomePage(QWidget):
         notify_problem(self._shell, error)
 
     def _update(self) -> None:
-        refusal = why_not(self._feed.connection)
+        connection = self._feed.connection
+        refusal = why_not(connection)
         run = self._feed.status.run
         busy = ""
         if not refusal and run_is_active(run.state):
             busy = tr("“{run}” goes on; stop it first.").format(run=run_title(run))
         self.try_it.allow(not (refusal or busy), refusal or busy)
-        self.tiles[0].say_why(busy)
+        # While it starts, the banner says so.
+        away = "" if connection.state in _ON_THE_WAY else refusal
+        self.tiles[0].say_why(busy or away)
+        self.tiles[1].say_why(away)
         self.train.setEnabled(not refusal)
         set_tip(self.train, refusal)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from soulsgui.gui.icons import colours_of
@@ -18,9 +18,9 @@ class LegendEntry:
 
 
 class _Swatch(QWidget):
-    """A short line in a curve's colour."""
+    """A short line in a curve's colour; without one the upright dashes of a moment."""
 
-    def __init__(self, colour: int, parent: QWidget) -> None:
+    def __init__(self, colour: int | None, parent: QWidget) -> None:
         super().__init__(parent)
         self._colour = colour
         side = self.fontMetrics().height()
@@ -29,6 +29,10 @@ class _Swatch(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         colours = colours_of(self)
+        if self._colour is None:
+            painter.setPen(QPen(QColor(colours.edge), 1, Qt.PenStyle.DashLine))
+            painter.drawLine(self.width() // 2, 0, self.width() // 2, self.height())
+            return
         line = QRectF(0, self.height() / 2 - 1.5, self.width(), 3)
         painter.fillRect(line, QColor(colours.curve(self._colour)))
 
@@ -42,6 +46,11 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
+        self._moments = [_Swatch(None, self), QLabel(self.tr("checkpoint or resume"), self)]
+        for part in self._moments:
+            part.hide()
+            self._row.addWidget(part)
+        self.setToolTip(self.tr("Dotted pieces of a curve are what a resume from a checkpoint overwrote."))
         self._row.addStretch(1)
         self._reading = QLabel(self)
         self._reading.setProperty("weight", "muted")
@@ -63,6 +72,11 @@ class Legend(QWidget):
             for part in (_Swatch(entry.colour, self), label):
                 self._row.insertWidget(len(self._parts), part)
                 self._parts.append(part)
+
+    def show_marks(self, shown: bool) -> None:
+        """Say what the upright lines are, while there are any."""
+        for part in self._moments:
+            part.setVisible(shown)
 
     def show_reading(self, text: str) -> None:
         """Say what stands under the crosshair; empty for nothing."""

@@ -21,12 +21,14 @@ from soulsgui.gui.plotting.overlay import Crosshair, MarkLines
 from soulsgui.gui.plotting.readout import axis_title
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
+from soulsgui.gui.plotting.veil import Veil
 from soulsgui.gui.throttle import Throttle
 
 REPAINT_MS = 70
 # New rows may wait longer than the hand that moves the view: a picture costs several milliseconds.
 LIVE_MS = 250
 _MARK_REACH_PX = 5
+_LEAST_LINES = 8
 _TICK_DENSITY = 1.7
 _EMPTY = (0.0, 1.0)
 
@@ -76,7 +78,6 @@ class Plot(QFrame):
         # Nobody opens it, and pyqtgraph lets it outlive the plot.
         menu = self._canvas.getPlotItem().getMenu()
         menu.setParent(self._canvas, menu.windowFlags())
-        self._canvas.setMinimumHeight(90)
         # It fills all of itself: what lies behind need not be painted first.
         self._canvas.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._view.sigRangeChanged.connect(self._range_changed)
@@ -99,6 +100,7 @@ class Plot(QFrame):
         column.setSpacing(4)
         column.addWidget(self._legend)
         column.addWidget(self._canvas, 1)
+        self._veil = Veil(self)
 
     @staticmethod
     def _axis_items(axis: Axis) -> dict[str, pg.AxisItem]:
@@ -125,6 +127,7 @@ class Plot(QFrame):
     def show_marks(self, marks: Sequence[Mark]) -> None:
         """Show these moments as upright lines."""
         self._marks.marks = tuple(marks)
+        self._legend.show_marks(bool(marks))
         self._throttle.request()
 
     def show_goal(self, value: float | None, words: str = "") -> None:
@@ -157,6 +160,15 @@ class Plot(QFrame):
             self._recolour()
         self._canvas.setLabel("bottom", axis_title(axis))
         self._show_rulers()
+
+    def dim(self, dimmed: bool) -> None:
+        """Fade while what is drawn is not the present."""
+        self._veil.cover(dimmed)
+
+    @property
+    def is_dimmed(self) -> bool:
+        """Whether it is faded."""
+        return not self._veil.isHidden()
 
     def show_empty_text(self, text: str) -> None:
         """Say in the middle what to do, for as long as there is no row."""
@@ -332,6 +344,7 @@ class Plot(QFrame):
         """Keep the words of an empty plot in its middle."""
         super().resizeEvent(event)
         self._place_empty()
+        self._veil.cover(self.is_dimmed)
 
     def changeEvent(self, event: QEvent) -> None:
         """Take on the colours and the font of the theme."""
@@ -345,6 +358,7 @@ class Plot(QFrame):
 
     def _recolour(self) -> None:
         colours = colours_of(self)
+        self._canvas.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())
         self._canvas.setBackground(colours.base)
         for name in ("bottom", "left"):
             axis = self._canvas.getAxis(name)

@@ -3,22 +3,32 @@
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from soulsgui.gui import text
+from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import plural, tr
-from soulsgui.gui.states import clients_here, run_look
+from soulsgui.gui.states import clients_here, run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel
 from soulsgui.wire.control import ClientStatus, Status
 
 
-def status_words(status: Status, server: str) -> str:
-    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`."""
+def status_words(status: Status, server: str, live: bool = True) -> str:
+    """Return `my-server · lunar-2, running · 3 of 4 clients · checkpoint 2 min ago · 61 GB free`.
+
+    Args:
+        status: How everything stands.
+        server: Name of the server.
+        live: Whether that is the present: only then the age of the checkpoint means something.
+    """
     run = status.run
     parts = [server] if server else []
     word = run_look(run.state).word.lower()
     parts.append(f"{run.name or run.id}, {word}" if run.id else tr("no run"))
     if status.clients:
         parts.append(_clients(status.clients))
-    if run.checkpoint_age_s is not None:
+    if live and run_is_active(run.state) and run.checkpoint_age_s is not None:
         parts.append(tr("checkpoint {ago}").format(ago=text.ago(run.checkpoint_age_s)))
+    elif run.checkpoint_env_steps is not None:
+        steps = text.compact(run.checkpoint_env_steps)
+        parts.append(tr("checkpoint at {steps} steps").format(steps=steps))
     if status.server.disk_free_bytes:
         parts.append(tr("{size} free").format(size=text.size(status.server.disk_free_bytes)))
     return " · ".join(parts)
@@ -48,7 +58,12 @@ class StatusLine(QWidget):
         """Say how the run goes."""
         look = run_look(status.run.state)
         self._mark.show_icon(look.icon, look.tone)
-        self._words.setText(status_words(status, server))
+        self._words.setText(status_words(status, server, self.isEnabled()))
+
+    def show_no_server(self, server: str) -> None:
+        """Say that there is no server: what was known of it is past."""
+        self._mark.show_icon("power", Tone.IDLE)
+        self._words.setText(" · ".join(part for part in (server, tr("no server runs")) if part))
 
     def dim(self, dimmed: bool) -> None:
         """Grey it out while it is not the present."""

@@ -40,6 +40,7 @@ class Table(QTableView):
         header.setStretchLastSection(True)
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.doubleClicked.connect(self.row_opened)
+        self._line_px = 0
         self._take_font()
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
@@ -57,9 +58,22 @@ class Table(QTableView):
         """Return order and widths of the columns, for the settings."""
         return self.horizontalHeader().saveState()
 
-    def restore_columns(self, state: QByteArray) -> None:
-        """Take order and widths from the settings; those of another version are left alone."""
-        self.horizontalHeader().restoreState(state)
+    def restore_columns(self, state: QByteArray, line_px: int = 0) -> None:
+        """Take order and widths from the settings; those of another version are left alone.
+
+        Args:
+            state: What `save_columns` returned.
+            line_px: `line_px` as it was then, for letters of another size; 0 if unknown.
+        """
+        header = self.horizontalHeader()
+        if header.restoreState(state) and line_px not in (0, self._line_px):
+            for section in range(header.count()):
+                header.resizeSection(section, header.sectionSize(section) * self._line_px // line_px)
+
+    @property
+    def line_px(self) -> int:
+        """Height of a line of text, in pixels."""
+        return self._line_px
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Enter opens the current row."""
@@ -73,12 +87,16 @@ class Table(QTableView):
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""
-        if event.type() == QEvent.Type.FontChange:
+        # With a style sheet the new font comes with the style.
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self._take_font()
         super().changeEvent(event)
 
     def _take_font(self) -> None:
         height = self.fontMetrics().height()
+        if height == self._line_px:
+            return
+        self._line_px = height
         self.verticalHeader().setDefaultSectionSize(round(height * 1.75))
         self.setIconSize(QSize(height, height))
         self._size_columns()

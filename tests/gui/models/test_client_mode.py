@@ -39,6 +39,12 @@ def _status(
 AWAY = "Server away since"
 
 
+def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None:
+    words = client_words(LIVE, _status(state="waiting"), NOW, run_ended=True)
+    assert words.look.word == "Waiting for a run"
+    assert words.detail == "It plays as soon as one is started on the server."
+
+
 @pytest.mark.parametrize(
     ("connection", "title", "on"),
     [

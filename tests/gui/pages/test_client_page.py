@@ -148,3 +148,15 @@ def test_nothing_is_drawn_while_the_page_is_hidden(played: Played, qtbot: QtBot)
     assert "Playing, episode 4" in page.state.words
     page.show()
     qtbot.waitUntil(lambda: "Paused by you" in page.state.words)
+
+
+def test_the_buttons_stay_where_they_are_when_a_sentence_comes_or_goes(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
+    place = page.pause.mapTo(page, page.pause.rect().topLeft())
+    fake.take_snapshot(_status(wish="pause"))
+    qtbot.waitUntil(lambda: page.state.words == "Paused by you")
+    assert page.pause.mapTo(page, page.pause.rect().topLeft()) == place
+    fake.take_snapshot(_status())
+    qtbot.waitUntil(lambda: "Playing" in page.state.words)
+    assert page.pause.mapTo(page, page.pause.rect().topLeft()) == place

@@ -13,6 +13,7 @@ from soulsgui.gui.config_editor.editor import ConfigEditor
 from soulsgui.gui.dialogs.config import ConfigDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.pages.config import ConfigPage
+from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 
@@ -71,10 +72,11 @@ def save(qtbot: QtBot, editor: ConfigEditor) -> None:
     qtbot.waitUntil(lambda: editor.head.state == "Saved", timeout=LIMIT_MS)
 
 
-def answer(page: QWidget, button: QMessageBox.StandardButton) -> None:
+def answer(page: QWidget, words: str) -> None:
     box = page.findChild(QMessageBox)
     assert box is not None
-    box.button(button).click()
+    assert all(button.icon().isNull() for button in box.buttons())
+    next(button for button in box.buttons() if button.text() == words).click()
 
 
 def test_a_change_in_the_form_is_saved_with_every_comment(
@@ -244,10 +246,10 @@ def test_leaving_with_unsaved_changes_asks_and_saves(qtbot: QtBot, page: ConfigP
     assert went == [True]
     type_into(qtbot, page.editor, "seed", "11")
     page.may_leave(went.append)
-    answer(page, QMessageBox.StandardButton.Cancel)
+    answer(page, "Cancel")
     assert went == [True, False]
     page.may_leave(went.append)
-    answer(page, QMessageBox.StandardButton.Save)
+    answer(page, "Save")
     qtbot.waitUntil(lambda: went == [True, False, True], timeout=LIMIT_MS)
     assert yaml.safe_load(file.read_text())["seed"] == 11
 
@@ -256,9 +258,30 @@ def test_leaving_can_throw_the_changes_away(qtbot: QtBot, page: ConfigPage, file
     went: list[bool] = []
     type_into(qtbot, page.editor, "seed", "11")
     page.may_leave(went.append)
-    answer(page, QMessageBox.StandardButton.Discard)
+    answer(page, "Discard")
     assert went == [True]
     assert file.read_text() == OWN == page.editor.text
+
+
+def test_a_new_run_asks_about_unsaved_changes_it_would_not_use(
+    qtbot: QtBot, page: ConfigPage, file: Path
+) -> None:
+    begun: list[bool] = []
+    page.before_run(begun.append)
+    assert begun == [True]
+    type_into(qtbot, page.editor, "seed", "13")
+    page.before_run(begun.append)
+    answer(page, "Cancel")
+    page.before_run(begun.append)
+    answer(page, "Start without")
+    assert begun == [True, False, True]
+    assert page.unsaved, "what was typed stays"
+    assert file.read_text() == OWN
+    page.before_run(begun.append)
+    answer(page, "Save and use")
+    qtbot.waitUntil(lambda: len(begun) == 4, timeout=LIMIT_MS)
+    assert begun[-1] is True
+    assert yaml.safe_load(file.read_text())["seed"] == 13
 
 
 def test_the_dialog_saves_and_asks_when_it_is_closed(
@@ -275,5 +298,16 @@ def test_the_dialog_saves_and_asks_when_it_is_closed(
     dialog.close()
     assert dialog.isVisible()
     with qtbot.waitSignal(dialog.finished, timeout=LIMIT_MS):
-        answer(dialog, QMessageBox.StandardButton.Save)
+        answer(dialog, "Save")
     assert yaml.safe_load(file.read_text())["seed"] == 21
+
+
+def test_the_yaml_tab_follows_the_size_of_letters_at_once(
+    qtbot: QtBot, page: ConfigPage, both_themes: Theme
+) -> None:
+    text = page.editor.views.text
+    before = text.fontMetrics().height()
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: text.fontMetrics().height() > 1.3 * before)
+    both_themes.set_font_scale(100)
+    qtbot.waitUntil(lambda: text.fontMetrics().height() == before)

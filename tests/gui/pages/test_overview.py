@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QSplitter
+from PySide6.QtWidgets import QMessageBox, QScrollArea, QSplitter
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.overview import OverviewPage
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
+from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import (
     ClientStatus,
     ErrorCode,
@@ -417,7 +418,7 @@ def test_the_arrangement_is_remembered(
 ) -> None:
     splitter = page.findChild(QSplitter, "overviewSplitter")
     assert splitter is not None
-    splitter.setSizes([220, 330, 100])
+    splitter.setSizes([330, 220, 100])
     page.hide()
     again = OverviewPage(server, shell)  # type: ignore[arg-type]
     qtbot.addWidget(again)
@@ -429,3 +430,100 @@ def test_the_arrangement_is_remembered(
     shares = [[size / sum(each.sizes()) for size in each.sizes()] for each in (found, splitter)]
     assert shares[0] == pytest.approx(shares[1], abs=0.02)
     again.hide()
+
+
+def test_a_dimmed_curve_that_is_drawn_anew_leaves_nothing_of_the_old_picture(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    server.connect_as(LOST)
+    assert made.is_dimmed
+    made.show_x(2.0, 5.0)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    page.resize(1120, 640)
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    page.repaint()
+    on_screen = page.screen().grabWindow(page.winId()).toImage()
+    fresh = page.grab().toImage().convertToFormat(on_screen.format())
+    place = made.mapTo(page, made.rect().topLeft())
+    area = (place.x(), place.y(), made.width(), made.height())
+    assert on_screen.copy(*area) == fresh.copy(*area)
+    server.connect_as(LIVE)
+    assert not made.is_dimmed
+
+
+def test_another_run_is_seen_from_its_beginning_whatever_was_looked_at_before(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    made.show_x(2.0, 5.0)
+    assert not page.plot.controls.follow.isChecked()
+    server.change_run(RUNNING.model_copy(update={"id": "another"}))
+    assert made.follow
+    assert page.plot.controls.follow.isChecked()
+
+
+def test_the_strip_of_the_last_success_goes_when_another_run_is_begun(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    solved = RUNNING.model_copy(update={"state": "finished", "reached": "mean_return"})
+    server.change_run(solved)
+    assert "Solved" in page.end.words
+    server.call("run.start")
+    assert page.end.words == ""
+    server.change_run(solved.model_copy(update={"episodes": 7}))
+    assert page.end.words == "", "a refused start does not bring it back"
+    server.change_run(RUNNING)
+    server.change_run(solved)
+    assert "Solved" in page.end.words
+
+
+def test_a_curve_that_was_not_read_before_the_connection_went_says_so(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    made = plot(qtbot, page)
+    del server.answers["history.query"]
+    server.change_run(RUNNING.model_copy(update={"id": "another"}))
+    qtbot.waitUntil(lambda: not made.drawing_waits)
+    assert made.empty_text == "Reading the curve …"
+    server.connect_as(LOST)
+    assert made.empty_text == "The curve is read as soon as the connection is back."
+
+
+def test_the_age_of_the_checkpoint_is_told_only_while_it_grows(page: OverviewPage, server: FakeFeed) -> None:
+    saved = RUNNING.model_copy(update={"checkpoint_env_steps": 16_400})
+    server.change_run(saved)
+    assert "Checkpoint: 1 min ago" in page.figures.words
+    server.connect_as(LOST)
+    assert "Checkpoint: at 16.4 k" in page.figures.words
+    server.connect_as(LIVE)
+    assert "Checkpoint: 1 min ago" in page.figures.words
+    server.change_run(saved.model_copy(update={"state": "stopped"}))
+    assert "Checkpoint: at 16.4 k" in page.figures.words
+
+
+def test_a_trainer_that_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+    server.change_run(RUNNING.model_copy(update={"env_steps_per_s": 12_200.0}))
+    assert "Steps/s: 12.2 k" in page.figures.words
+    server.change_services([service("redis"), service("trainer", "stopped")])
+    assert "Steps/s: —" in page.figures.words
+    server.change_services(SERVICES)
+    assert "Steps/s: 12.2 k" in page.figures.words
+
+
+def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
+    qtbot: QtBot, page: OverviewPage, both_themes: Theme
+) -> None:
+    made = plot(qtbot, page)
+    page.services.clients.each.setChecked(True)
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
+    area = page.findChild(QScrollArea, "overviewArea")
+    assert area is not None
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
+    qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
+    both_themes.set_font_scale(100)
+    page.services.clients.each.setChecked(False)
+    page.resize(1120, 900)
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)

@@ -390,4 +390,5 @@ def test_metrics_of_episodes_are_offered_first() -> None:
 def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
     assert smoothing_weight(0) == 0.0
     assert smoothing_weight(100) == pytest.approx(0.999)
-    assert [smoothing_words(position) for position in (0, 33, 100)] == ["off", "≈ 10", "≈ 1,000"]
+    words = [smoothing_words(position) for position in (0, 33, 100)]
+    assert words == ["off", "≈ 10 values", "≈ 1,000 values"]

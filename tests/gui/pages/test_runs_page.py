@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.runs import RunsPage
 from soulsgui.gui.widgets.command_button import Stage
-from soulsgui.wire.control import CheckpointInfo, Event, RunStatus, RunSummary, Status
+from soulsgui.wire.control import CheckpointInfo, Event, Hello, RunStatus, RunSummary, Status
 from soulsgui.wire.messages.metrics import CheckpointRow
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 
@@ -258,3 +259,16 @@ def test_settings_that_can_not_be_read_say_why(qtbot: QtBot, page: RunsPage, ser
     page.details.tabs.setCurrentWidget(page.details.settings)
     qtbot.waitUntil(lambda: "no configuration" in page.details.settings.words)
     assert page.details.settings.form is None
+
+
+def test_a_folder_that_nothing_opens_is_named(
+    page: RunsPage, server: FakeFeed, shell: FakeShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.hello = Hello(
+        version="1", server_id="s", pid=7, started=1.0, data_dir="/d", config_dir="/c", capabilities=[]
+    )
+    for opened, level in ((False, "warning"), (True, "info")):
+        monkeypatch.setattr(QDesktopServices, "openUrl", lambda _, opened=opened: opened)
+        page.details.open.click()
+        assert shell.told[-1].level == level
+        assert shell.told[-1].detail.endswith("r3")

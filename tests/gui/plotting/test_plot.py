@@ -4,6 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
@@ -234,3 +235,12 @@ def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme
 )
 def test_ticks_are_short(value: float, spacing: float, largest: float, word: str) -> None:
     assert short_number(value, spacing, largest) == word
+
+
+def test_the_legend_says_what_upright_lines_are_while_there_are_some(qtbot: QtBot, plot: Plot) -> None:
+    words = next(label for label in plot.findChildren(QLabel) if label.text() == "checkpoint or resume")
+    assert not words.isVisible()
+    plot.show_marks([Mark(5, 50, START, "Best checkpoint, update 5")])
+    assert words.isVisible()
+    plot.show_marks([])
+    assert not words.isVisible()

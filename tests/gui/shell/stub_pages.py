@@ -1,6 +1,7 @@
 """Pages with nothing on them, for tests of the window around them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -44,8 +45,5 @@ def stub_pages() -> dict[str, PageEntry]:
     """Return the window's pages, all but the first replaced by stubs."""
     code = f"{__name__}:StubPage"
     return {
-        name: entry
-        if name == "welcome"
-        else PageEntry(entry.name, entry.title, entry.icon, code, entry.mode, entry.listed)
-        for name, entry in pages().items()
+        name: entry if name == "welcome" else replace(entry, code=code) for name, entry in pages().items()
     }

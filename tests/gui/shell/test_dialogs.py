@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -359,3 +359,27 @@ def test_asked_twice_by_the_system_it_ends_once(qtbot: QtBot, theme: Theme, tmp_
     (shutdown,) = feed.sent_of("server.shutdown")
     shutdown.call.answer({})
     assert leaving.closed == [False]
+
+
+def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Theme) -> None:
+    feed = running_feed()
+    title = "CartPole with double DQN and a very long title until it is solved"
+    long = Preset(name="long", title=title, values={"stop.mean_return": 200})
+    feed.answers["config.presets"] = {"presets": [long.model_dump(mode="json")]}
+    dialog = new_run(qtbot, feed, preset="long")
+    dialog.wrong.setText("One sentence.\nAnother one.\nA third one.")
+    dialog.wrong.show()
+    layout = dialog.layout()
+    assert layout is not None
+    qtbot.waitUntil(lambda: dialog.height() >= layout.totalHeightForWidth(dialog.width()))
+    assert dialog.note.geometry().bottom() < dialog.clients.geometry().top()
+    assert dialog.preset.width() > dialog.fontMetrics().horizontalAdvance(title)
+    assert dialog.clients.lineEdit().textMargins().left() > 0
+
+
+def test_closing_names_no_command_that_may_not_be_there(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:
+    leaving = Leaving(qtbot, running_feed(), tmp_path)
+    leaving.closer.begin()
+    words = [label.text() for label in leaving.dialog.findChildren(QLabel)]
+    assert "To come back, open SoulsGUI again." in words
+    leaving.dialog.reject()

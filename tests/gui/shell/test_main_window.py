@@ -643,3 +643,110 @@ def test_a_client_that_plays_here_shows_on_the_mode_switch(make: Make) -> None:
     window.client_side().feed.take(Snapshot(cursor=1, status=Status(services=[client], server=UP)))
     assert window.toolbar.badge.text() == "this computer plays"
     assert window.toolbar.badge.isVisible()
+
+
+# --- without a server ---
+
+
+SHUT_DOWN = Connection(S.SHUT_DOWN, "my-server")
+
+
+def test_pages_that_live_from_the_server_say_that_it_is_shut_down_and_start_it(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    window.show_page("overview")
+    feed.connect_as(SHUT_DOWN)
+    cover = window.pages.cover
+    for name in ("overview", "runs", "config"):
+        window.show_page(name)
+        assert cover.isVisible()
+        assert not page_of(window, name).isVisible()
+    assert cover.words.startswith("The server is shut down")
+    qtbot.waitUntil(lambda: window.status_line.words.endswith("no server runs"))
+    window.show_page("logs")
+    assert page_of(window, "logs").isVisible()
+    window.show_page("runs")
+    with qtbot.waitSignal(window.start_wanted):
+        qtbot.mouseClick(cover.empty.button, Qt.MouseButton.LeftButton)
+    feed.connect_as(Connection(S.STARTING, "my-server", phase="loading the program"))
+    assert cover.isVisible()
+    assert "loading the program" in cover.words
+    assert not cover.empty.button.isVisible()
+    feed.connect_as(NO_RUN)
+    assert page_of(window, "runs").isVisible()
+    assert not cover.isVisible()
+
+
+def test_a_runner_that_is_gone_covers_nothing_for_its_services_go_on(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.show_page("overview")
+    for state in (S.RUNNER_GONE, S.STARTING, S.RECONNECTING):
+        feed.connect_as(Connection(state, "my-server"))
+        assert page_of(window, "overview").isVisible()
+
+
+def test_a_window_that_was_closed_on_the_welcome_page_opens_on_a_run_that_goes_on(
+    make: Make, feed: FakeFeed
+) -> None:
+    make().show_page("welcome")
+    window = make()
+    assert window.pages.shown == "welcome"
+    feed.take_snapshot(RUNNING)
+    assert window.pages.shown == "overview"
+
+
+# --- room ---
+
+
+def test_with_the_largest_letters_the_menu_stays_in_reach_and_words_give_way(
+    qtbot: QtBot, make: Make, both_themes: Theme
+) -> None:
+    window = make()
+    window.resize(1280, 800)
+    bar = window.toolbar
+    assert bar.configure.text()
+    both_themes.set_font_scale(200)
+    window.resize(860, 700)
+    hidden = bar.findChild(QWidget, "qt_toolbar_ext_button")
+    assert hidden is not None
+    qtbot.waitUntil(lambda: bar.menu.isVisible() and bar.menu.geometry().right() <= bar.width())
+    assert not hidden.isVisible()
+    assert bar.configure.text() == ""
+    assert bar.configure.accessibleName() == "Configure"
+    both_themes.set_font_scale(100)
+    window.resize(1280, 800)
+    qtbot.waitUntil(lambda: bool(bar.configure.text() and bar.new_run.text()))
+
+
+def test_a_message_moves_nothing_on_the_page(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("logs")
+    page = page_of(window, "logs")
+    before = page.mapTo(window, page.rect().topLeft()), page.size()
+    window.notify("error", "It failed.", "Do that.")
+    qtbot.waitUntil(lambda: window.messages.height() > 20)
+    assert (page.mapTo(window, page.rect().topLeft()), page.size()) == before
+    assert window.messages.isVisible()
+    assert window.messages.width() == page.width()
+    window.resize(1000, 700)
+    assert window.messages.width() == page.width()
+
+
+def test_the_side_of_the_client_is_offered_no_next_run(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.change_run(RUN)
+    window.show_mode(Mode.CLIENT)
+    feed.change_run(RUN.model_copy(update={"state": "finished", "reached": "mean_return"}))
+    assert not window.offer.isVisible()
+
+
+def test_the_welcome_page_says_why_nothing_can_be_begun(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    page: Any = window.pages.page
+    feed.connect_as(Connection(S.STARTING, "my-server"))
+    assert not page.try_it.isEnabled()
+    assert [tile.why.text() for tile in page.tiles] == ["", "", ""], "the banner says so"
+    feed.connect_as(SHUT_DOWN)
+    reason = "The server is shut down: start it first."
+    assert [tile.why.text() for tile in page.tiles] == [reason, reason, ""]

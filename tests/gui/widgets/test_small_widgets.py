@@ -6,6 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import LIGHT, Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words, why_not
+from soulsgui.gui.models.runs import RunsModel
 from soulsgui.gui.states import client_look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.banner import Banner
@@ -193,6 +194,9 @@ def test_the_status_line_sums_up(qtbot: QtBot, theme: Theme) -> None:
     qtbot.addWidget(line)
     line.show_status(status, "my-server")
     assert line.words == expected
+    ended = run.model_copy(update={"state": "stopped", "checkpoint_env_steps": 16_400})
+    line.show_status(Status(run=ended), "my-server")
+    assert line.words == "my-server · lunar-2, stopped · checkpoint at 16.4 k steps"
 
 
 def test_the_status_line_without_run_and_clients() -> None:
@@ -242,3 +246,35 @@ def test_columns_survive_a_restart(qtbot: QtBot, theme: Theme) -> None:
     second.restore_columns(first.save_columns())
     assert second.columnWidth(1) == 77
     assert second.horizontalHeader().visualIndex(0) == 2
+
+
+def test_columns_follow_the_letters_there_and_back(qtbot: QtBot, both_themes: Theme) -> None:
+    table, model = Table("t", "Runs"), RunsModel()
+    table.setModel(model)
+    qtbot.addWidget(table)
+    table.show()
+    before = table.columnWidth(1)
+    both_themes.set_font_scale(150)
+    qtbot.waitUntil(lambda: table.columnWidth(1) > 1.2 * before)
+    both_themes.set_font_scale(100)
+    qtbot.waitUntil(lambda: table.columnWidth(1) == before)
+
+
+def test_columns_that_were_kept_with_large_letters_fit_small_ones(qtbot: QtBot, both_themes: Theme) -> None:
+    def table() -> Table:
+        made = Table("t", "Runs")
+        made.setModel(RunsModel(made))
+        qtbot.addWidget(made)
+        made.show()
+        return made
+
+    both_themes.set_font_scale(150)
+    large = table()
+    large.setColumnWidth(1, 300)
+    both_themes.set_font_scale(150)
+    kept, line_px = large.save_columns(), large.line_px
+    both_themes.set_font_scale(100)
+    small = table()
+    small.restore_columns(kept, line_px)
+    assert small.columnWidth(1) == 300 * small.line_px // line_px
+    assert small.columnWidth(1) < 300

@@ -1,0 +1,53 @@
+"""What stands in place of a page while there is no server: nothing on it would be the present."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.widgets.empty_state import EmptyState
+
+_ENDED = (ConnectionState.SHUT_DOWN, ConnectionState.WELCOME)
+_COMES_BACK = (ConnectionState.STARTING, ConnectionState.CONNECTING, ConnectionState.START_FAILED)
+
+
+def covers(state: ConnectionState, covered: bool) -> bool:
+    """Return whether pages that live from the server are covered.
+
+    Args:
+        state: How the window stands with the server.
+        covered: Whether they were until now. A server that comes back has nothing to show yet; a runner that
+            is gone leaves services that go on.
+    """
+    return state in _ENDED or (covered and state in _COMES_BACK)
+
+
+class Cover(QWidget):
+    """Says that there is no server, and starts it.
+
+    Signals:
+        start_wanted: The server is to be started.
+    """
+
+    start_wanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.empty = EmptyState("power", "", "", tr("Start the server"), "play", self)
+        self.empty.acted.connect(self.start_wanted)
+        column = QVBoxLayout(self)
+        column.addWidget(self.empty)
+
+    def show_connection(self, connection: Connection) -> None:
+        """Say how the server stands."""
+        words = banner_words(connection, 0.0)
+        if words is None:
+            self.empty.say(tr("No server runs"), tr("Start it to train here and to see your runs."))
+        else:
+            self.empty.say(words.title, words.detail)
+        self.empty.button.setVisible(words is None or bool(words.action))
+
+    @property
+    def words(self) -> str:
+        """What it says."""
+        return self.empty.words
