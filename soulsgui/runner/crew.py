@@ -23,6 +23,7 @@ READY_LIMIT_S = 55.0
 ANSWER_LIMIT_S = 60.0
 
 _LOOK_EVERY_S = 0.25
+_REST_LIMIT_S = 2.0
 
 
 class Crew:
@@ -122,12 +123,21 @@ class Crew:
         return True
 
     async def end_clients(self) -> None:
-        """End the clients; what they have played is sent first."""
+        """End the clients; the trainer takes nothing of them any more, telemetry all their episodes."""
+        if self._supervisor.running(TRAINER):
+            await self._ask_to_rest()
         await self._supervisor.stop(*self.clients)
+
+    async def _ask_to_rest(self) -> None:
+        """Let the trainer take nothing in any more: what comes after the end is no fault of the clients."""
+        try:
+            await self._bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.info("the trainer does not rest before the end: %s", error)
 
     async def end(self, save: bool) -> None:
         """End all of them: telemetry after what the trainer said last."""
-        await asyncio.gather(self._end_trainer(save), self.end_clients())
+        await asyncio.gather(self._end_trainer(save), self._supervisor.stop(*self.clients))
         await self._supervisor.stop(TELEMETRY)
 
     async def _end_trainer(self, save: bool) -> None:

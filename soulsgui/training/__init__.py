@@ -1,19 +1,25 @@
 """The server's side of learning: samples come in, the agent is updated, weights go out.
 
-Offers `PPOTrainingNode`; torch is imported when that is asked for, not by the parts that need none.
+Offers `PPOTrainingNode` and `DQNTrainingNode`; torch is imported when one of them is asked for, not by the
+parts that need none.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from soulsgui.training.dqn_node import DQNTrainingNode
     from soulsgui.training.ppo_node import PPOTrainingNode
 
-__all__ = ["PPOTrainingNode"]
+__all__ = ["DQNTrainingNode", "PPOTrainingNode"]
+
+_HOMES = {
+    "DQNTrainingNode": "soulsgui.training.dqn_node",
+    "PPOTrainingNode": "soulsgui.training.ppo_node",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name != "PPOTrainingNode":
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from soulsgui.training.ppo_node import PPOTrainingNode
-
-    return PPOTrainingNode
+    return getattr(import_module(_HOMES[name]), name)

@@ -34,7 +34,7 @@ def check_segments(
     Args:
         segments: Well-formed segments.
         spaces: Spaces of the run.
-        digests: Digest of each model id that was published.
+        digests: Digest of each model id that is remembered; samples of others count as late.
         oldest: Oldest model id that is accepted.
         newest: Newest model id there is.
         num_envs: Environments the client announced.
@@ -43,13 +43,14 @@ def check_segments(
     rows_of = np.repeat(np.arange(segments.count), segments.length + 1)
     first, last = segments.model_id_first, segments.model_id_last
     known = np.array([digests.get(int(model_id), 0) for model_id in last], np.uint64)
+    forgotten = np.array([int(model_id) not in digests for model_id in last], np.bool_)
     start = spaces.action.start
     huge = [
         _any_of(_huge(segments.obs), rows_of, segments.count),
         _any_of(_huge(segments.reward), steps_of, segments.count),
     ]
     tests = [
-        (Reason.LATE, (first < oldest) | (last > newest) | (first > last)),
+        (Reason.LATE, (first < oldest) | (last > newest) | (first > last) | forgotten),
         (Reason.LINEAGE, segments.digest != known),
         (Reason.NOT_FINITE, _any_of(~_finite(segments.obs), rows_of, segments.count)),
         (

@@ -35,6 +35,9 @@ class Saveable(Protocol):
     def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
         """Return a checkpoint of weights that were published a while ago."""
 
+    def rest(self) -> None:
+        """Take nothing in and train no more; commands are still obeyed."""
+
     def shutdown(self, _: Any = None) -> None:
         """End after this turn."""
 
@@ -132,12 +135,16 @@ class CommandDesk:
 
         Raises:
             redis.RedisError: The server is away: the answers are not sent, the checkpoints are on disk.
+            ServiceError: The agent is of no more use; what was ordered before is on disk.
         """
         self._saver.finish()
-        last = self._node.snapshot("current", self._score)
-        if save and (self.last_current is None or self.last_current.updates != last.info.updates):
-            self._save(self._run.checkpoint, last)
-        self._saver.close()
+        try:
+            if save:
+                last = self._node.snapshot("current", self._score)
+                if self.last_current is None or self.last_current.updates != last.info.updates:
+                    self._save(self._run.checkpoint, last)
+        finally:
+            self._saver.close()
         self._next_look = float("inf")
         self.look(connection)
 
@@ -146,6 +153,10 @@ class CommandDesk:
         if command.command == "stop":
             self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
             self._node.shutdown()
+            return
+        if command.command == "rest":
+            self._node.rest()
+            self._answers.append(NodeAnswer(id=command.id, ok=True))
             return
         kind = command.args.get("kind", "manual")
         score = command.args.get("score", self._score)

@@ -20,7 +20,9 @@ from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Grant, Hell
 
 logger = logging.getLogger(__name__)
 
-_PER_STREAM = 200  # entries read at once of each client
+PER_STREAM = 200
+"""Most entries that are read at once of each client."""
+
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1
 # No run publishes so often; a beat that says more would push the ids of the run there.
@@ -55,7 +57,7 @@ class Intake:
         ended: Ended,
     ) -> None:
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
-        self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: _PER_STREAM)
+        self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config
         self._observation = spaces.observation
@@ -64,6 +66,8 @@ class Intake:
         self._ended = ended
         self._roster = Roster(keys)
         self._next_look = 0.0
+        self._per_stream = PER_STREAM
+        self._beats_are_new = False
 
     def begin(self, connection: redis.Redis) -> int:
         """Go on with the sessions that an earlier trainer admitted; return the newest model id clients know.
@@ -83,9 +87,16 @@ class Intake:
         if not strangers:
             return
         grants = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in strangers]))
-        for client, data in zip(strangers, grants, strict=True):
+        pipeline = connection.pipeline(transaction=False)
+        for client in strangers:
+            pipeline.xinfo_stream(self._keys.chunks(client))
+        streams = pipeline.execute(raise_on_error=False)
+        for client, data, stream in zip(strangers, grants, streams, strict=True):
             grant = Grant.read(data)
-            if grant and self.sessions.readmit(client, grant, beats[client], time.monotonic()):
+            if grant is None or isinstance(stream, Exception):
+                continue  # no stream, or something else under its name: there is nothing to go on with
+            last = EntryId.parse(stream["last-generated-id"])
+            if self.sessions.readmit(client, grant, beats[client], last, time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
 
     def start_over(self) -> None:
@@ -122,6 +133,8 @@ class Intake:
         self._roster.read(connection)
         self.ingest.set_clients(connection, self._roster.clients)
         self._readmit(connection)
+        self.sessions.set_playing(self.eligible())
+        self._beats_are_new = True
         for client, session in list(self.sessions.by_client.items()):
             reason = self._roster.gone(session)
             if reason:
@@ -130,20 +143,23 @@ class Intake:
                 self.sessions.end(client)
         self.sessions.forget_all_but(self._roster.clients)
 
-    def take(self, connection: redis.Redis, block_ms: int) -> None:
+    def take(self, connection: redis.Redis, block_ms: int, per_stream: int = PER_STREAM) -> None:
         """Read what came, take it over and acknowledge it.
 
         Args:
             connection: The server.
             block_ms: Longest wait for the first entry; 0 does not wait.
+            per_stream: Most entries of each client.
 
         Raises:
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
+        self._per_stream = per_stream
         entries = self.ingest.read(connection, block_ms)
         for client in self.ingest.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._ended(client, "its stream can't be read")
+        self._look_for_losses({entry.client for entry in entries})
         if not entries:
             return
         for entry in entries:
@@ -152,6 +168,20 @@ class Intake:
             elif entry.fields:
                 self._take_chunk(connection, entry)
         self.ingest.acknowledge(connection, entries)
+
+    def _look_for_losses(self, heard: set[str]) -> None:
+        """Once for each look around, right after a read: what those of whom nothing came have lost.
+
+        Args:
+            heard: Clients of whom something came.
+        """
+        if not self._beats_are_new:
+            return
+        self._beats_are_new = False
+        for client, session in self.sessions.by_client.items():
+            beat = self._roster.beats.get(client)
+            if client not in heard and beat is not None and beat.session == session.id:
+                session.look_for_losses(beat)
 
     def _welcome(self, connection: redis.Redis, entry: Entry) -> None:
         """Begin a session; its grant is written before the hello is acknowledged.
@@ -163,7 +193,7 @@ class Intake:
             self._ended(entry.client, "began a new session")
             hello = Hello.read(entry.fields[HELLO_FIELD])
             session = self.sessions.hello(entry.client, entry.id, hello, time.monotonic())
-        self._publisher.tell(connection, entry.client, session.grant(self.sessions.bytes_ahead))
+        self._publisher.tell(connection, entry.client, self.sessions.grant(session))
 
     def _take_chunk(self, connection: redis.Redis, entry: Entry) -> None:
         session = self.sessions.by_client.get(entry.client)
@@ -171,18 +201,18 @@ class Intake:
             self.sessions.count_unadmitted(entry.client, Reason.NOT_ADMITTED)
             return
         payload = entry.fields.get(CHUNK_FIELD, b"")
-        if not session.received(len(payload), _number(entry.fields)):
+        if not session.received(len(payload), _number(entry.fields), entry.id):
             session.rejected[Reason.REPEATED] += 1
             return
-        accepted, refused = self._open_chunk(session, payload)
+        accepted, refused = self._open_chunk(session, entry.id, payload)
         cut_off = session.refuse(refused, accepted) if refused or accepted else False
         if cut_off:
             logger.warning("%s was cut off: %s", entry.client, session.reason)
             self._ended(entry.client, "quarantined")
-        if cut_off or session.needs_credit(self.sessions.bytes_ahead):
-            self._publisher.tell(connection, entry.client, session.grant(self.sessions.bytes_ahead))
+        if cut_off or self.sessions.needs_credit(session):
+            self._publisher.tell(connection, entry.client, self.sessions.grant(session))
 
-    def _open_chunk(self, session: Session, payload: bytes) -> tuple[int, dict[str, int]]:
+    def _open_chunk(self, session: Session, entry: EntryId, payload: bytes) -> tuple[int, dict[str, int]]:
         """Return how many segments of a chunk were accepted, and how many refused by reason."""
         config, obs = self._config, self._observation
         try:
@@ -190,6 +220,7 @@ class Intake:
         except ChunkError as error:
             logger.info("a chunk of %s was refused: %s", session.client, error)
             return 0, {error.reason.value: 1}
+        session.received_steps(segments.steps, entry)
         return self._use(session, segments)
 
 

@@ -9,10 +9,15 @@ from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
+from soulsgui.training.dqn_node import DQNTrainingNode
+from soulsgui.training.node import TrainingNode
 from soulsgui.training.ppo_node import PPOTrainingNode
 from soulsgui.wire.connection import Address
 
 logger = logging.getLogger(__name__)
+
+NODES: dict[str, type[TrainingNode]] = {"ppo": PPOTrainingNode, "dqn": DQNTrainingNode}
+"""The node that trains each algorithm."""
 
 
 def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None) -> int:
@@ -32,7 +37,7 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     stop = stop_on_signals()
     # The networks are small: a second thread costs more than it brings.
     torch.set_num_threads(1)
-    node = PPOTrainingNode(settings, run, address, stop)
+    node = NODES[settings.algorithm](settings, run, address, stop)
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)

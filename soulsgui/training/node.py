@@ -4,9 +4,11 @@ What is particular to an algorithm stands in a subclass: how samples are used an
 """
 
 import logging
+import math
 import threading
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +21,7 @@ from soulsgui.errors import CheckpointError
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
-from soulsgui.training.opening import count_attempt, published_model_id, server_config
+from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
 from soulsgui.training.rows import Rows
@@ -30,12 +32,14 @@ from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.chunk import Segments
-from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
+from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState
 
 logger = logging.getLogger(__name__)
 
-_BLOCK_MS = 50
+BLOCK_MS = 50
+"""How long to wait for samples before everything else is looked after."""
+
 _REFUSED_WAIT_S = 0.5
 _COUNT_EVERY_S = 0.25
 
@@ -57,6 +61,7 @@ class TrainingNode(Trainee):
 
     name = TRAINER
     family: ClassVar[str]
+    _remembered_ids = 1  # of how many weights samples are accepted
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class TrainingNode(Trainee):
         self.phase: NodePhase = "loading"
         self.detail = ""
         self.goal_reached = False
+        self.policy_lag = 0.0
         self._address = address or Address.read(default_folders().server_address)
         self._stop = stop or threading.Event()
         self._timings = {name: Timing() for name in ("update", "publish")}
@@ -79,6 +85,7 @@ class TrainingNode(Trainee):
         self._tick = 0
         self._unpublished = False
         self._returning = False
+        self._resting = False
         self._failure = ""
         self._farewell = ""
 
@@ -107,6 +114,16 @@ class TrainingNode(Trainee):
     def _client_dropped_out(self, client: str, reason: str) -> None:
         """Take note that a client won't deliver what it was asked for."""
 
+    def _read(self, connection: redis.Redis) -> None:
+        """Take what came, and wait a little for the first of it.
+
+        Raises:
+            redis.RedisError: The server is away; what was not acknowledged is read again.
+        """
+        self._intake.take(connection, BLOCK_MS)
+        if self._intake.ingest.idle:
+            self._stop.wait(BLOCK_MS / 1000)
+
     # --- the public face ---------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -127,6 +144,10 @@ class TrainingNode(Trainee):
     def monitor_timing(self, prom_timer: Observes) -> AbstractContextManager[None]:
         """Return a context whose wall time in seconds is given to `prom_timer.observe`."""
         return Stopwatch(prom_timer)
+
+    def rest(self) -> None:
+        """Take nothing in and train no more; commands are still obeyed."""
+        self._resting = True
 
     def shutdown(self, _: Any = None) -> None:
         """Ask the node to save and end; the argument, a message, is not looked at."""
@@ -159,7 +180,7 @@ class TrainingNode(Trainee):
             self.settings, self.run_folder, self.attempt, self.spaces, self.agent, self.family
         )
         self._link = Link(self._address, self._stop, self.name)
-        self._publisher = Publisher(self.keys, config)
+        self._publisher = Publisher(self.keys, config, self._remembered_ids)
         self._intake = Intake(
             self.keys,
             config,
@@ -177,9 +198,12 @@ class TrainingNode(Trainee):
     def _begin_attempt(self) -> None:
         """Find the next free model id, take over sessions that go on, prepare the first weights."""
         run_id = self.run_folder.run_id
-        published = self._link.run(lambda connection: published_model_id(connection, self.keys, run_id))
+        published = self._link.run(lambda connection: published_header(connection, self.keys, run_id))
         seen = self._link.run(self._intake.begin)
-        self.model_id = max(self.model_id, published, seen) + 1
+        if published is not None:
+            self._publisher.remember(published)  # samples made with them may wait on the streams
+            seen = max(seen, published.model_id)
+        self.model_id = max(self.model_id, seen) + 1
         self._prepare_weights()
         self._rows.add(AttemptRow(**self._here(), update=self.agent.updates))
         # Before anything of this attempt can be played: telemetry then knows where its curve begins.
@@ -210,10 +234,14 @@ class TrainingNode(Trainee):
             self._rows.flush(connection, self.keys)
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
-        self._refusals = self._intake.sessions.refusals()
-        self._farewell = "" if self._failure else "ended as asked"
-        self._reporter.close()
-        self._link.close()
+        except BaseException as error:
+            self._failure = self._failure or str(error)
+            raise
+        finally:
+            self._refusals = self._intake.sessions.refusals()
+            self._farewell = "" if self._failure else "ended as asked"
+            self._reporter.close()
+            self._link.close()
 
     # --- one turn of the loop ----------------------------------------------------------------------
 
@@ -225,13 +253,7 @@ class TrainingNode(Trainee):
         try:
             if self._returning:
                 self._come_back(connection)
-            self._intake.look_around(connection, often=self.phase == "waiting")
-            self._intake.take(connection, _BLOCK_MS)
-            if self._intake.ingest.idle:
-                self._stop.wait(_BLOCK_MS / 1000)
-            self._desk.look(connection)
-            # Neither the server's absence nor an update counts as time of collecting.
-            self._advance(time.monotonic() - began)
+            self._work(connection, began)
             self._rows.flush(connection, self.keys)
             self._link.back()
         except AWAY as error:
@@ -244,6 +266,19 @@ class TrainingNode(Trainee):
         if began >= self._next_count:
             self._next_count = began + _COUNT_EVERY_S
             self._refusals = self._intake.sessions.refusals()
+
+    def _work(self, connection: redis.Redis, began: float) -> None:
+        """Take in, obey, train; at rest only obey."""
+        if self._resting:
+            self._stop.wait(BLOCK_MS / 1000)
+            self._desk.look(connection)
+            return
+        self._intake.look_around(connection, often=self.phase == "waiting")
+        self._read(connection)
+        self._desk.look(connection)
+        if not self._resting:
+            # Neither the server's absence nor an update counts as time of collecting.
+            self._advance(time.monotonic() - began)
 
     def _come_back(self, connection: redis.Redis) -> None:
         """After the server was away: publish again what it may have lost."""
@@ -262,11 +297,20 @@ class TrainingNode(Trainee):
 
     def _publish(self) -> None:
         """Send the newest weights with everybody's grants."""
-        sessions = self._intake.sessions
-        grants = {name: session.grant(sessions.bytes_ahead) for name, session in sessions.by_client.items()}
         with self.monitor_timing(self._timings["publish"]):
-            self._publisher.publish(self._link.redis, grants)
+            self._publisher.publish(self._link.redis, self._intake.sessions.grants())
         self._unpublished = False
+
+    def _tell_update(self, previous: int, values: Mapping[str, float]) -> None:
+        """Put the agent's newest update on the curves.
+
+        Args:
+            previous: The update that was told of before this one.
+            values: What there is to tell of the updates since then; what is not finite is left out.
+        """
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
+        row = UpdateRow(**self._here(), update=self.agent.updates, previous=previous, values=finite)
+        self._rows.add(row)
 
     def _saved(self, info: Manifest, path: Path) -> None:
         """Put a marker on the curves; called by the writing thread."""
@@ -300,6 +344,7 @@ class TrainingNode(Trainee):
             env_steps=self.env_steps,
             updates=self.agent.updates,
             episodes=self.episodes,
+            policy_lag=round(self.policy_lag, 1),
             env_steps_per_s=round(self._rates["env_steps"].update(self.env_steps, now), 1),
             updates_per_s=round(self._rates["updates"].update(self.agent.updates, now), 2),
             checkpoint_env_steps=None if saved is None else saved.env_steps,

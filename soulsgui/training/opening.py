@@ -16,7 +16,7 @@ from soulsgui.system import atomic_write
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
-from soulsgui.wire.weights import HEADER_BYTES, read_header
+from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header
 
 
 def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
@@ -86,8 +86,8 @@ def server_config(
     )
 
 
-def published_model_id(connection: redis.Redis, keys: Keys, run_id: str) -> int:
-    """Return the id of the weights that stand on the server, 0 when there are none of this run.
+def published_header(connection: redis.Redis, keys: Keys, run_id: str) -> WeightsHeader | None:
+    """Return what is known of the weights that stand on the server, None when there are none of this run.
 
     Raises:
         redis.RedisError: The server is away.
@@ -96,5 +96,5 @@ def published_model_id(connection: redis.Redis, keys: Keys, run_id: str) -> int:
     try:
         header = read_header(head) if isinstance(head, bytes) and head else None
     except CodecError:
-        return 0
-    return header.model_id if header is not None and header.run_id == run_id else 0
+        return None
+    return header if header is not None and header.run_id == run_id else None

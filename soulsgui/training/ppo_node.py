@@ -1,7 +1,6 @@
 """Synchronous PPO: collect a round with the present weights from all clients, update, publish, repeat."""
 
 import logging
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,6 @@ from soulsgui.training.node import TrainingNode
 from soulsgui.training.rounds import Round
 from soulsgui.training.sessions import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
-from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare
 
@@ -171,7 +169,7 @@ class PPOTrainingNode(TrainingNode):
         self._rounds_trained += 1
         update_s = self._timings["update"].last_s
         logger.info(
-            "update %d: %d steps of %d clients, collected in %.3f s, trained in %.3f s",
+            "update %d: %d steps by %d client(s), collected in %.3f s, trained in %.3f s",
             self.agent.updates, batch.steps, clients, collect_s, update_s,
         )  # fmt: skip
         values |= {
@@ -181,12 +179,7 @@ class PPOTrainingNode(TrainingNode):
             "round_steps": float(batch.steps),
             "env_steps_per_s": batch.steps / (collect_s + update_s),
         }
-        finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
-        self._rows.add(
-            UpdateRow(
-                **self._here(), update=self.agent.updates, previous=self.agent.updates - 1, values=finite
-            )
-        )
+        self._tell_update(self.agent.updates - 1, values)
 
 
 def make_batch(deliveries: list[Delivery]) -> RolloutBatch:

@@ -51,18 +51,21 @@ class Publisher:
     Args:
         keys: Key names.
         config: The run as clients see it.
+        remembered: Of how many of the newest weights to know the digest, also when they are not kept.
+
+    Attributes:
+        digests: Digest of each model id that is remembered, oldest first.
+        updates: Updates of the agent up to each of them.
     """
 
-    def __init__(self, keys: Keys, config: ServerConfig) -> None:
+    def __init__(self, keys: Keys, config: ServerConfig, remembered: int = 1) -> None:
+        self.digests: dict[int, int] = {}
+        self.updates: dict[int, int] = {}
         self._keys = keys
         self._config = config
+        self._remembered = remembered
         self._blob = b""
         self._kept: OrderedDict[int, Published] = OrderedDict()
-
-    @property
-    def digests(self) -> dict[int, int]:
-        """Digest of each model id that is still remembered."""
-        return {model_id: digest_number(kept.header.digest) for model_id, kept in self._kept.items()}
 
     def kept(self, model_id: int) -> Published | None:
         """Return weights that were published a while ago, or None when they are gone."""
@@ -72,12 +75,21 @@ class Publisher:
         """Make weights the newest ones; `publish` sends them."""
         run_id, attempt = self._config.run_id, self._config.attempt
         header, self._blob = pack_weights(run_id, attempt, standing.model_id, standing.update, tensors)
+        self.remember(header)
         self._kept[standing.model_id] = Published(standing, header, tensors, len(self._blob))
         while len(self._kept) > 1 and (
             len(self._kept) > _KEPT or sum(kept.size for kept in self._kept.values()) > _KEPT_BYTES
         ):
             self._kept.popitem(last=False)
         return header
+
+    def remember(self, header: WeightsHeader) -> None:
+        """Know weights by their digest from now on; they are newer than all that are known."""
+        self.digests[header.model_id] = digest_number(header.digest)
+        self.updates[header.model_id] = header.update
+        while len(self.digests) > self._remembered:
+            oldest = next(iter(self.digests))
+            del self.digests[oldest], self.updates[oldest]
 
     def publish(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
         """Send the newest weights with the grants of their round, in one transaction.

@@ -2,9 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from soulsgui.training.limits import share_of
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
 _SHOWN = 80
+_BEFORE_ALL = EntryId(0, 0)
 
 
 @dataclass
@@ -34,6 +36,10 @@ class Session:
         in_a_row: Refused segments since the last accepted one.
         entries: Chunks received since the hello.
         size: Their bytes.
+        steps: Transitions in them, accepted or not.
+        since: Entries after this one are counted.
+        stored: Chunks it had stored when its beat was last looked at.
+        plays: Whether it takes part, as far as is known.
         round: Its part of the present round.
     """
 
@@ -48,40 +54,77 @@ class Session:
     in_a_row: int = 0
     entries: int = 0
     size: int = 0
+    steps: int = 0
+    since: EntryId = _BEFORE_ALL
+    stored: int = 0
     granted_entries: int = 0
     granted_bytes: int = 0
+    granted_steps: int = 0
+    plays: bool = True
     round: RoundShare | None = None
 
-    def grant(self, bytes_ahead: int) -> Grant:
+    def grant(self, bytes_ahead: int, steps_ahead: int | None = None, epsilon: float | None = None) -> Grant:
         """Return the grant to write now.
 
         Args:
             bytes_ahead: Bytes the client may have on the way.
+            steps_ahead: Transitions it may have on the way; None for any number.
+            epsilon: Probability of a random action; None when the policy itself explores.
         """
         self.granted_entries = self.entries + ENTRIES_AHEAD
         self.granted_bytes = self.size + bytes_ahead
+        if steps_ahead is not None:  # what was granted once can't be taken back
+            self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         return Grant(
             session=self.id,
             status=self.status,
             reason=self.reason,
             credit_entries=self.granted_entries,
             credit_bytes=self.granted_bytes,
+            credit_steps=None if steps_ahead is None else self.granted_steps,
+            epsilon=epsilon,
             rejected=dict(self.rejected),
             round=self.round,
         )
 
-    def received(self, size: int, number: int | None) -> bool:
-        """Count an entry; return False when its number was there before."""
-        self.entries += 1
-        self.size += size
+    def received(self, size: int, number: int | None, entry: EntryId | None = None) -> bool:
+        """Count an entry; return False when its number was there before.
+
+        Args:
+            size: Its bytes.
+            number: Its number within the session, None when it has none.
+            entry: Its id; those that were on the stream before this trainer came are not counted again.
+        """
+        if entry is None or entry > self.since:
+            self.entries += 1
+            self.size += size
         return number is None or self.numbers.take(number)
 
-    def needs_credit(self, bytes_ahead: int) -> bool:
+    def received_steps(self, steps: int, entry: EntryId) -> None:
+        """Count the transitions of an entry, as `received`."""
+        if entry > self.since:
+            self.steps += steps
+
+    def needs_credit(self, bytes_ahead: int, steps_ahead: int | None = None) -> bool:
         """Whether more than half of the credit is used up."""
         return (
             self.granted_entries - self.entries < ENTRIES_AHEAD // 2
             or self.granted_bytes - self.size < bytes_ahead // 2
+            or (steps_ahead is not None and self.granted_steps - self.steps < (steps_ahead + 1) // 2)
         )
+
+    def look_for_losses(self, beat: Heartbeat) -> None:
+        """Count as received what the client has stored and the server has lost.
+
+        Otherwise it would use up credit for ever. Call it when the stream was read to its end after this
+        beat: what the beat before it told of is then here, or lost.
+        """
+        if self.entries < self.stored:
+            logger.info("%d chunks of %s were lost with the server", self.stored - self.entries, self.client)
+            self.entries = max(self.entries, min(beat.sent_chunks, self.granted_entries))
+            self.size = max(self.size, min(beat.sent_bytes, self.granted_bytes))
+            self.steps = max(self.steps, self.granted_steps)
+        self.stored = beat.sent_chunks
 
     def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
         """Count refused segments; return whether the client is cut off by this.
@@ -121,6 +164,12 @@ class Sessions:
         run_id: The run.
         contract: Its contract hash.
         bytes_ahead: Bytes all clients together may have on the way.
+
+    Attributes:
+        by_client: The session of each client that has one.
+        playing: How many of them take part, as far as is known.
+        steps_ahead: Transitions all clients together may have on the way; None for any number.
+        epsilon: Probability of a random action; None when the policy itself explores.
     """
 
     def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
@@ -128,6 +177,9 @@ class Sessions:
         self._contract = contract
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
+        self.playing = 0
+        self.steps_ahead: int | None = None
+        self.epsilon: float | None = None
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -136,6 +188,38 @@ class Sessions:
     def bytes_ahead(self) -> int:
         """Bytes each client may have on the way."""
         return self._bytes_ahead // max(len(self.by_client), 1)
+
+    def set_playing(self, clients: Container[str]) -> None:
+        """Say who plays."""
+        for client, session in self.by_client.items():
+            session.plays = client in clients
+        self.playing = sum(session.plays for session in self.by_client.values())
+
+    def grant(self, session: Session) -> Grant:
+        """Return the grant to write now for a session."""
+        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon)
+
+    def grants(self) -> dict[str, Grant]:
+        """Return the grants to write now, by client."""
+        return {client: self.grant(session) for client, session in self.by_client.items()}
+
+    def needs_credit(self, session: Session) -> bool:
+        """Whether a session has used up more than half of its credit."""
+        return session.needs_credit(self.bytes_ahead, self._steps_ahead(session))
+
+    @property
+    def steps_outstanding(self) -> int:
+        """Transitions that may be on their way from those who play."""
+        return sum(
+            max(session.granted_steps - session.steps, 0)
+            for session in self.by_client.values()
+            if session.plays
+        )
+
+    def _steps_ahead(self, session: Session) -> int | None:
+        if self.steps_ahead is None:
+            return None
+        return share_of(self.steps_ahead, self.playing, session.num_envs)
 
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it.
@@ -148,22 +232,26 @@ class Sessions:
         """
         self.end(client)
         problem = self._problem(client, hello)
-        session = Session(client, str(entry), hello.num_envs if hello else 1, now)
+        session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         if problem:
-            session.status, session.reason = "refused", problem
+            session.status, session.reason, session.plays = "refused", problem, False
             logger.warning("%s refused: %s", client, problem)
         else:
+            self.playing += 1
             logger.info("%s joined with %d environments (session %s)", client, session.num_envs, entry)
         self.by_client[client] = session
         return session
 
-    def readmit(self, client: str, grant: Grant, beat: Heartbeat, now: float) -> Session | None:
+    def readmit(
+        self, client: str, grant: Grant, beat: Heartbeat, last: EntryId, now: float
+    ) -> Session | None:
         """Go on with a session that was admitted before, by an earlier trainer; None when it is over.
 
         Args:
             client: The client.
             grant: What it was granted.
             beat: What it says of itself.
+            last: The newest entry on its stream.
             now: Monotonic time, seconds.
         """
         same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
@@ -174,6 +262,8 @@ class Sessions:
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
+        session.steps = session.granted_steps = grant.credit_steps or 0
+        session.since = last
         self.by_client[client] = session
         return session
 

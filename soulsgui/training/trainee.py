@@ -8,11 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.config.schema import Settings
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -116,8 +118,18 @@ class Trainee(ABC):
     def snapshot(
         self, kind: CheckpointKind = "current", score: float | None = None, note: str = ""
     ) -> Checkpoint:
-        """Return a checkpoint of this instant; nothing in it changes any more."""
+        """Return a checkpoint of this instant; nothing in it changes any more.
+
+        Raises:
+            ServiceError: Numbers of the agent are not finite: it is of no more use.
+        """
         tensors, meta = self.agent.state()
+        spoilt = sorted(name for name, array in tensors.items() if not np.isfinite(array).all())
+        if spoilt:
+            raise ServiceError(
+                f"The agent is not saved: not all numbers are finite in {', '.join(spoilt)}.",
+                "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
+            )
         return Checkpoint(
             self._info(kind, score, self._standing(), True),
             self.agent.export_weights(),

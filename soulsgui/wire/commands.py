@@ -13,7 +13,7 @@ from pydantic import Field
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
-CommandName = Literal["save", "stop"]
+CommandName = Literal["save", "rest", "stop"]
 _FIELD = b"m"
 _ANSWERS_KEPT = 1000
 
@@ -22,7 +22,8 @@ class NodeCommand(Message):
     """One command.
 
     `save` takes `kind` (`current`, `best`, `manual`), for `best` also `model_id` and `score`, for
-    `manual` also `note`; `stop` saves and ends the node.
+    `manual` also `note`; `rest` lets the node take nothing in and train no more, but obey; `stop` saves and
+    ends it.
     """
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex)

@@ -95,6 +95,8 @@ class Program:
 
     def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
         assert self.run is not None
+        if command.command == "rest":
+            return NodeAnswer(id=command.id, ok=True)
         kind = command.args.get("kind", "current")
         if kind == "best" and command.args["model_id"] < 0:
             return NodeAnswer(id=command.id, ok=False, error="that model is gone")

@@ -11,8 +11,8 @@ import torch
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.training import PPOTrainingNode
 from soulsgui.training.checkpoint import newest_resumable
+from soulsgui.training.main import NODES
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
@@ -37,11 +37,31 @@ SMALL: dict[str, Any] = {
     "checkpoint.every_updates": 1000,
 }
 
+STARTS, BATCH = 32, 8
+"""Transitions before the first update of DQN, and in each."""
+
+SMALL_DQN: dict[str, Any] = {
+    "algorithm": "dqn",
+    "dqn.learning_starts": STARTS,
+    "dqn.batch_size": BATCH,
+    "dqn.replay_ratio": 1.0,
+    "dqn.buffer_size": 1000,
+    "network.hidden_sizes": [8],
+    "publish.min_seconds": 0.02,
+    "checkpoint.every_updates": 1000,
+}
+
 
 def small_settings(**changed: Any) -> Settings:
     """Settings of runs that take milliseconds; keys are dotted, with `__` for the dot."""
     changes = {key.replace("__", "."): value for key, value in changed.items()}
     return combine([Layer("test", SMALL | changes)])
+
+
+def dqn_settings(**changed: Any) -> Settings:
+    """As `small_settings`, for DQN: one update for every `BATCH` transitions after the first `STARTS`."""
+    changes = {key.replace("__", "."): value for key, value in changed.items()}
+    return combine([Layer("test", SMALL_DQN | changes)])
 
 
 class RunningNode:
@@ -59,7 +79,7 @@ class RunningNode:
         self.run = RunFolder(root)
         self.keys = Keys(address.prefix)
         self.connection = connect(address, "test-node")
-        self.node = PPOTrainingNode(settings, self.run, address)
+        self.node: Any = NODES[settings.algorithm](settings, self.run, address)
         if resume:
             newest = newest_resumable(self.run)
             assert newest is not None

@@ -82,6 +82,12 @@ def test_a_segment_is_refused_for_one_reason_only() -> None:
     assert _check(spoilt) == ([False, False], {Reason.LATE: 2})
 
 
+def test_samples_of_weights_that_nobody_remembers_are_late() -> None:
+    made = segments(model_id=5, model_id_first=np.array([3, 5]), model_id_last=np.array([3, 5]))
+    checked = check_segments(made, SPACES, DIGESTS, 1, 5, num_envs=2)
+    assert (checked.accepted.tolist(), checked.refused) == ([False, True], {Reason.LATE: 1})
+
+
 def test_whole_number_observations_are_checked_by_their_bounds() -> None:
     spaces = SpacesSpec(BoxSpec((2,), "uint8", (0,), (9,)), DiscreteSpec(2))
     obs = np.zeros((7, 2), np.uint8)

@@ -44,6 +44,9 @@ class _Node:
         info = made.info.model_copy(update={"kind": "best", "score": score, "resumable": False})
         return replace(made, info=info)
 
+    def rest(self) -> None:
+        self.rests = True
+
     def shutdown(self, _: Any = None) -> None:
         self.stopped = True
 

@@ -240,3 +240,17 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address,
     assert set(first[0]) == set(second[0])
     for name, tensor in first[0].items():
         np.testing.assert_array_equal(tensor, second[0][name], err_msg=name)
+
+
+def test_at_rest_the_node_takes_nothing_in_but_saves(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path) as node:
+        player = join(node)
+        last = play(player)
+        node.wait_for_updates(1)
+        share = next_round(player, last)
+        assert node.answer(node.ask("rest")).ok
+        player.deliver(share.steps_per_env)
+        assert node.answer(node.ask("save", kind="manual")).ok
+        state = node.told()
+        assert (state.updates, state.rejected) == (1, {})
+    assert node.node.agent.updates == 1

@@ -89,6 +89,62 @@ def test_credits_are_totals_since_the_hello() -> None:
     assert session.grant(AHEAD) == second  # repeats are harmless
 
 
+def test_steps_are_granted_as_totals_that_never_go_back() -> None:
+    session = _admitted(_sessions())
+    assert session.grant(AHEAD).credit_steps is None
+    assert session.grant(AHEAD, 100, 0.5).credit_steps == 100
+    session.received_steps(30, EntryId(1, 1))
+    assert session.grant(AHEAD, 100, 0.25).model_dump(include={"credit_steps", "epsilon"}) == {
+        "credit_steps": 130, "epsilon": 0.25,
+    }  # fmt: skip
+    assert session.grant(AHEAD, 10).credit_steps == 130  # less is granted from now on, none is taken back
+
+
+@pytest.mark.parametrize(("received", "needs"), [(50, False), (51, True)])
+def test_steps_are_granted_anew_when_half_is_used_up(received: int, needs: bool) -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    session.received_steps(received, EntryId(1, 1))
+    assert session.needs_credit(AHEAD, 100) is needs
+    assert not session.needs_credit(AHEAD)
+
+
+def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.epsilon = 100, 0.1
+    for client in ("a", "b", "c", "d"):
+        _admitted(sessions, client)
+    assert sessions.playing == 4
+    assert {grant.credit_steps for grant in sessions.grants().values()} == {25}
+    assert sessions.steps_outstanding == 100
+    sessions.set_playing({"a", "b"})
+    grants = sessions.grants()
+    assert (grants["a"].credit_steps, grants["a"].epsilon) == (50, 0.1)
+    assert sessions.steps_outstanding == 100
+    sessions.steps_ahead = 1
+    assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
+
+
+def test_what_the_server_lost_uses_up_no_credit() -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    session.received(10, 0, EntryId(1, 1))
+    session.received_steps(40, EntryId(1, 1))
+    session.look_for_losses(_beat(sent_chunks=3, sent_bytes=30))  # they may still be on their way
+    assert (session.entries, session.steps) == (1, 40)
+    session.look_for_losses(_beat(sent_chunks=3, sent_bytes=30))  # the stream was read to its end since
+    assert (session.entries, session.size, session.steps) == (3, 30, 100)
+    assert session.grant(AHEAD, 100).credit_steps == 200
+
+
+def test_nobody_gets_more_than_was_granted_by_telling_of_losses() -> None:
+    session = _admitted(_sessions())
+    session.grant(AHEAD, 100)
+    for _ in range(2):
+        session.look_for_losses(_beat(sent_chunks=2**50, sent_bytes=2**50))
+    assert (session.entries, session.size, session.steps) == (ENTRIES_AHEAD, AHEAD, 100)
+
+
 def test_all_clients_share_the_bytes_ahead() -> None:
     sessions = _sessions()
     assert sessions.bytes_ahead == AHEAD
@@ -154,14 +210,27 @@ def _beat(**changed: Any) -> Heartbeat:
 
 def test_a_session_goes_on_after_a_restart_of_the_trainer() -> None:
     sessions = _sessions()
-    session = sessions.readmit("c", _grant(), _beat(), now=3.0)
+    session = sessions.readmit("c", _grant(), _beat(), EntryId(1, 40), now=3.0)
     assert session is not None
     assert (session.id, session.num_envs, sessions.by_client) == ("1-0", 3, {"c": session})
     grant = session.grant(AHEAD)
     # As far ahead of what the client has sent as anybody may be: a restart does not widen its credit.
     assert (grant.credit_entries, grant.credit_bytes) == (40 + ENTRIES_AHEAD, 600 + AHEAD)
-    assert session.received(1, 17)
+    assert session.received(1, 17, EntryId(1, 41))
     assert session.numbers.missing == 0
+
+
+def test_what_was_on_the_stream_before_a_restart_is_not_counted_again() -> None:
+    session = _sessions().readmit("c", _grant(credit_steps=500), _beat(), EntryId(1, 40), now=3.0)
+    assert session is not None
+    for last in (EntryId(1, 39), EntryId(1, 40)):
+        session.received(10, None, last)
+        session.received_steps(7, last)
+    assert (session.entries, session.size, session.steps) == (40, 600, 500)
+    session.received(10, None, EntryId(1, 41))
+    session.received_steps(7, EntryId(1, 41))
+    assert (session.entries, session.size, session.steps) == (41, 610, 507)
+    assert session.grant(AHEAD, 100).credit_steps == 607
 
 
 @pytest.mark.parametrize(
@@ -178,7 +247,7 @@ def test_a_session_goes_on_after_a_restart_of_the_trainer() -> None:
 )
 def test_a_session_that_is_over_does_not_go_on(grant: dict[str, Any], beat: dict[str, Any]) -> None:
     sessions = _sessions()
-    assert sessions.readmit("c", _grant(**grant), _beat(**beat), 0.0) is None
+    assert sessions.readmit("c", _grant(**grant), _beat(**beat), EntryId(1, 40), 0.0) is None
     assert sessions.by_client == {}
 
 

@@ -12,7 +12,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.training import publisher as publisher_module
-from soulsgui.training.opening import count_attempt, find_spaces, published_model_id
+from soulsgui.training.opening import count_attempt, find_spaces, published_header
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.report import Rate, Stopwatch, Timing
 from soulsgui.training.rows import Rows
@@ -58,8 +58,15 @@ def test_the_last_weights_are_kept_with_where_the_run_was(keys: Keys) -> None:
     kept = publisher.kept(36)
     assert kept is not None
     assert (kept.standing.env_steps, kept.tensors["w"][0]) == (360, 36)
-    assert list(publisher.digests) == list(range(36, 100))
-    assert publisher.digests[36] == digest_number(kept.header.digest)
+
+
+def test_digests_are_remembered_longer_than_weights(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "_KEPT", 2)
+    publisher = Publisher(keys, CONFIG, remembered=4)
+    headers = [publisher.prepare(Standing(n, n * 10, 0, 0), _weights(n)) for n in range(10)]
+    assert [publisher.kept(n) is not None for n in (7, 8, 9)] == [False, True, True]
+    assert publisher.digests == {n: digest_number(headers[n].digest) for n in (6, 7, 8, 9)}
+    assert publisher.updates == {6: 60, 7: 70, 8: 80, 9: 90}
 
 
 def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,22 +74,20 @@ def test_large_weights_are_kept_by_their_bytes(keys: Keys, monkeypatch: pytest.M
     publisher = Publisher(keys, CONFIG)
     for model_id in range(10):
         publisher.prepare(Standing(model_id, 0, 0, 0), _weights(model_id, size=1000))
-    assert list(publisher.digests) == [8, 9]
+    assert [n for n in range(10) if publisher.kept(n)] == [8, 9]
     publisher.prepare(Standing(10, 0, 0, 0), _weights(1, size=100_000))
-    assert list(publisher.digests) == [10]  # the newest always
+    assert [n for n in range(11) if publisher.kept(n)] == [10]  # the newest always
 
 
-@pytest.mark.parametrize(("run_id", "found"), [("run-1", 7), ("run-2", 0)])
-def test_the_published_id_is_found_again(
-    redis_client: redis.Redis, keys: Keys, run_id: str, found: int
-) -> None:
-    assert published_model_id(redis_client, keys, run_id) == 0
+def test_what_was_published_is_found_again(redis_client: redis.Redis, keys: Keys) -> None:
+    assert published_header(redis_client, keys, "run-1") is None
     publisher = Publisher(keys, CONFIG)
-    publisher.prepare(Standing(7, 0, 0, 0), _weights(1, size=10_000))
+    header = publisher.prepare(Standing(7, 0, 0, 0), _weights(1, size=10_000))
     publisher.publish(redis_client, {})
-    assert published_model_id(redis_client, keys, run_id) == found
+    assert published_header(redis_client, keys, "run-1") == header
+    assert published_header(redis_client, keys, "run-2") is None
     redis_client.set(keys.weights, b"garbage")
-    assert published_model_id(redis_client, keys, run_id) == 0
+    assert published_header(redis_client, keys, "run-1") is None
 
 
 def test_attempts_are_counted_in_the_folder_of_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,192 @@
+"""How learner and clients of an asynchronous algorithm are kept in step. Pure: time is passed in.
+
+Three things hold them together. The replay ratio says how often a transition is drawn: above it the learner
+waits for samples, below it the streams are not read. Credits say how many transitions may be on their way: no
+more than the learner takes in before they would be too old. And new weights wait while more is on its way.
+"""
+
+from dataclasses import dataclass
+
+from soulsgui.config.schema import DQNSettings
+
+FIRST_STEPS = 1024
+"""Most transitions on their way while it is not known how fast the learner is."""
+
+AHEAD_S = 0.3
+"""So many seconds of the learner's work may be on their way at most: the way there and back takes a part of
+that, and more would only make the samples older."""
+
+
+@dataclass
+class ReplayBand:
+    """Keeps transitions drawn by transitions taken in near the replay ratio.
+
+    `drawn` may stray from `ratio * inserted` by `slack` to either side; a bound that does not grow, so that
+    the ratio is met the better the longer a run lasts (a rate limiter as in Reverb, arXiv 2102.04736).
+
+    Attributes:
+        ratio: Transitions drawn by transitions inserted.
+        slack: Transitions drawn too many or too few.
+        batch_size: Transitions drawn at once.
+        drawn: Transitions drawn since learning began.
+        inserted: Transitions taken in since learning began.
+    """
+
+    ratio: float
+    slack: float
+    batch_size: int
+    drawn: int = 0
+    inserted: int = 0
+
+    @classmethod
+    def of(cls, dqn: DQNSettings) -> "ReplayBand":
+        """Return the band of these settings: as wide as its tolerance allows after `learning_starts` more.
+
+        It is at least a batch wide to either side: otherwise both could wait for each other.
+        """
+        slack = dqn.replay_ratio_tolerance * dqn.replay_ratio * dqn.learning_starts
+        return cls(dqn.replay_ratio, max(slack, dqn.batch_size), dqn.batch_size)
+
+    @property
+    def value(self) -> float:
+        """The replay ratio so far; 0 before anything was inserted."""
+        return self.drawn / self.inserted if self.inserted else 0.0
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether another batch may be drawn; otherwise the learner waits for samples."""
+        return self.drawn + self.batch_size <= self.ratio * self.inserted + self.slack
+
+    @property
+    def owes(self) -> bool:
+        """Whether another batch is needed to meet the ratio for what is there."""
+        return self.drawn + self.batch_size <= self.ratio * self.inserted
+
+    @property
+    def room(self) -> float:
+        """Transitions that may be taken in before the learner has to catch up; below 0 none may be."""
+        return (self.drawn + self.slack) / self.ratio - self.inserted
+
+    @property
+    def may_insert(self) -> bool:
+        """Whether samples may be taken in; otherwise they wait on their streams."""
+        return self.room >= 0
+
+
+class Pace:
+    """How many transitions the learner takes in per second as long as it need not wait for them.
+
+    What lies back counts half as much for every second of work since.
+    """
+
+    _HALF_LIFE_S = 1.0
+
+    def __init__(self) -> None:
+        self._steps = 0.0
+        self._seconds = 0.0
+
+    def note(self, steps: float, seconds: float) -> None:
+        """Take note of work done.
+
+        Args:
+            steps: Transitions that the updates made room for: drawn by the replay ratio.
+            seconds: Time it took, waiting left out.
+        """
+        fades = 0.5 ** (seconds / self._HALF_LIFE_S)
+        self._steps = self._steps * fades + steps
+        self._seconds = self._seconds * fades + seconds
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Transitions per second; None before there was any work."""
+        return self._steps / self._seconds if self._steps > 0 and self._seconds > 0 else None
+
+
+def steps_ahead(dqn: DQNSettings, publish_s: float, steps_per_s: float | None) -> int:
+    """Return how many transitions all clients together may have on their way.
+
+    As many as the learner takes in during `AHEAD_S`, and during half of `max_model_delay` publishes at most:
+    the other half is for what nobody foresees. While its pace is not known nothing is published, and a
+    bounded amount will do.
+
+    Args:
+        dqn: The settings.
+        publish_s: Least time between two publishes.
+        steps_per_s: Transitions the learner takes in per second, None while that is not known.
+    """
+    if steps_per_s is None:
+        return min(FIRST_STEPS, dqn.buffer_size)
+    return min(int(steps_per_s * min(publish_s * dqn.max_model_delay / 2, AHEAD_S)), dqn.buffer_size)
+
+
+def share_of(steps: int, sharers: int, num_envs: int) -> int:
+    """Return one client's part of the transitions that may be on their way.
+
+    Args:
+        steps: Those of all clients.
+        sharers: Clients that play.
+        num_envs: Environments this one steps side by side: less than a step of each would hold it up forever.
+    """
+    return max(steps // max(sharers, 1), num_envs)
+
+
+def publish_interval(
+    dqn: DQNSettings, publish_s: float, outstanding: int, steps_per_s: float | None
+) -> float:
+    """Return the time between two publishes, in seconds.
+
+    More than `publish_s` when more is on its way than `steps_ahead` says, because the learner has become
+    slower or because clients came: what is on its way must arrive within half of `max_model_delay` publishes.
+
+    Args:
+        dqn: The settings.
+        publish_s: Least time between two publishes.
+        outstanding: Transitions that may be on their way.
+        steps_per_s: Transitions the learner takes in per second, None while that is not known.
+    """
+    if steps_per_s is None:
+        return publish_s
+    return max(publish_s, outstanding / steps_per_s / (dqn.max_model_delay / 2))
+
+
+def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int) -> int:
+    """Return how many entries of each stream to read at once, at least 1.
+
+    Args:
+        room: Transitions that may be taken in now.
+        steps_per_entry: Transitions in an entry, about.
+        streams: Streams there are.
+        most: Never more than this.
+    """
+    return max(1, min(most, int(room / max(steps_per_entry, 1.0) / max(streams, 1))))
+
+
+def epsilon_at(dqn: DQNSettings, env_steps: int) -> float:
+    """Return the probability of a random action after so many environment steps: it goes down evenly."""
+    done = min(env_steps / dqn.epsilon_steps, 1.0)
+    return dqn.epsilon_start + (dqn.epsilon_end - dqn.epsilon_start) * done
+
+
+class Waiting:
+    """Seconds that somebody waited."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._since: float | None = None
+
+    def set(self, waiting: bool, now: float) -> None:
+        """Say whether it waits from now on.
+
+        Args:
+            waiting: Whether it does.
+            now: Monotonic time, seconds.
+        """
+        if self._since is not None:
+            self._seconds += now - self._since
+        self._since = now if waiting else None
+
+    def take(self, now: float) -> float:
+        """Return the seconds waited since the last call."""
+        self.set(self._since is not None, now)
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds

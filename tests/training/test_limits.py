@@ -1,0 +1,193 @@
+"""How learner and clients are kept in step: every number by hand."""
+
+import pytest
+
+from soulsgui.config.schema import DQNSettings
+from soulsgui.training.limits import (
+    AHEAD_S,
+    FIRST_STEPS,
+    Pace,
+    ReplayBand,
+    Waiting,
+    entries_to_read,
+    epsilon_at,
+    publish_interval,
+    share_of,
+    steps_ahead,
+)
+
+
+def test_the_learner_waits_above_the_band_and_the_streams_below_it() -> None:
+    band = ReplayBand(ratio=4, slack=20, batch_size=10)
+    assert (band.may_draw, band.may_insert, band.room) == (True, True, 5)
+    band.drawn = 20  # 2 batches, nothing taken in
+    assert not band.may_draw
+    assert band.may_insert
+    band.inserted = 2  # 28 may be drawn
+    assert not band.may_draw
+    band.inserted = 3  # 32
+    assert band.may_draw
+    band.inserted = 10  # drawn 20 of 40: the lower edge
+    assert (band.may_insert, band.room) == (True, 0)
+    band.inserted = 11
+    assert (band.may_insert, band.room) == (False, -1)
+
+
+def test_what_is_owed_meets_the_ratio_without_its_slack() -> None:
+    band = ReplayBand(ratio=4, slack=20, batch_size=10, drawn=30, inserted=10)
+    assert band.owes
+    band.drawn = 40
+    assert not band.owes
+    assert band.may_draw
+
+
+def test_the_ratio_so_far() -> None:
+    assert ReplayBand(4, 20, 10).value == 0
+    assert ReplayBand(4, 20, 10, drawn=30, inserted=8).value == 3.75
+
+
+@pytest.mark.parametrize(
+    ("settings", "slack"),
+    [
+        (DQNSettings(replay_ratio=16, replay_ratio_tolerance=0.1, learning_starts=1000), 1600),
+        (DQNSettings(replay_ratio=1, replay_ratio_tolerance=0.1, learning_starts=10, batch_size=64), 64),
+    ],
+    ids=["tolerance", "a batch"],
+)
+def test_the_band_is_as_wide_as_its_tolerance_but_a_batch_at_least(
+    settings: DQNSettings, slack: float
+) -> None:
+    assert ReplayBand.of(settings).slack == pytest.approx(slack)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 1, 16, 700])
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_never_do_both_sides_wait(ratio: float, batch_size: int) -> None:
+    settings = DQNSettings(replay_ratio=ratio, learning_starts=1, batch_size=batch_size)
+    band = ReplayBand.of(settings)
+    for inserted in range(200):
+        for batches in range(0, 400, 7):
+            band.inserted, band.drawn = inserted, batches * batch_size
+            assert band.may_draw or band.may_insert
+
+
+def test_the_ratio_is_met_whoever_is_faster() -> None:
+    for chunk, updates in ((1, 100), (500, 1)):
+        band = ReplayBand.of(DQNSettings(replay_ratio=16, learning_starts=1000, batch_size=64))
+        for _ in range(20_000):
+            if band.may_insert:
+                band.inserted += chunk
+            for _ in range(updates):
+                if band.may_draw:
+                    band.drawn += 64
+        assert abs(band.drawn - 16 * band.inserted) <= band.slack + 16 * chunk
+        assert band.value == pytest.approx(16, rel=0.01)
+
+
+def test_the_pace_is_that_of_the_work_without_the_waits() -> None:
+    pace = Pace()
+    assert pace.steps_per_s is None
+    pace.note(20, 0.1)
+    assert pace.steps_per_s == pytest.approx(200)
+    for _ in range(50):
+        pace.note(20, 0.1)
+    assert pace.steps_per_s == pytest.approx(200)
+
+
+def test_the_pace_forgets_half_of_the_past_each_second() -> None:
+    pace = Pace()
+    pace.note(1000, 1.0)
+    pace.note(0, 1.0)  # of both, steps and seconds, half of the first is left
+    assert pace.steps_per_s == pytest.approx(500 / 1.5)
+
+
+SETTINGS = DQNSettings(max_model_delay=10, buffer_size=100_000)
+
+
+@pytest.mark.parametrize(
+    ("publish_s", "steps_per_s", "ahead"),
+    [
+        (0.02, 1000.0, 100),  # five publishes of 0.02 s
+        (0.2, 1000.0, int(1000 * AHEAD_S)),
+        (0.02, 7.0, 0),
+        (0.2, 1e9, 100_000),  # what fits into the memory
+        (0.02, None, FIRST_STEPS),
+    ],
+)
+def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
+    publish_s: float, steps_per_s: float | None, ahead: int
+) -> None:
+    assert steps_ahead(SETTINGS, publish_s, steps_per_s) == ahead
+
+
+def test_a_small_memory_limits_the_first_samples_too() -> None:
+    assert steps_ahead(DQNSettings(buffer_size=200, learning_starts=100), 0.2, None) == 200
+
+
+@pytest.mark.parametrize(
+    ("steps", "sharers", "num_envs", "share"), [(100, 4, 2, 25), (100, 0, 2, 100), (3, 4, 8, 8), (0, 1, 1, 1)]
+)
+def test_every_client_has_a_share_it_can_step_with(
+    steps: int, sharers: int, num_envs: int, share: int
+) -> None:
+    assert share_of(steps, sharers, num_envs) == share
+
+
+@pytest.mark.parametrize(
+    ("outstanding", "steps_per_s", "interval"),
+    [
+        (0, 1000.0, 0.2),
+        (1000, 1000.0, 0.2),  # in within 1 s, which is 5 publishes
+        (2000, 1000.0, 0.4),
+        (1000, 10.0, 20.0),
+        (10_000, None, 0.2),
+    ],
+)
+def test_new_weights_wait_while_too_much_is_on_its_way(
+    outstanding: int, steps_per_s: float | None, interval: float
+) -> None:
+    assert publish_interval(SETTINGS, 0.2, outstanding, steps_per_s) == pytest.approx(interval)
+
+
+@pytest.mark.parametrize("publish_s", [0.01, 0.2, 3.0])
+@pytest.mark.parametrize("steps_per_s", [5.0, 4000.0])
+def test_what_is_granted_never_slows_publishing_down(publish_s: float, steps_per_s: float) -> None:
+    ahead = steps_ahead(SETTINGS, publish_s, steps_per_s)
+    assert publish_interval(SETTINGS, publish_s, ahead, steps_per_s) == pytest.approx(publish_s)
+
+
+@pytest.mark.parametrize(
+    ("room", "steps_per_entry", "streams", "entries"),
+    [
+        (1000, 10, 5, 20),
+        (1000, 10, 0, 100),
+        (5, 10, 1, 1),
+        (-5, 10, 1, 1),
+        (1e9, 1, 1, 200),
+        (100, 0, 1, 100),
+    ],
+)
+def test_so_many_entries_are_read_as_there_is_room_for(
+    room: float, steps_per_entry: float, streams: int, entries: int
+) -> None:
+    assert entries_to_read(room, steps_per_entry, streams, 200) == entries
+
+
+def test_random_actions_become_rarer_evenly() -> None:
+    settings = DQNSettings(epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
+    assert [epsilon_at(settings, steps) for steps in (0, 250, 1000, 10**9)] == pytest.approx(
+        [1.0, 0.8, 0.2, 0.2]
+    )
+
+
+def test_waits_are_summed_up_and_taken_once() -> None:
+    waiting = Waiting()
+    assert waiting.take(5.0) == 0
+    waiting.set(True, 10.0)
+    waiting.set(True, 11.0)
+    waiting.set(False, 12.5)
+    waiting.set(False, 20.0)
+    assert waiting.take(30.0) == 2.5
+    waiting.set(True, 31.0)
+    assert waiting.take(32.0) == 1.0  # and goes on
+    assert waiting.take(34.0) == 2.0
