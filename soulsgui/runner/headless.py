@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -188,7 +189,9 @@ def _keep_line_whole(handler: logging.Handler) -> None:
     """Let only what matters interrupt the status line, and begin on a line of its own."""
 
     def clear(_record: logging.LogRecord) -> bool:
-        sys.stderr.write(_CLEAR)
+        # The terminal may be gone: whoever logs must not end for that.
+        with suppress(OSError, ValueError):
+            sys.stderr.write(_CLEAR)
         return True
 
     handler.setLevel(logging.WARNING)
@@ -220,16 +223,22 @@ class _StatusLine:
                 now = time.monotonic()
                 due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
                 if self._in_place:
-                    width = shutil.get_terminal_size().columns - 1
-                    self._stream.write(f"{_CLEAR}{line[:width]}")
-                    self._stream.flush()
+                    self._write(f"{_CLEAR}{line[: shutil.get_terminal_size().columns - 1]}")
                 elif line and line != shown and due:
                     shown_state, shown, shown_at = state, line, now
                     logger.info("%s", line)
                 await asyncio.sleep(_LINE_EVERY_S)
         finally:
             if self._in_place:
-                self._stream.write("\n")
+                self._write("\n")
+
+    def _write(self, text: str) -> None:
+        """Write to the terminal; once it is gone, nobody looks at the line any more."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._in_place = False
 
     def _line(self) -> tuple[str, str]:
         """Return state and line of the run; one that was over before this server began is not told of."""

@@ -74,7 +74,7 @@ class Library:
         if not self.root.is_dir():
             return []
         found = (RunFolder(path) for path in self.root.iterdir() if path.is_dir())
-        return sorted((run for run in found if run.run.exists()), key=_moment, reverse=True)
+        return sorted((run for run in found if _has_record(run)), key=_moment, reverse=True)
 
     def find(self, run_id: str) -> RunFolder:
         """Return a run by its id, by a beginning of it that fits no other, or `latest`.
@@ -188,6 +188,14 @@ class Library:
 
     def _resumable(self, run: RunFolder) -> bool:
         return run.config.exists() and (find_dir(run.checkpoint) is not None or run.manual_saves.exists())
+
+
+def _has_record(run: RunFolder) -> bool:
+    try:
+        return run.run.exists()
+    except OSError as error:  # somebody else's folder among ours, such as lost+found
+        logger.info("%s is left out: %s", run.root, error)
+        return False
 
 
 def _moment(run: RunFolder) -> tuple[str, int, str]:

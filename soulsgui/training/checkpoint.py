@@ -135,8 +135,10 @@ def newest_resumable(run: RunFolder) -> Path | None:
 
     Raises:
         OSError: What a crash left can't be put right.
+        CheckpointError: There are checkpoints, and none of them is whole: to begin anew would overwrite them.
     """
     recover_checkpoints(run)
+    damaged: list[CheckpointError] = []
     candidates = [run.checkpoint, run.best_model]
     if run.manual_saves.is_dir():
         candidates += [path for path in run.manual_saves.iterdir() if not path.name.startswith(".")]
@@ -148,7 +150,13 @@ def newest_resumable(run: RunFolder) -> Path | None:
             info = read_checkpoint(path).info
         except CheckpointError as error:
             logger.warning("passed over: %s", error)
+            damaged.append(error)
             continue
         if info.resumable:
             found.append((info.attempt, info.updates, path))
+    if damaged and not found:
+        raise CheckpointError(
+            f"No checkpoint of {run.root} can be gone on from: {damaged[0].message}",
+            "Put a whole one back, or move the damaged ones away to begin anew.",
+        )
     return max(found)[2] if found else None

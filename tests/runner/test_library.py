@@ -122,3 +122,21 @@ def test_run_that_can_not_be_written_leaves_no_folder(
     with pytest.raises(OSError, match="no"):
         library.create("", 0.0)
     assert list(library.root.iterdir()) == []
+
+
+def test_a_folder_that_is_not_ours_to_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library(tmp_path)
+    run = library.create("mine", 0.0)
+    run.run.write_text("{}")
+    (tmp_path / "lost+found").mkdir()
+    exists = Path.exists
+
+    def refused(path: Path) -> bool:
+        if path.parent.name == "lost+found":
+            raise PermissionError(13, "Permission denied")
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    assert [found.run_id for found in library.folders()] == [run.run_id]

@@ -256,3 +256,12 @@ def test_a_failing_disk_keeps_the_older_checkpoint(tmp_path: Path, monkeypatch: 
         write_checkpoint(run.checkpoint, checkpoint(2, size=10))
     monkeypatch.undo()
     _assert_whole(run, run.checkpoint, {1}, "failed")
+
+
+@pytest.mark.allow_warnings
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    _saved(run, run.checkpoint, 1, 5)
+    _damage(next(run.checkpoint.glob("*.safetensors")))
+    with pytest.raises(CheckpointError, match="can be gone on from"):
+        newest_resumable(run)

@@ -251,6 +251,5 @@ def test_at_rest_the_node_takes_nothing_in_but_saves(redis_address: Address, tmp
         assert node.answer(node.ask("rest")).ok
         player.deliver(share.steps_per_env)
         assert node.answer(node.ask("save", kind="manual")).ok
-        state = node.told()
-        assert (state.updates, state.rejected) == (1, {})
+        assert node.wait_for_updates(1).rejected == {}
     assert node.node.agent.updates == 1
