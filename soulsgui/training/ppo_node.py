@@ -162,10 +162,11 @@ class PPOTrainingNode(TrainingNode):
         batch = make_batch(self._deliveries)
         goal = self.settings.stop.env_steps
         progress = min(self.env_steps / goal, 1.0) if goal else 0.0
-        with self.monitor_timing(self._timings["update"]):
-            values = self.agent.update(batch, progress)
+        # Before the update: the reporting thread never tells of an update without its steps.
         self.env_steps += batch.steps
         self.episodes += int(np.count_nonzero(batch.terminated | batch.truncated))
+        with self.monitor_timing(self._timings["update"]):
+            values = self.agent.update(batch, progress)
         self._rounds_trained += 1
         update_s = self._timings["update"].last_s
         logger.info(

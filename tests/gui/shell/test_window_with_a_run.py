@@ -82,12 +82,12 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     dialog.name.setText("by hand")
     dialog.note.setPlainText("from a test")
     dialog.clients.setValue(1)
-    dialog.goal.setText("499.5")
+    dialog.goal.setText("1000")
     with qtbot.waitSignal(dialog.started, timeout=30_000) as started:
         qtbot.mouseClick(dialog.start, LEFT)
     run = RunFolder(Path(started.args[0]["run_dir"]))
     settings = json.loads(run.config.read_text())
-    assert (settings["clients"]["local"], settings["stop"]["mean_return"]) == (1, 499.5)
+    assert (settings["clients"]["local"], settings["stop"]["mean_return"]) == (1, 1000.0)
     record = json.loads(run.run.read_text())
     assert (record["name"], record["note"]) == ("by hand", "from a test")
     assert window.pages.shown == "overview"
