@@ -50,9 +50,9 @@ def test_a_goal_of_steps_ends_the_run_when_they_are_trained_on(tmp_path: Path) -
     )  # fmt: skip
     assert summary["reached"] == "env_steps"
     assert summary["env_steps"] >= 3000
-    # What came in after the first 1000 was drawn 16 times, 64 at once, give or take the width of the band.
+    # What came in since learning began, after the first 1000 at the earliest, was drawn 16 times, 64 at once.
     trained_on = summary["updates"] * 64 / 16
-    assert trained_on == pytest.approx(summary["env_steps"] - 1000, abs=1000)
+    assert 0 < trained_on <= summary["env_steps"] - 1000 + 200
 
 
 @pytest.fixture(scope="module")
