@@ -5,7 +5,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
-from soulsgui.config.schema import Effect, Section, Settings
+from soulsgui.config.declaring import Effect, Section
+from soulsgui.config.schema import Settings
 
 
 class SettingInfo(BaseModel):

@@ -14,7 +14,7 @@ from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import Entry, GroupReader
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
-from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkError, Reason, Segments, unpack_chunk
+from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkForm, Reason, Segments
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Grant, Hello
 
@@ -60,7 +60,8 @@ class Intake:
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config
-        self._observation = spaces.observation
+        obs = spaces.observation
+        self._form = ChunkForm(config.run_id, config.contract, obs.shape, obs.dtype)
         self._publisher = publisher
         self._use = use
         self._ended = ended
@@ -214,12 +215,11 @@ class Intake:
 
     def _open_chunk(self, session: Session, entry: EntryId, payload: bytes) -> tuple[int, dict[str, int]]:
         """Return how many segments of a chunk were accepted, and how many refused by reason."""
-        config, obs = self._config, self._observation
-        try:
-            segments = unpack_chunk(payload, config.run_id, config.contract, obs.shape, obs.dtype)
-        except ChunkError as error:
+        opened = self._form.open([payload])
+        for error in opened.errors.values():
             logger.info("a chunk of %s was refused: %s", session.client, error)
             return 0, {error.reason.value: 1}
+        segments = opened.segments
         session.received_steps(segments.steps, entry)
         return self._use(session, segments)
 

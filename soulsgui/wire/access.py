@@ -77,7 +77,8 @@ def user_line(client: str, prefix: str, hashed: str) -> str:
         prefix: First part of every key.
         hashed: `secret_hash` of its secret.
     """
-    return " ".join(["user", user_of(client), "on", f"#{hashed}", *client_rights(client, prefix)])
+    _, *rights = user_words(client, prefix, hashed)
+    return " ".join(["user", user_of(client), *rights])
 
 
 def _selector(commands: tuple[str, ...], access: str, keys: list[str]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from soulsgui.config.schema import Effect
+from soulsgui.config.declaring import Effect
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch

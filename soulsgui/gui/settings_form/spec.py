@@ -11,7 +11,8 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from soulsgui.config.schema import Section, Settings
+from soulsgui.config.declaring import Section
+from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import SettingInfo, all_settings
 from soulsgui.gui import text
 from soulsgui.gui.i18n import tr

@@ -13,6 +13,14 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
+from soulsgui.rl.agents.saved import (
+    Arrays,
+    adam_arrays,
+    check_shapes,
+    load_adam,
+    to_numpy,
+    to_tensor,
+)
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
@@ -21,9 +29,6 @@ from soulsgui.rl.losses.ppo import approximate_kl
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import PPOAgentSettings
-
-Arrays = dict[str, NDArray[Any]]
-ADAM_TENSORS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class PPOAgent:
@@ -87,7 +92,7 @@ class PPOAgent:
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        arrays = {name: _to_numpy(tensor) for name, tensor in named_layers(self.policy, "policy")}
+        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.policy, "policy")}
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
@@ -153,9 +158,8 @@ class PPOAgent:
             Arrays by name (weights, the optimiser's moments, the normaliser), and JSON-able data (counters,
             random state).
         """
-        arrays = {name: _to_numpy(tensor) for name, tensor in self._named_tensors()}
-        adam = self._optimiser.state.get(self._flat.parameter, {})
-        arrays |= {f"adam.{name}": _to_numpy(adam[name]) for name in ADAM_TENSORS if adam}
+        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
+        arrays |= adam_arrays(self._optimiser, self._flat.parameter)
         arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
         return arrays, {"updates": self.updates, "rng": self._rng.bit_generator.state}
 
@@ -178,29 +182,15 @@ class PPOAgent:
         self.updates = updates
         with torch.no_grad():
             for name, tensor in self._named_tensors():
-                tensor.copy_(torch.from_numpy(np.array(tensors[name])))
-        self._optimiser.state.clear()
-        if "adam.step" in tensors:
-            self._optimiser.state[self._flat.parameter] = {
-                name: torch.from_numpy(np.array(tensors[f"adam.{name}"])).to(self.device)
-                for name in ADAM_TENSORS
-            }
+                tensor.copy_(to_tensor(tensors[name]))
+        load_adam(self._optimiser, self._flat.parameter, tensors)
         self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
 
     def _check_shapes(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Raise a CheckpointError unless the tensors of a saved state fit this agent."""
         shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
-        size = tuple(self._flat.parameter.shape)
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
-        if "adam.step" in tensors:
-            shapes |= {"adam.exp_avg": size, "adam.exp_avg_sq": size, "adam.step": ()}
-        for name, shape in shapes.items():
-            if name not in tensors or tensors[name].shape != shape:
-                found = tensors[name].shape if name in tensors else "missing"
-                raise CheckpointError(
-                    f"The state does not fit this agent: {name} is {found}, {shape} is needed.",
-                    "Resume with the network sizes and the environment of the run that saved it.",
-                )
+        check_shapes(tensors, shapes, self._flat.parameter.numel())
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [*named_layers(self.policy, "policy"), *named_layers(self.value, "value")]
@@ -266,9 +256,3 @@ class PPOAgent:
             log_ratios.append(figures.log_ratio)
             steps.append(torch.cat((figures.terms, norm[None])))
         return torch.cat(log_ratios)
-
-
-def _to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """Copy a tensor out."""
-    array: NDArray[Any] = tensor.detach().cpu().numpy().copy()
-    return array
