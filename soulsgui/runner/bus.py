@@ -91,7 +91,7 @@ def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
     """
     names = [key for node in NODES for key in (keys.node(node), keys.commands(node))]
     if not resume:
-        names += [keys.config, keys.weights]
+        names += [keys.config, keys.weights, keys.rejects]
 
     def clear(connection: redis.Redis) -> None:
         grants = [] if resume else list(connection.scan_iter(keys.grant("*"), count=1000))
