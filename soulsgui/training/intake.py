@@ -160,15 +160,20 @@ class Intake:
         """Cut clients off that fill the server, and keep their streams empty from then on."""
         for client, size in self._guard.look(connection, self._roster.clients).items():
             if client not in self._flooding:
-                self._flooding.add(client)
-                reason = f"it floods the server: {size / 1e6:,.0f} MB wait on its stream"
-                logger.warning("%s was cut off: %s", client, reason)
-                self.sessions.cut_off(client, reason)
-                self._taker.dropped_out(client, "quarantined")
-                self._to_tell.add(client)
+                self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
         self._flooding &= set(self._roster.clients)
         for client, count in self._guard.sweep(connection, self._flooding).items():
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
+
+    def _hold_back(self, client: str, how: str) -> None:
+        """Cut a client off that floods the server, and read its stream no longer."""
+        self._flooding.add(client)
+        reason = f"it floods the server: {how}"
+        logger.warning("%s was cut off: %s", client, reason)
+        self.sessions.cut_off(client, reason)
+        self._taker.dropped_out(client, "quarantined")
+        self._to_tell.add(client)
+        self._next_look = 0.0
 
     def make_room(self) -> None:
         """The server is full: look at once who fills it."""
@@ -271,8 +276,13 @@ class Intake:
         if not arrived:
             return
         self.chunks.use(arrived, self._cut_off)
-        for session in (arrival.session for arrival in arrived):
-            if session.status == "accepted" and self.sessions.needs_credit(session):
+        for arrival in arrived:
+            session = arrival.session
+            if session.overdrew(len(arrival.chunks.payloads[-1])):
+                self._hold_back(
+                    session.client, f"{session.size / 1e6:,.0f} MB came, more than it was granted"
+                )
+            elif session.status == "accepted" and self.sessions.needs_credit(session):
                 self._to_tell.add(session.client)
 
     def _cut_off(self, session: Session) -> None:

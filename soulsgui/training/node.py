@@ -25,9 +25,10 @@ from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
+from soulsgui.training.refusals import Refusals
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
 from soulsgui.training.rows import Rows
-from soulsgui.training.sessions import Refusals, Session
+from soulsgui.training.sessions import Session
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance

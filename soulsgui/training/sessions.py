@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from soulsgui.training.limits import share_of
 from soulsgui.training.numbers import ChunkNumbers
+from soulsgui.training.refusals import Refusals
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import Reason
@@ -41,6 +42,8 @@ class Session:
         taken: Newest entry that was taken over or refused; what comes again with it or before it is not new.
         stored: Chunks it had stored when its beat was last looked at.
         plays: Whether it takes part, as far as is known.
+        most_entries: Most entries that it was ever granted, 0 before it was granted any.
+        most_size: Their bytes, likewise.
         round: Its part of the present round.
     """
 
@@ -62,6 +65,8 @@ class Session:
     granted_entries: int = 0
     granted_bytes: int = 0
     granted_steps: int = 0
+    most_entries: int = 0
+    most_size: int = 0
     plays: bool = True
     round: RoundShare | None = None
 
@@ -75,6 +80,8 @@ class Session:
         """
         self.granted_entries = self.entries + ENTRIES_AHEAD
         self.granted_bytes = self.size + bytes_ahead
+        self.most_entries = max(self.most_entries, self.granted_entries)
+        self.most_size = max(self.most_size, self.granted_bytes)
         if steps_ahead is not None:  # what was granted once can't be taken back
             self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         return Grant(
@@ -153,6 +160,15 @@ class Session:
             or (steps_ahead is not None and self.granted_steps - self.steps < (steps_ahead + 1) // 2)
         )
 
+    def overdrew(self, newest: int) -> bool:
+        """Whether more has come of it than it was ever granted; whoever has anything left may send one entry.
+
+        Args:
+            newest: Bytes of the newest entry.
+        """
+        granted = self.most_entries > 0
+        return granted and (self.entries > self.most_entries or self.size - newest >= self.most_size)
+
     def look_for_losses(self, beat: Heartbeat) -> None:
         """Count as received what the client has stored and the server has lost.
 
@@ -192,21 +208,6 @@ class Session:
         worst = max(self.rejected, key=lambda reason: self.rejected[reason])
         self.cut_off(f"{self.in_a_row} refused segments in a row, most of them {worst}")
         return True
-
-
-@dataclass(frozen=True)
-class Refusals:
-    """What was refused in this attempt.
-
-    Attributes:
-        total: Segments by reason.
-        by_client: The same for each client that is listed.
-        missing: Chunks missing by their numbers.
-    """
-
-    total: dict[str, int] = field(default_factory=dict)
-    by_client: dict[str, dict[str, int]] = field(default_factory=dict)
-    missing: int = 0
 
 
 class Sessions:
@@ -323,6 +324,7 @@ class Sessions:
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
         session.steps = session.granted_steps = grant.credit_steps or 0
+        session.most_entries, session.most_size = grant.credit_entries, grant.credit_bytes
         session.since = last
         self.by_client[client] = session
         return session

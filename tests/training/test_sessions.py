@@ -325,3 +325,22 @@ def test_a_client_that_is_taken_off_the_list_is_held_back_no_longer() -> None:
     sessions.cut_off("c", "it floods")
     sessions.forget_all_but(["d"])
     assert _admitted(sessions).status == "accepted"
+
+
+def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault() -> None:
+    session = _admitted(_sessions())
+    session.received(AHEAD, 0)
+    assert not session.overdrew(AHEAD)  # nothing was granted yet, nothing was promised
+    session.size = session.entries = 0
+    session.grant(AHEAD)
+    session.received(AHEAD - 1, 0)
+    session.received(500, 1)
+    assert not session.overdrew(500)  # a byte was left when it was sent
+    session.received(1, 2)
+    assert session.overdrew(1)
+    session.grant(AHEAD)
+    session.grant(10)  # what was granted once was promised
+    session.received(AHEAD // 2, 3)
+    assert not session.overdrew(AHEAD // 2)
+    session.entries = session.most_entries + 1
+    assert session.overdrew(AHEAD // 2)
