@@ -103,6 +103,11 @@ class Runner(BaseRunner):
             self._reader.ending = True
             await self._clean_up()
 
+    def hurry(self) -> None:
+        """End every service at once, saved or not."""
+        self.conductor.hurry()
+        super().hurry()
+
     def _invitations(self) -> Invitations:
         found = Invitations(self.folders.invited)
         if found.damage:
