@@ -405,7 +405,7 @@ class Conductor:
         return active.run
 
     def hurry(self) -> None:
-        """Note that the end of the run need not be waited for: whether it is saved is no question any more."""
+        """Note that nobody waits for the end of the run to be saved any more."""
         if self._active is not None:
             self._active.saves = False
 

@@ -149,42 +149,49 @@ class LogFile:
                 return False
             flooded = _size(self.path) > self._flood_bytes
             copy = self.path.with_name(f".{self.path.name}.aside")
-            aside: Path | None = None
             try:
-                aside, dropped = self._copy_end(copy) if flooded else self._copy(copy)
+                dropped = self._copy_end(copy) if flooded else self._copy_whole(copy)
+                with _SWAP:
+                    self._swap(copy, dropped)
             except OSError:
                 copy.unlink(missing_ok=True)
                 if not flooded:
                     raise
-                dropped = _size(self.path)
-            self._swap(copy, aside, dropped)
+                with _SWAP:
+                    self._empty(_size(self.path))
             self._drop_oldest()
             return True
 
-    def _swap(self, copy: Path, aside: Path | None, dropped: int) -> None:
-        # Who reads finds the lines in the one file or in the other.
-        with _SWAP:
-            if aside is not None:
-                replace(copy, aside)
-            os.truncate(self.path, 0)
-            if dropped:
-                said = f"{dropped / 1e6:.1f} MB of this log were dropped: {_TOO_FAST}"
-                _append(self.path, f"{_stamp()} WARNING runner: {said}\n")
-
-    def _copy(self, copy: Path) -> tuple[Path, int]:
-        """Copy the file; return what the copy is to be called, and 0."""
+    def _copy_whole(self, copy: Path) -> int:
         shutil.copyfile(self.path, copy)
-        return self._name_aside(copy), 0
+        return 0
 
-    def _copy_end(self, copy: Path) -> tuple[Path, int]:
-        """Copy the end of the file; return what the copy is to be called, and how many bytes are left out."""
+    def _copy_end(self, copy: Path) -> int:
+        """Copy the end of the file; return how many bytes before it are left out."""
         with self.path.open("rb") as file:
             whole = file.seek(0, os.SEEK_END)
             file.seek(whole - self._max_bytes)
             file.readline(self._max_bytes // 2)
             begin = file.tell()
             copy.write_bytes(file.read(whole - begin))
-        return self._name_aside(copy, _count_newlines(self.path, begin)), begin
+        return begin
+
+    def _swap(self, copy: Path, dropped: int) -> None:
+        """Put the copy aside and empty the file: who reads finds each line in the one or in the other."""
+        with self.path.open("rb") as file, copy.open("ab") as aside:
+            file.seek(dropped + _size(copy))
+            # What was written meanwhile; what comes from now on until the file is empty is lost.
+            aside.write(file.read(self._max_bytes))
+        replace(copy, self._name_aside(copy, _count_newlines(self.path, dropped)))
+        self._empty(dropped)
+
+    def _empty(self, dropped: int) -> None:
+        os.truncate(self.path, 0)
+        if dropped:
+            said = f"{dropped / 1e6:.1f} MB of this log were dropped: {_TOO_FAST}"
+            # On a full disk the line is missing; what it tells of is gone all the same.
+            with contextlib.suppress(OSError), self.path.open("ab", buffering=0) as file:
+                file.write(f"{_stamp()} WARNING runner: {said}\n".encode())
 
     def _name_aside(self, content: Path | None = None, left_out: int = 0) -> Path:
         """Return what the file that is being written is to be called once it is set aside.
@@ -204,12 +211,6 @@ class LogFile:
 
 def _stamp() -> str:
     return f"{datetime.now():%Y-%m-%d %H:%M:%S.%f}"[:-3]
-
-
-def _append(path: Path, line: str) -> None:
-    # On a full disk the line is missing; what it tells of is gone all the same.
-    with contextlib.suppress(OSError), path.open("ab", buffering=0) as file:
-        file.write(line.encode())
 
 
 def _count_newlines(path: Path, end: int) -> int:
@@ -362,15 +363,15 @@ class LogFollower:
             if part != _part_at(position):
                 # It was set aside while we read: what we read may be of another part.
                 continue
-            lines += _take(service, position, data, ends=part.last is not None and len(data) < budget)
+            taken = _take(service, position, data, ends=part.last is not None and len(data) < budget)
+            # Of a part whose beginning was dropped lines may come a second time.
+            lines += [line for line in taken if part.last is None or line.number >= position.told]
             budget -= len(data)
             position.live = part.last is None
             if position.live:
                 break
             if budget > 0:
                 position.first, position.offset, position.number = part.next_first, 0, part.next_first
-        # Of a part whose beginning was dropped lines may come a second time.
-        lines = [line for line in lines if line.number >= position.told]
         position.told = max(position.told, position.number)
         return lines
 

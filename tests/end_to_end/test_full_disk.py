@@ -3,8 +3,13 @@
 import json
 from pathlib import Path
 
+from soulsgui.wire.control import ServiceStatus
 from tests.end_to_end.server import RunningServer, soulsgui, wait_for
 from tests.faults.small_disk import fill, small_disk
+
+
+def _trainer(server: RunningServer) -> ServiceStatus:
+    return next(one for one in server.status().services if one.name == "trainer")
 
 
 def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path: Path) -> None:
@@ -18,8 +23,9 @@ def test_a_run_on_a_full_disk_pauses_goes_on_and_does_not_end_as_saved(tmp_path:
             said = server.status().run.detail
             assert said.startswith("not saved since ")
             assert f"no space left on {run}" in said
-            trainer = next(one for one in server.status().services if one.name == "trainer")
-            assert (trainer.state, trainer.phase, trainer.detail) == ("running", "paused", trainer.detail)
+            wait_for(lambda: _trainer(server).phase == "paused", "its card says so")
+            assert _trainer(server).state == "running"
+            assert _trainer(server).detail.startswith("not saved since ")
             told = server.api.command("history.events")["events"][-1]
             assert (told["level"], "is not saved since" in told["what"]) == ("error", True)
             assert told["remedy"] == "Free some space; training goes on by itself."
