@@ -14,6 +14,7 @@ from soulsgui.runner.active import Active, Probe
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.crew import READY_LIMIT_S, Crew
+from soulsgui.runner.ending import Ending
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
@@ -28,21 +29,16 @@ from soulsgui.runner.opening import (
 )
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run import END_WORDS, Reached, RunRecord, ended, interrupted
-from soulsgui.runner.saved import loss_words
+from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.standing import Standing
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.metrics import AttemptRow, Row
-from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
-
-_LAST_TURN_S = 1.0
-_COUNTED_S = 3.0
-_STATES_TO_COUNT = 2
 
 
 class Conductor:
@@ -81,8 +77,8 @@ class Conductor:
         self._events = events
         self._base = base
         self._probe = probe
-        self._lock = asyncio.Lock()
         self._standing = Standing(folders, library, knowledge)
+        self._ending = Ending(self._standing, library, supervisor, knowledge, events)
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.begun: set[str] = set()
@@ -235,7 +231,7 @@ class Conductor:
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
             active.end_because("stopped" if cancelled else "failed", str(error))
-            self._finish(active)
+            self._ending.finish(active)
             raise
         began = f" from {checkpoint}" if checkpoint else ""
         self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
@@ -274,7 +270,7 @@ class Conductor:
         active = self._begin(run, settings, self._library.record(run), left)
         adopted = await active.adopt(left)
         if not adopted and left.ending:
-            await self._conclude(active)
+            await self._ending.conclude(active)
         elif not adopted:
             self._interrupted(active)
         if not adopted:
@@ -283,7 +279,7 @@ class Conductor:
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
         self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
         if left.ending:
-            self._spawn(self._end(active))
+            self._spawn(self._ending.end(active))
         return True
 
     def _interrupted(self, active: Active) -> None:
@@ -312,8 +308,8 @@ class Conductor:
         if active is None or active.ending:
             return
         if reached:
-            self._wish_end(active, reached, self.record.detail if reached == "failed" else "")
-            self._spawn(self._end(active))
+            self._ending.wish(active, reached, self.record.detail if reached == "failed" else "")
+            self._spawn(self._ending.end(active))
             return
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
         self._tell_of_saving(active, trainer)
@@ -364,7 +360,7 @@ class Conductor:
         Raises:
             Refused: No run goes on.
         """
-        async with self._lock:
+        async with self._ending.lock:
             active = self._active
             if active is None or active.ending:
                 raise no_run()
@@ -393,8 +389,8 @@ class Conductor:
             if active.ending:
                 await self.over.wait()
             else:
-                self._wish_end(active, "stopped", save=save)
-                await self._end(active)
+                self._ending.wish(active, "stopped", save=save)
+                await self._ending.end(active)
         if active.loss:
             raise Refused(
                 ErrorCode.FAILED,
@@ -417,81 +413,8 @@ class Conductor:
         """
         active = self._active
         if active is not None and not active.ending:
-            self._wish_end(active, "failed", error)
-            await self._end(active)
-
-    def _wish_end(self, active: Active, reached: Reached, error: str = "", save: bool = True) -> None:
-        """Note that the run is to be ended, also for the runner after a crash of this one."""
-        active.end_because(reached, error, save)
-        self._standing.set_active(active)
-
-    async def _end(self, active: Active) -> None:
-        async with self._lock:
-            try:
-                await active.end(self._last_verdict)
-                # What was being read when the last service ended may be older than its last words.
-                for _ in range(2):
-                    await self._knowledge.next_turn(_LAST_TURN_S)
-            finally:
-                await self._conclude(active)
-
-    async def _conclude(self, active: Active) -> None:
-        """Note the end of a run whose services have ended, and what of it was not saved."""
-        try:
-            if active.saves:
-                self._standing.look(time.monotonic(), time.time())
-                found = await asyncio.to_thread(self._library.checkpoints.list, active.run)
-                active.loss = loss_words(self.record, found, self._why_unsaved())
-        except OSError as error:
-            logger.error("whether run %s is saved can't be seen: %s", active.run.run_id, error)
-        finally:
-            self._finish(active)
-
-    def _why_unsaved(self) -> str:
-        trainer, outcome = self.node(TRAINER), self._supervisor.outcome_of(TRAINER)
-        said = (trainer.unsaved or trainer.error) if trainer is not None else ""
-        return said or (f"the trainer {outcome.words}" if outcome is not None else "the trainer is gone")
-
-    async def _last_verdict(self) -> Verdict | None:
-        """Return what telemetry says once it has read everything that is on the server now."""
-        deadline = time.monotonic() + _COUNTED_S
-        ticks: set[int] = set()
-        # What it said last it may have said before; the state after the next one knows all.
-        while (state := self.node(TELEMETRY)) is not None and time.monotonic() < deadline:
-            ticks.add(state.tick)
-            if len(ticks) > _STATES_TO_COUNT:
-                break
-            await self._knowledge.next_turn(_LAST_TURN_S)
-        return state.verdict if state is not None else None
-
-    def _finish(self, active: Active) -> None:
-        unsaved = f"Not saved: {active.loss}" if active.loss else ""
-        try:
-            self._standing.look(time.monotonic(), time.time())
-            restarts = active.crew.restarts()
-            over = ended(self.record, active.ending, active.error or unsaved)
-            self.record = over.model_copy(update={"restarts": restarts})
-            self._standing.note_record(active.run)
-            self._knowledge.roster.set_local([])
-        except Exception:
-            # Whatever went wrong with what is told of it: the run is over, and others wait for that.
-            logger.exception("the end of run %s could not be noted", active.run.run_id)
-        finally:
-            self._standing.set_active(None)
-        self._tell_the_end(active, unsaved)
-
-    def _tell_the_end(self, active: Active, unsaved: str) -> None:
-        run_id, failed = active.run.run_id, active.ending == "failed"
-        remedy = f"Look at its logs: soulsgui logs {TRAINER}" if failed else ""
-        if unsaved and not failed:
-            remedy = f"Mend the cause, then go on from its last checkpoint: soulsgui run resume {run_id}"
-        self._events.add(
-            "error" if failed or unsaved else "info",
-            f"Run {run_id} {END_WORDS[active.ending]}",
-            cause=". ".join(words for words in (active.error, unsaved) if words),
-            remedy=remedy,
-            run_id=run_id,
-        )
+            self._ending.wish(active, "failed", error)
+            await self._ending.end(active)
 
     async def close(self) -> None:
         """Wait for what is under way."""
