@@ -23,8 +23,8 @@ from soulsgui.system import (
     leads_group,
     make_private,
     new_session_kwargs,
-    process_identity,
     same_process,
+    started_process_identity,
     terminate_group,
     write_private,
 )
@@ -102,7 +102,7 @@ class Identities:
         Raises:
             OSError: It can't be written.
         """
-        identity = process_identity(pid)
+        identity = started_process_identity(pid)
         if identity is None:
             return None
         self._store(name, {"name": name, "argv": list(argv), "binding": binding, **identity})
