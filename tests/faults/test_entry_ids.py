@@ -15,7 +15,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
 from soulsgui.wire.messages.session import CHUNK_FIELD, Hello
-from tests.faults.conftest import Report
+from tests.faults.report import Report
 from tests.faults.server import FaultyServer, faulty_server
 from tests.training.taking import CONFIG, IntakeOfTest
 from tests.wire.chunks import CONTRACT, RUN, chunk, segments
@@ -100,7 +100,7 @@ def test_no_chunk_of_a_restarted_client_is_taken_for_a_repeat(pair: Pair, report
         pair.client = pair.new_client()  # its numbers begin anew
         pair.push(2)
     _all_arrived_once(pair)
-    report("5 restarts of a client")
+    report.injected("5 restarts of a client")
 
 
 @pytest.mark.allow_warnings
@@ -114,7 +114,8 @@ def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> 
         pair.push(2)
         pair.trainer.turn()
     _all_arrived_once(pair)
-    report("3 kills of the server", recovered_s=longest)
+    report.injected("3 kills of the server")
+    report.recovered(longest)
 
 
 def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> None:
@@ -125,7 +126,7 @@ def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> N
         pair.client.connection_lost()  # and then a reply may have been lost
         pair.client.settle(pair.connection)
     _all_arrived_once(pair)
-    report("5 trims of all that was sent, each with a lost connection")
+    report.injected("5 trims of all that was sent, each with a lost connection")
 
 
 def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, report: Report) -> None:
@@ -134,7 +135,7 @@ def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, re
             pair.push(2, _NoRoomForTheFirst(pair.connection))
         pair.client.flush(pair.connection, ALL)
     _all_arrived_once(pair)
-    report("3 refusals of the first of two pushes")
+    report.injected("3 refusals of the first of two pushes")
 
 
 class _NoRoomForTheFirst:
