@@ -5,6 +5,8 @@ from pathlib import Path
 
 import platformdirs
 
+from soulsgui.errors import UsageError
+
 APP_NAME = "SoulsGUI"
 
 
@@ -25,13 +27,32 @@ def shipped(*parts: str) -> Path:
 
 
 def default_config_dir() -> Path:
-    """Return the folder of the user's overrides and secrets."""
-    return Path(platformdirs.user_config_dir(APP_NAME, appauthor=False))
+    """Return the folder of the user's overrides and secrets.
+
+    Raises:
+        UsageError: The user has no home.
+    """
+    return _place(platformdirs.user_config_dir(APP_NAME, appauthor=False), "--config-dir")
 
 
 def default_data_dir() -> Path:
-    """Return the folder of runs, server and client state."""
-    return Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
+    """Return the folder of runs, server and client state.
+
+    Raises:
+        UsageError: The user has no home.
+    """
+    return _place(platformdirs.user_data_dir(APP_NAME, appauthor=False), "--data-dir")
+
+
+def _place(found: str, option: str) -> Path:
+    path = Path(found)
+    if not path.is_absolute():
+        # `~` stays as it is for a user whom the system does not know, as in many containers.
+        raise UsageError(
+            f"This user has no home folder: HOME is not set, and the system does not know one ({found}).",
+            f"Set HOME, or name the folder: {option} DIR",
+        )
+    return path
 
 
 @dataclass(frozen=True)

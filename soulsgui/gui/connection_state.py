@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -37,6 +38,7 @@ class Connection:
         phase: What the runner is doing while it starts.
         since: When the data on screen was last right, seconds since the epoch; None when never.
         detail: What the system said, in words.
+        config: The file of settings whose mistakes keep the runner from starting; None for another reason.
     """
 
     state: ConnectionState
@@ -44,6 +46,7 @@ class Connection:
     phase: str = ""
     since: float | None = None
     detail: str = ""
+    config: Path | None = None
 
     @property
     def live(self) -> bool:
@@ -93,6 +96,9 @@ def _starting(connection: Connection, server: str, now: float) -> BannerWords:
 
 
 def _start_failed(connection: Connection, server: str, now: float) -> BannerWords:
+    if connection.config is not None:
+        title = tr("The configuration has mistakes")
+        return BannerWords("state-bad", Tone.BAD, title, connection.detail, tr("Mend it…"))
     title = tr("The runner could not be started")
     return BannerWords("state-bad", Tone.BAD, title, connection.detail, tr("Try again"))
 

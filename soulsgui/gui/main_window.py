@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
@@ -122,8 +123,10 @@ class MainWindow(QMainWindow):
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
         self.pages.start_wanted.connect(self.start_wanted)
+        self.pages.mend_wanted.connect(self.open_config)
         feed.asked.connect(self._asked)
         self.offer.next_wanted.connect(self._start_preset)
+        self.offer.go_on_wanted.connect(self._go_on_without_goal)
         self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
         self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
         self.toolbar.configure_wanted.connect(self.open_config)
@@ -194,10 +197,20 @@ class MainWindow(QMainWindow):
         self.pages.before_run(go_on)
 
     def open_config(self) -> None:
-        """Open the editor of the configuration as a dialog."""
+        """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""
+        if self._feed.connection.config is not None:
+            self._mend_config(self._feed.connection.config)
+            return
         from soulsgui.gui.dialogs.config import ConfigDialog
 
         ConfigDialog(self._feed, self, self).open()
+
+    def _mend_config(self, path: Path) -> None:
+        from soulsgui.gui.dialogs.mend_config import MendConfigDialog
+
+        dialog = MendConfigDialog(path, self)
+        dialog.mended.connect(self.start_wanted)
+        dialog.open()
 
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
@@ -301,7 +314,9 @@ class MainWindow(QMainWindow):
     # --- what the user does ------------------------------------------------------------------------
 
     def _banner_acted(self, state: ConnectionState) -> None:
-        if state is ConnectionState.REDIS_DOWN:
+        if self._feed.connection.config is not None:
+            self.open_config()
+        elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
         elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
             self.notify("info", *_how_to_update(state))
@@ -319,6 +334,12 @@ class MainWindow(QMainWindow):
 
     def _start_preset(self, preset: str) -> None:
         call = self._feed.call("run.start", {"preset": preset})
+        call.failed.connect(self._refused)
+        call.silent.connect(self._refused)
+        self._show_overview()
+
+    def _go_on_without_goal(self, run: str) -> None:
+        call = self._feed.call("run.resume", {"run": run, "without_goal": True})
         call.failed.connect(self._refused)
         call.silent.connect(self._refused)
         self._show_overview()

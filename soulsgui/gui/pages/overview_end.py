@@ -13,8 +13,9 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.pages.overview_figures import goal_words
-from soulsgui.gui.shell import Shell
+from soulsgui.gui.pages.overview_figures import goal_words, window_words
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import Preset, RunStatus
@@ -50,8 +51,8 @@ def end_words(run: RunStatus) -> EndWords | None:
         title = tr("Solved: reached {goal} after {time}").format(
             goal=goal_words(run.goal_return or 0.0), time=after
         )
-        detail = tr("Mean return {value} after {steps} steps.").format(
-            value=text.value(run.mean_return), steps=text.count(run.env_steps)
+        detail = tr("{mean}: {value}, after {steps} steps.").format(
+            mean=window_words(run), value=text.value(run.mean_return), steps=text.count(run.env_steps)
         )
         return EndWords("star", Tone.GOOD, title, detail)
     title = tr("Finished: made {steps} steps in {time}").format(steps=text.count(run.env_steps), time=after)
@@ -104,6 +105,9 @@ class EndStrip(QFrame):
         self._detail = QLabel(self)
         self._detail.setWordWrap(True)
         self.next = FittingButton("", "", self)
+        words = Words(self.tr("Go on without the goal"), self.tr("Resuming …"), self.tr("Resumed"))
+        self.go_on = CommandButton(words, "resume", self._go_on, self)
+        self.go_on.problem.connect(lambda error: notify_problem(shell, error))
         self.again = FittingButton(self.tr("New run…"), "play", self)
         self.checkpoints = FittingButton(self.tr("Checkpoints"), "page-runs", self)
         self.log = FittingButton(self.tr("Trainer's log"), "log", self)
@@ -123,7 +127,7 @@ class EndStrip(QFrame):
         words.addWidget(self._title)
         words.addWidget(self._detail)
         row.addLayout(words, 1)
-        for button in (self.next, self.again, self.checkpoints, self.log):
+        for button in (self.next, self.go_on, self.again, self.checkpoints, self.log):
             row.addWidget(button)
 
     def _connect(self) -> None:
@@ -149,6 +153,7 @@ class EndStrip(QFrame):
         failed = run.state == "failed"
         self.log.setVisible(failed)
         self.checkpoints.setVisible(not failed)
+        self.go_on.setVisible(not failed)
         if self.isHidden():
             self._offer_next()
             self._presets.request()
@@ -177,6 +182,9 @@ class EndStrip(QFrame):
             words = tr("Train {environment}…").format(environment=_short(_environment(self._preset)))
             self.next.say(words, "play")
             self.next.explain(self._preset.title)
+
+    def _go_on(self) -> Call:
+        return self._feed.call("run.resume", {"run": self._run.id, "without_goal": True})
 
     def _begin_next(self) -> None:
         if self._preset is not None:

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.i18n import tr
+from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import RunStatus, ServiceStatus
@@ -75,10 +75,16 @@ def run_words(run: RunStatus) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def state_words(run: RunStatus) -> str:
-    """Return how a run stands, with what it waits for."""
+def state_words(run: RunStatus, note: str = "") -> str:
+    """Return how a run stands, with what it waits for.
+
+    Args:
+        run: The run.
+        note: What else there is to say of it.
+    """
     word = run_look(run.state).word
-    return f"{word}: {run.detail}" if run.detail else word
+    said = "; ".join(words for words in (run.detail, note) if words)
+    return f"{word}: {said}" if said else word
 
 
 def goal_words(goal: float) -> str:
@@ -86,9 +92,16 @@ def goal_words(goal: float) -> str:
     return f"{goal:,g}"
 
 
+def window_words(run: RunStatus) -> str:
+    """Return what the mean return is over: `Mean of the last 20 episodes`."""
+    if not run.goal_window:
+        return tr("Mean of the last episodes (stop.window)")
+    return plural(run.goal_window, "Return of the last episode", "Mean of the last {n} episodes")
+
+
 def _mean_return(run: RunStatus) -> Figure:
     goal = None if run.goal_return is None else goal_words(run.goal_return)
-    what = tr("Mean of the last episodes (stop.window): it decides whether the goal is reached.")
+    what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
     return Figure(
@@ -188,12 +201,20 @@ class FiguresRow(QWidget):
         self._row.addLayout(head, 5)
         self._boxes: dict[str, _FigureBox] = {}
         self._known: RunStatus | None = None
+        self._note = ""
         self._space()
+
+    def show_note(self, note: str) -> None:
+        """Say something beside the state; empty for nothing."""
+        if note != self._note:
+            self._note = note
+            if self._known is not None:
+                self.show_run(self._known)
 
     def show_run(self, run: RunStatus) -> None:
         """Show how a run stands."""
         self._known = run
-        self._state.show_look(run_look(run.state), state_words(run))
+        self._state.show_look(run_look(run.state), state_words(run, self._note))
         self._run.setText(run_words(run))
         found = figures(run, self.isEnabled())
         names = [figure.name for figure in found]

@@ -15,7 +15,13 @@ from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.icons import dress
-from soulsgui.gui.models.runs import reached_words, resume_question, why_not_resumed
+from soulsgui.gui.models.runs import (
+    has_reached,
+    reached_words,
+    resume_question,
+    why_not_resumed,
+    why_not_without_goal,
+)
 from soulsgui.gui.pages.checkpoints import CheckpointsTab
 from soulsgui.gui.pages.run_events import EventsTab
 from soulsgui.gui.pages.run_settings import RunSettingsTab, for_a_new_run
@@ -95,6 +101,11 @@ class RunDetails(QWidget):
         words = Words(self.tr("Resume"), self.tr("Resuming …"), self.tr("Resumed"))
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
         self.resume.problem.connect(lambda error: notify_problem(self._shell, error))
+        words = Words(self.tr("Go on without its goal"), self.tr("Resuming …"), self.tr("Resumed"))
+        self.without_goal = AskingButton(
+            words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
+        )
+        self.without_goal.problem.connect(lambda error: notify_problem(self._shell, error))
         words = Words(self.tr("Use for a new run"), self.tr("Reading its settings …"), self.tr("Read"))
         self.again = CommandButton(words, "play", self._read_settings, self)
         self.again.problem.connect(lambda error: notify_problem(self._shell, error))
@@ -102,7 +113,7 @@ class RunDetails(QWidget):
         self.edit = self._button(self.tr("Edit…"), "edit", self._edit)
         self.copy = self._button(self.tr("Copy path"), "copy", self._copy)
         self.open = self._button(self.tr("Open folder"), "folder", self._open)
-        return [self.resume, self.again, self.edit, self.copy, self.open]
+        return [self.resume, self.without_goal, self.again, self.edit, self.copy, self.open]
 
     def _button(self, words: str, icon: str, work: Any) -> QPushButton:
         button = QPushButton(words, self)
@@ -155,6 +166,10 @@ class RunDetails(QWidget):
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
         self.resume.allow(not reason, reason or self.tr("Go on from its newest checkpoint as a new attempt"))
+        reason = away or why_not_without_goal(self._run)
+        self.without_goal.setVisible(self._run is not None and has_reached(self._run))
+        tip = self.tr("Go on from its newest checkpoint until it is stopped")
+        self.without_goal.allow(not reason, reason or tip)
         chosen = self.tr("Choose a run first.") if self._run is None else ""
         tip = self.tr("Open New run with the settings of this one")
         self.again.allow(not (away or chosen), away or chosen or tip)
@@ -169,9 +184,10 @@ class RunDetails(QWidget):
     def _resume_question(self) -> Question | None:
         return resume_question(self._run, self._feed.status.run) if self._run is not None else None
 
-    def _resume(self) -> Call:
+    def _resume(self, without_goal: bool = False) -> Call:
         name = self._run.id if self._run is not None else ""
-        return self._feed.call("run.resume", {"run": name, "if_active": "stop"})
+        params = {"run": name, "if_active": "stop"} | ({"without_goal": True} if without_goal else {})
+        return self._feed.call("run.resume", params)
 
     def _read_settings(self) -> Call:
         return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})
