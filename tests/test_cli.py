@@ -549,7 +549,9 @@ def test_the_place_of_a_dead_runner_is_not_taken_for_it(
     assert "soulsgui serve" in said
 
 
-def test_a_runner_that_lives_and_refuses_is_believed(folder: Path, other_runner: int, capsys: Capture) -> None:
+def test_a_runner_that_lives_and_refuses_is_believed(
+    folder: Path, other_runner: int, capsys: Capture
+) -> None:
     stale(folder, other_runner, process=dict(process_identity(os.getpid()) or {}))
     assert soulsgui(folder, "status") == 4
     assert "wrong token" in capsys.readouterr().err
@@ -588,7 +590,9 @@ def test_closed_standard_streams_are_no_error(folder: Path, words: str) -> None:
     assert closed.returncode == wanted
 
 
-def test_a_run_is_started_with_a_number_of_local_clients(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_started_with_a_number_of_local_clients(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[dict[str, Any]] = []
 
     class Server:

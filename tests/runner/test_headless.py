@@ -306,7 +306,10 @@ def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_not
     places = f"--config-dir {serving.folder / 'config'} --data-dir {serving.folder / 'data'}"
     script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {places} <&- >&- 2>&-"
     runner = subprocess.Popen(
-        ["sh", "-c", script], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())}
+        ["sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
     )
     serving.runners.append(runner)
     api = serving.api(runner)

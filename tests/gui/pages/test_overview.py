@@ -527,3 +527,22 @@ def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
     page.services.clients.each.setChecked(False)
     page.resize(1120, 900)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)
+
+
+def test_a_solved_run_goes_on_without_its_goal(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    solved = {"state": "finished", "reached": "mean_return", "mean_return": 480.0, "goal_window": 20}
+    server.change_run(RUNNING.model_copy(update=solved))
+    assert "Mean of the last 20 episodes: 480.0" in page.end.words
+    page.end.go_on.click()
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": RUN, "without_goal": True}
+
+
+def test_a_paused_client_is_told_of_as_what_makes_the_rounds_smaller(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    assert "rounds" not in page.figures.words
+    server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
+    assert "Running: rounds of 2 of 3 clients (gamer-3 paused)" in page.figures.words
+    server.change_clients([client("gamer-3")])
+    assert "rounds" not in page.figures.words
