@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
@@ -20,6 +21,10 @@ from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import Preset, RunStatus
 
+_MARGIN_PX = 10
+_GAP_PX = 8
+_ICON_ROOM_PX = 32
+_WORDS_CHARACTERS = 36
 _BEGINS = ("run.start", "run.resume")
 
 
@@ -111,6 +116,7 @@ class EndStrip(QFrame):
         self.again = FittingButton(self.tr("New run…"), "play", self)
         self.checkpoints = FittingButton(self.tr("Checkpoints"), "page-runs", self)
         self.log = FittingButton(self.tr("Trainer's log"), "log", self)
+        self._buttons = (self.next, self.go_on, self.again, self.checkpoints, self.log)
         self._lay_out()
         self._connect()
         self._presets = Fetch(self, self._ask)
@@ -118,17 +124,57 @@ class EndStrip(QFrame):
         self.hide()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 5, 10, 5)
-        row.setSpacing(8)
-        row.addWidget(self._mark)
+        self._title.setWordWrap(True)
         words = QVBoxLayout()
         words.setSpacing(0)
         words.addWidget(self._title)
         words.addWidget(self._detail)
-        row.addLayout(words, 1)
-        for button in (self.next, self.go_on, self.again, self.checkpoints, self.log):
-            row.addWidget(button)
+        said = QHBoxLayout()
+        said.setSpacing(_GAP_PX)
+        said.addWidget(self._mark)
+        said.addLayout(words, 1)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(_GAP_PX)
+        for button in self._buttons:
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._parts.setContentsMargins(_MARGIN_PX, 5, _MARGIN_PX, 5)
+        self._parts.setSpacing(_GAP_PX)
+        self._parts.addLayout(said, 1)
+        self._parts.addLayout(buttons)
+
+    # --- room ---
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the buttons below the words where there is no room beside them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when something else is said, or in other letters."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_parts"):
+            self._fit()
+        return super().event(event)
+
+    def minimumSizeHint(self) -> QSize:
+        """Never make the page wider: buttons give up their words instead."""
+        least = _WORDS_CHARACTERS * self.fontMetrics().averageCharWidth()
+        return QSize(least, super().minimumSizeHint().height())
+
+    def _fit(self) -> None:
+        shown = [button for button in self._buttons if not button.isHidden()]
+        room = self.width() - 2 * _MARGIN_PX
+        needed = sum(button.full_width for button in shown) + _GAP_PX * len(shown)
+        words = _WORDS_CHARACTERS * self.fontMetrics().averageCharWidth() + self._mark.width() + _GAP_PX
+        beside = words + needed <= room
+        direction = QBoxLayout.Direction
+        self._parts.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
+        # The least important gives way first.
+        for button in reversed(shown):
+            button.show_icon_only(needed > room)
+            if needed > room:
+                needed -= button.full_width - button.iconSize().width() - _ICON_ROOM_PX
 
     def _connect(self) -> None:
         self.next.clicked.connect(self._begin_next)

@@ -16,7 +16,7 @@ from soulsgui.gui.pages.overview_client_rules import (
     why_not_possible,
 )
 from soulsgui.gui.pages.overview_end import end_words, next_preset
-from soulsgui.gui.pages.overview_figures import figures, run_words, state_words, window_words
+from soulsgui.gui.pages.overview_figures import figures, in_lines, run_words, state_words, window_words
 from soulsgui.gui.pages.overview_marks import RunMarks
 from soulsgui.gui.pages.overview_metrics import (
     metric_order,
@@ -427,3 +427,10 @@ def test_rounds_without_those_who_are_paused(
 )
 def test_the_mean_return_says_what_it_is_over(window: int, words: str) -> None:
     assert window_words(RUNNING.model_copy(update={"goal_window": window})) == words
+
+
+def test_boxes_are_put_side_by_side_while_there_is_room() -> None:
+    assert in_lines([40, 40, 40], 140, 10) == [[0, 1, 2]]
+    assert in_lines([40, 40, 40], 139, 10) == [[0, 1], [2]]
+    assert in_lines([200, 40], 100, 10) == [[0], [1]]
+    assert in_lines([], 100, 10) == []
