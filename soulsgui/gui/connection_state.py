@@ -179,3 +179,16 @@ def why_not(connection: Connection) -> str:
         return tr("The server is shut down: start it first.")
     server = connection.server or tr("the server")
     return tr("Not connected to {server}.").format(server=server)
+
+
+def how_to_update(state: ConnectionState) -> tuple[str, str]:
+    """Return what to do where window and runner are of different ages, and how that is typed."""
+    if state is ConnectionState.TOO_OLD:
+        return (
+            tr("Update this window, then start it again."),
+            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
+        )
+    return (
+        tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
+        tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),
+    )

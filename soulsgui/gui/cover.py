@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.empty_state import EmptyState
 
 _ENDED = (ConnectionState.SHUT_DOWN, ConnectionState.WELCOME)
@@ -47,6 +48,7 @@ class Cover(QWidget):
         self._mend = connection.config is not None
         action = words.action if words is not None and self._mend else tr("Start the server")
         self.empty.button.setText(action)
+        dress(self.empty.button, "edit" if self._mend else "play")
         if words is None:
             self.empty.say(tr("No server runs"), tr("Start it to train here and to see your runs."))
         else:

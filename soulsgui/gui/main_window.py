@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
-from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_update
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
@@ -319,7 +319,7 @@ class MainWindow(QMainWindow):
         elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
         elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
-            self.notify("info", *_how_to_update(state))
+            self.notify("info", *how_to_update(state))
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()
         else:
@@ -333,13 +333,13 @@ class MainWindow(QMainWindow):
             self.offer.hide()
 
     def _start_preset(self, preset: str) -> None:
-        call = self._feed.call("run.start", {"preset": preset})
-        call.failed.connect(self._refused)
-        call.silent.connect(self._refused)
-        self._show_overview()
+        self._begin("run.start", {"preset": preset})
 
     def _go_on_without_goal(self, run: str) -> None:
-        call = self._feed.call("run.resume", {"run": run, "without_goal": True})
+        self._begin("run.resume", {"run": run, "without_goal": True})
+
+    def _begin(self, command: str, params: dict[str, Any]) -> None:
+        call = self._feed.call(command, params)
         call.failed.connect(self._refused)
         call.silent.connect(self._refused)
         self._show_overview()
@@ -406,15 +406,3 @@ class MainWindow(QMainWindow):
         self.show()
         self.raise_()
         self.activateWindow()
-
-
-def _how_to_update(state: ConnectionState) -> tuple[str, str]:
-    if state is ConnectionState.TOO_OLD:
-        return (
-            tr("Update this window, then start it again."),
-            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
-        )
-    return (
-        tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
-        tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),
-    )

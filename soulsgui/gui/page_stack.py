@@ -89,7 +89,8 @@ class PageStack(QStackedWidget):
         return page
 
     def _connection_changed(self, connection: Connection) -> None:
-        self._covered = covers(connection.state, self._covered)
+        never = connection.config is not None and self._feed.last_data is None
+        self._covered = never or covers(connection.state, self._covered)
         self.cover.show_connection(connection)
         self._bring_to_front()
 

@@ -17,13 +17,12 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.pages.overview_figures import goal_words, window_words
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import Preset, RunStatus
 
 _MARGIN_PX = 10
 _GAP_PX = 8
-_ICON_ROOM_PX = 32
 _WORDS_CHARACTERS = 36
 _BEGINS = ("run.start", "run.resume")
 
@@ -170,11 +169,7 @@ class EndStrip(QFrame):
         beside = words + needed <= room
         direction = QBoxLayout.Direction
         self._parts.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
-        # The least important gives way first.
-        for button in reversed(shown):
-            button.show_icon_only(needed > room)
-            if needed > room:
-                needed -= button.full_width - button.iconSize().width() - _ICON_ROOM_PX
+        give_way(self._buttons, room, _GAP_PX)
 
     def _connect(self) -> None:
         self.next.clicked.connect(self._begin_next)

@@ -798,6 +798,20 @@ def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_page_and_t
     mend(qtbot, window)
 
 
+def test_where_no_server_has_been_seen_yet_the_page_itself_leads_to_the_mistake(
+    make: Make, feed: FakeFeed, broken: Connection
+) -> None:
+    feed.connection = Connection(S.STARTING, "my-server")
+    window = make()
+    window.show_page("config")
+    assert not window.pages.covered
+    feed.connect_as(broken)
+    assert "Line 2" in window.pages.cover.words
+    assert window.pages.currentWidget() is window.pages.cover
+    feed.connect_as(NO_RUN)
+    assert window.pages.currentWidget() is window.pages.page
+
+
 def test_a_run_that_reached_its_goal_goes_on_without_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
     window.show_page("config")
