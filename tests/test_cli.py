@@ -611,3 +611,16 @@ def test_a_path_that_is_too_long_is_told_with_the_remedy(folder: Path, capsys: C
     said = capsys.readouterr().err
     assert "File name too long" in said
     assert "--data-dir DIR" in said
+
+
+def test_a_control_file_that_can_not_be_read_is_told_with_the_reason(folder: Path, capsys: Capture) -> None:
+    assert run(["status", "--data-dir", str(folder / ("x" * 300)), "--config-dir", str(folder)]) == 3
+    assert "control.json can't be read: File name too long" in capsys.readouterr().err
+
+
+def test_a_configuration_that_can_not_be_read_names_its_folder(folder: Path, capsys: Capture) -> None:
+    config = folder / ("x" * 300)
+    assert run(["config", "show", "--config-dir", str(config), "--data-dir", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"can't be read in {config}: File name too long" in said
+    assert "--config-dir DIR" in said

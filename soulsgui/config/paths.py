@@ -1,5 +1,6 @@
 """Where things are: the shipped files, the folders of the user, and the names inside them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def default_config_dir() -> Path:
     Raises:
         UsageError: The user has no home.
     """
-    return _place(platformdirs.user_config_dir(APP_NAME, appauthor=False), "--config-dir")
+    return _place(platformdirs.user_config_dir)
 
 
 def default_data_dir() -> Path:
@@ -41,18 +42,25 @@ def default_data_dir() -> Path:
     Raises:
         UsageError: The user has no home.
     """
-    return _place(platformdirs.user_data_dir(APP_NAME, appauthor=False), "--data-dir")
+    return _place(platformdirs.user_data_dir)
 
 
-def _place(found: str, option: str) -> Path:
-    path = Path(found)
-    if not path.is_absolute():
-        # `~` stays as it is for a user whom the system does not know, as in many containers.
-        raise UsageError(
-            f"This user has no home folder: HOME is not set, and the system does not know one ({found}).",
-            f"Set HOME, or name the folder: {option} DIR",
-        )
+def _place(find: Callable[..., str]) -> Path:
+    try:
+        path = Path(find(APP_NAME, appauthor=False))
+    except RuntimeError as error:
+        raise _homeless() from error
+    if not path.is_absolute():  # older versions leave `~` as it is
+        raise _homeless()
     return path
+
+
+def _homeless() -> UsageError:
+    """Return the error for a user whom the system does not know, as in many containers."""
+    return UsageError(
+        "This user has no home folder: HOME is not set, and the system knows of none.",
+        "Set HOME, or name both folders: --config-dir DIR --data-dir DIR",
+    )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ MOST_BYTES = 256 * 2**10
 """Settings are a few kilobytes; reading more as YAML takes so long that nobody would wait."""
 
 _TO_UTF_8 = "Save it as UTF-8 in your editor, or move it away."
+_ELSEWHERE = "Mend that, or choose another folder: --config-dir DIR."
 _WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -31,7 +32,8 @@ def read_settings(path: Path) -> str:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise file_problem(path, None, f"can't be read: {error.strerror or error}.") from error
+        reason = f"can't be read in {path.parent}: {error.strerror or error}. {_ELSEWHERE}"
+        raise file_problem(path, None, reason) from error
     if len(data) > MOST_BYTES:
         raise too_large(path, size)
     return _text(path, data)

@@ -116,10 +116,9 @@ class PlotControls(QWidget):
 
     def _needed(self, left_out: Set[QWidget]) -> int:
         """Return the pixels that all but these parts need."""
-        parts = [
-            widget for number in range(self._row.count()) if (widget := self._row.itemAt(number).widget())
-        ]
-        kept = [part for part in parts if part not in left_out]
+        items = [self._row.itemAt(number) for number in range(self._row.count())]
+        parts = [item.widget() for item in items if item is not None]
+        kept = [part for part in parts if part is not None and part not in left_out]
         widths = (max(part.minimumSizeHint().width(), part.minimumWidth()) for part in kept)
         return sum(widths) + _GAP_PX * len(kept)
 

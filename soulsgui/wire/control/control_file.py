@@ -44,8 +44,10 @@ class ControlFile(Message):
         try:
             found = cls.read(path.read_bytes())
         except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "is missing" if missing else f"can't be read: {error.strerror or error}"
             raise ServerUnreachableError(
-                f"No runner runs for this data folder ({path} is missing).", "Start one: soulsgui serve"
+                f"No runner runs for this data folder ({path} {why}).", "Start one: soulsgui serve"
             ) from error
         if found is None:
             raise ServerUnreachableError(
