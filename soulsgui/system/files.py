@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from soulsgui.system.machine import free_disk_bytes
+
 # An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
 _REPLACE_TRIES = 50
 _REPLACE_PAUSE_S = 0.02
@@ -79,6 +81,16 @@ def _write_aside_and_replace(
     sync_folder(path.parent, platform)
 
 
+def no_room(error: OSError) -> bool:
+    """Whether an error of the file system means that the disk, or the user's share of it, is full."""
+    return error.errno in _FULL
+
+
+def no_room_words(folder: Path) -> str:
+    """Say that a disk is full: where, and how much of it is free."""
+    return f"no space left on {folder} ({free_disk_bytes(folder) / 1e6:.1f} MB free)"
+
+
 def in_words(error: OSError) -> str:
     """Return an error of the file system in words: what happened, at which place, and what to do."""
     return "\n".join(part for part in explained(error) if part)
@@ -87,9 +99,12 @@ def in_words(error: OSError) -> str:
 def explained(error: OSError) -> tuple[str, str]:
     """Return what an error of the file system is, with its place, and what to do about it (may be empty)."""
     place = str(error.filename) if error.filename is not None else ""
-    if error.errno in _FULL:
-        where = f" to write {place}" if place else ""
-        return f"There is no room left on the disk{where}.", f"Make room there, or {_ELSEWHERE}"
+    if no_room(error):
+        where = free = ""
+        if error.filename is not None:
+            where = f" to write {place}"
+            free = f" ({free_disk_bytes(Path(os.fsdecode(error.filename))) / 1e6:.1f} MB free)"
+        return f"There is no room left on the disk{where}{free}.", f"Make room there, or {_ELSEWHERE}"
     if error.errno in _FORBIDDEN:
         what = f"{place} can't be used" if place else "A file can't be used"
         return f"{what}: {error.strerror or 'not permitted'}.", f"Mend its rights, or {_ELSEWHERE}"
