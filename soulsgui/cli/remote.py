@@ -141,7 +141,7 @@ def wish(arguments: Arguments) -> int:
 
 def release(arguments: Arguments) -> int:
     """`clients release`: let a client that was cut off send again."""
-    _client(arguments).command("clients.release", {"client": arguments.client})
+    runner_of(arguments).command("clients.release", {"client": arguments.client})
     say(f"{arguments.client} is released")
     return 0
 
@@ -150,7 +150,7 @@ def rejects(arguments: Arguments) -> int:
     """`clients rejects`: the last chunks that were refused."""
     from soulsgui.runner.words import reject_rows
 
-    found = _client(arguments).command("clients.rejects", {"client": arguments.client})["rejects"]
+    found = runner_of(arguments).command("clients.rejects", {"client": arguments.client})["rejects"]
     if arguments.as_json:
         say_json(found)
     else:

@@ -4,7 +4,7 @@ import math
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_vector, make_env
+from soulsgui.environments.masks import gives_masks, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError
 
@@ -83,6 +84,7 @@ def check(
         try:
             spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
             trial.play(env, spaces, steps, seed)
+            spaces = replace(spaces, action=replace(spaces.action, masked=trial.masked))
         except EnvironmentCheckError as error:
             trial.problems.append(str(error))
         finally:
@@ -106,6 +108,8 @@ class _Trial:
         self.steps = 0
         self.episodes = 0
         self.seconds = 0.0
+        self.masked = False
+        self._mask: NDArray[np.bool_] | None = None
         self.problems: list[str] = []
         self.notes: list[str] = []
 
@@ -121,8 +125,7 @@ class _Trial:
             begin = time.perf_counter()
             while self.steps < steps and not self.problems:
                 doing = f"step {self.steps + 1}"
-                action = int(rng.integers(spaces.action.n)) + spaces.action.start
-                if self._step(env.step(action), spaces):
+                if self._step(env.step(self._action(rng, spaces)), spaces):
                     doing = f"the reset after step {self.steps}"
                     self._observed(env.reset(), "reset", spaces)
             self.seconds = time.perf_counter() - begin
@@ -131,6 +134,13 @@ class _Trial:
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
 
+    def _action(self, rng: np.random.Generator, spaces: SpacesSpec) -> int:
+        """Draw an action that is valid."""
+        mask = self._mask
+        if mask is None:
+            return int(rng.integers(spaces.action.n)) + spaces.action.start
+        return int(rng.choice(np.flatnonzero(mask))) + spaces.action.start
+
     def _step(self, result: Any, spaces: SpacesSpec) -> bool:
         """Examine what a step returned; say whether the episode ended."""
         self.steps += 1
@@ -138,7 +148,7 @@ class _Trial:
             self._problem("step() does not return (observation, reward, terminated, truncated, info).")
             return False
         obs, reward, terminated, truncated, info = result
-        self._observed((obs, info), "step", spaces)
+        self._observed((obs, info), "step", spaces, bool(terminated) or bool(truncated))
         if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
             self._problem(f"The reward {reward!r} is no finite number.")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
@@ -148,11 +158,14 @@ class _Trial:
         self.episodes += ended
         return ended
 
-    def _observed(self, result: Any, where: str, spaces: SpacesSpec) -> NDArray[Any] | None:
+    def _observed(
+        self, result: Any, where: str, spaces: SpacesSpec, ended: bool = False
+    ) -> NDArray[Any] | None:
         """Examine `(observation, info)`; return the observation when it is one."""
         if not isinstance(result, tuple) or len(result) != 2:
             self._problem(f"{where}() does not return (observation, info).")
             return None
+        self._look_at_mask(result[1], where, spaces, ended)
         obs = np.asarray(result[0])
         wanted = spaces.observation
         if obs.shape != wanted.shape or str(obs.dtype) != wanted.dtype:
@@ -166,6 +179,22 @@ class _Trial:
         elif not wanted.contains(obs[None])[0]:
             self._problem(f"An observation of {where}() is out of the bounds that its space states.")
         return obs
+
+    def _look_at_mask(self, info: Any, where: str, spaces: SpacesSpec, ended: bool) -> None:
+        """Take the mask over; whether there are any is told by the first reset."""
+        if not isinstance(info, Mapping) or not gives_masks(info):
+            self._mask = None
+            return
+        self.masked = self.masked or where == "reset"
+        try:
+            self._mask = read_mask(info["action_mask"], spaces.action.n)
+        except EnvironmentCheckError as error:
+            self._problem(error.message)
+            return
+        if not self._mask.any():
+            if not ended:
+                self._problem(f"The action mask of {where}() leaves no action, though the episode goes on.")
+            self._mask = None
 
     def _problem(self, words: str) -> None:
         if words not in self.problems:

@@ -129,10 +129,12 @@ class DiscreteSpec:
     Args:
         n: Number of actions.
         start: The smallest action.
+        masked: Whether the environment tells which of them are valid (`environments.masks`).
     """
 
     n: int
     start: int = 0
+    masked: bool = False
 
     def contains(self, array: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which of the actions `[N]` exist; all False when they are no vector of whole numbers."""
@@ -142,7 +144,9 @@ class DiscreteSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
-        return {"type": "discrete", "n": self.n, "start": self.start}
+        # Only where there are masks: what was saved before there were any reads the same.
+        masked = {"masked": True} if self.masked else {}
+        return {"type": "discrete", "n": self.n, "start": self.start} | masked
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "DiscreteSpec":
@@ -153,11 +157,15 @@ class DiscreteSpec:
         """
         if data["type"] != "discrete" or int(data["n"]) < 1:
             raise ValueError(f"no Discrete space: {data!r}")
-        return cls(int(data["n"]), int(data["start"]))
+        return cls(int(data["n"]), int(data["start"]), bool(data.get("masked", False)))
 
     @classmethod
-    def from_space(cls, space: Space[Any]) -> "DiscreteSpec":
+    def from_space(cls, space: Space[Any], masked: bool = False) -> "DiscreteSpec":
         """Describe a Gymnasium space.
+
+        Args:
+            space: The space.
+            masked: Whether the environment tells which actions are valid.
 
         Raises:
             EnvironmentCheckError: It is not Discrete.
@@ -167,7 +175,7 @@ class DiscreteSpec:
                 f"The action space {space} is not supported: a Discrete space is needed.",
                 "Choose an environment with numbered actions, or add a wrapper that offers some.",
             )
-        return cls(int(space.n), int(space.start))
+        return cls(int(space.n), int(space.start), masked)
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,11 @@ class SpacesSpec:
 
     observation: BoxSpec
     action: DiscreteSpec
+
+    @property
+    def masked_actions(self) -> int:
+        """Number of actions, where the environment tells which are valid; otherwise 0."""
+        return self.action.n if self.action.masked else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
@@ -197,13 +210,20 @@ class SpacesSpec:
             ) from error
 
     @classmethod
-    def from_env(cls, observation_space: Space[Any], action_space: Space[Any]) -> "SpacesSpec":
+    def from_env(
+        cls, observation_space: Space[Any], action_space: Space[Any], masked: bool = False
+    ) -> "SpacesSpec":
         """Describe the spaces of one (unvectorised) Gymnasium environment.
+
+        Args:
+            observation_space: What it shows.
+            action_space: What it takes.
+            masked: Whether it tells which actions are valid (`environments.masks.gives_masks`).
 
         Raises:
             EnvironmentCheckError: A space is of a kind that is not supported; the remedy says what to do.
         """
-        return cls(BoxSpec.from_space(observation_space), DiscreteSpec.from_space(action_space))
+        return cls(BoxSpec.from_space(observation_space), DiscreteSpec.from_space(action_space, masked))
 
 
 def _compact(bound: NDArray[Any], unbounded: float) -> Bound:

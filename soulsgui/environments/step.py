@@ -3,10 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import Vector
+from soulsgui.environments.masks import Mask, gives_masks, read_masks
 from soulsgui.errors import EnvironmentCheckError
 
 
@@ -21,6 +23,8 @@ class StepResult(NamedTuple):
     | truncated | `[N]` bool | the episode was cut off |
     | valid | `[N]` bool | False: no transition happened, the environment was reset in this step |
     | reset_obs | `[N, *shape]` | what to act on next |
+    | next_mask | `[N, A]` bool, or None | valid actions at `next_obs`; None: the environments tell none |
+    | reset_mask | `[N, A]` bool, or None | the same at `reset_obs` |
     """
 
     next_obs: NDArray[Any]
@@ -29,6 +33,8 @@ class StepResult(NamedTuple):
     truncated: NDArray[np.bool_]
     valid: NDArray[np.bool_]
     reset_obs: NDArray[Any]
+    next_mask: Mask | None = None
+    reset_mask: Mask | None = None
 
 
 class EnvStepper:
@@ -40,6 +46,10 @@ class EnvStepper:
 
     Args:
         vector_env: Any Gymnasium vector environment that tells its autoreset mode.
+
+    Attributes:
+        mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where the
+            environments tell none.
 
     Raises:
         EnvironmentCheckError: It does not tell its mode.
@@ -54,15 +64,23 @@ class EnvStepper:
             )
         self.vector_env = vector_env
         self.num_envs = vector_env.num_envs
+        self.mask: Mask | None = None
         self._mode = mode
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
         self._all_valid.flags.writeable = False
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
-        """Begin anew in every environment and return the observations `[N, *shape]`."""
-        obs, _ = self.vector_env.reset(seed=seed)
+        """Begin anew in every environment and return the observations `[N, *shape]`.
+
+        Raises:
+            EnvironmentCheckError: A mask is misshapen, or leaves no action.
+        """
+        obs, info = self.vector_env.reset(seed=seed)
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self.mask = None
+        if gives_masks(info):
+            self.mask = self._usable(self._masks(info), self._ended)
         return np.asarray(obs)
 
     def step(self, actions: NDArray[np.int64]) -> StepResult:
@@ -70,6 +88,9 @@ class EnvStepper:
 
         Args:
             actions: `[N]` int64; in an environment whose episode has ended it may count for nothing.
+
+        Raises:
+            EnvironmentCheckError: A mask is misshapen, or leaves no action.
         """
         obs, reward, terminated, truncated, info = self.vector_env.step(actions)
         obs = np.asarray(obs)
@@ -80,17 +101,59 @@ class EnvStepper:
         if self._mode is AutoresetMode.NEXT_STEP:
             valid = ~self._ended
             self._ended = ended
-            return StepResult(obs, reward, terminated, truncated, valid, obs)
+            return self._masked(StepResult(obs, reward, terminated, truncated, valid, obs), info, info)
         if not ended.any():
-            return StepResult(obs, reward, terminated, truncated, self._all_valid, obs)
+            result = StepResult(obs, reward, terminated, truncated, self._all_valid, obs)
+            return self._masked(result, info, info)
         if self._mode is AutoresetMode.SAME_STEP:
-            next_obs, reset_obs = _with_final(obs, ended, info), obs
+            next_obs, reset_obs, after = _with_final(obs, ended, info), obs, info
+            before = info.get("final_info", {})
         else:
-            next_obs, reset_obs = (
-                obs.copy(),
-                np.asarray(self.vector_env.reset(options={"reset_mask": ended})[0]),
+            next_obs, before = obs.copy(), info
+            reset_obs, after = self.vector_env.reset(options={"reset_mask": ended})
+        result = StepResult(next_obs, reward, terminated, truncated, self._all_valid, np.asarray(reset_obs))
+        return self._masked(result, before, after)
+
+    def _masked(self, result: StepResult, before: dict[str, Any], after: dict[str, Any]) -> StepResult:
+        """Add the masks to a step, if the environments tell any.
+
+        Args:
+            result: The step.
+            before: Info of the step itself; of environments that have ended at least.
+            after: Info of what is to be acted on next; where an environment went on after `before`, of the
+                ended ones at least.
+        """
+        if self.mask is None:
+            return result
+        ended = (result.terminated | result.truncated) & result.valid
+        following = self._masks(after)
+        if before is after:  # an environment that has ended is reset in the next step, if at all
+            masks = self._usable(following, ended)
+            self.mask = masks
+            return result._replace(next_mask=masks, reset_mask=masks)
+        of_step = self._masks(before)
+        if self._mode is AutoresetMode.SAME_STEP:
+            of_step = np.where(ended[:, None], of_step, following)
+        else:
+            following = np.where(ended[:, None], following, of_step)
+        self.mask = self._usable(following, np.zeros_like(ended))
+        return result._replace(next_mask=self._usable(of_step, ended), reset_mask=self.mask)
+
+    def _masks(self, info: dict[str, Any]) -> Mask:
+        space = self.vector_env.single_action_space
+        actions = int(space.n) if isinstance(space, Discrete) else 0
+        return read_masks(info, self.num_envs, actions)
+
+    def _usable(self, masks: Mask, ended: NDArray[np.bool_]) -> Mask:
+        """Return masks that leave an action everywhere: at an end, where nobody acts, any will do."""
+        stuck = ~np.logical_or.reduce(masks, axis=1)
+        if (stuck & ~ended).any():
+            raise EnvironmentCheckError(
+                f"{self.vector_env} says that no action is valid, though its episode goes on.",
+                "info['action_mask'] must leave at least one action until the episode ends.",
             )
-        return StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs)
+        usable: Mask = masks | stuck[:, None]
+        return usable
 
     def close(self) -> None:
         """Close the environments."""

@@ -5,22 +5,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.numpy_mlp import Floats, Ints, NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import Floats, Ints, Mask, NumpyMLPPolicy
 
 
 def epsilon_greedy(
-    policy: NumpyMLPPolicy, obs: NDArray[Any], rng: np.random.Generator, epsilon: float
+    policy: NumpyMLPPolicy,
+    obs: NDArray[Any],
+    rng: np.random.Generator,
+    epsilon: float,
+    mask: Mask | None = None,
 ) -> tuple[Ints, Floats]:
     """Act greedily, but with probability ε take any of the `n` actions, all alike (arXiv 1312.5602, alg. 1).
 
     The greedy action can be hit by chance too, so that it has probability `1 - ε + ε / n` and every other one
-    `ε / n`. How many numbers are drawn does not depend on ε.
+    `ε / n`. Where there is a mask, only the valid actions count, also in `n`. How many numbers are drawn does
+    not depend on ε.
 
     Args:
         policy: Its outputs are the values of the actions.
         obs: `[B, *shape]`, raw.
         rng: Decides when to explore, and where to.
         epsilon: ε, 0 to 1.
+        mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
 
     Returns:
         Actions `[B]` int64, and `[B]` float32 the log-probability that this rule takes them.
@@ -30,9 +36,15 @@ def epsilon_greedy(
     """
     if not 0.0 <= epsilon <= 1.0:
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
-    actions = policy.spec.num_actions
-    greedy = policy.greedy(obs)
-    anywhere = rng.integers(actions, size=len(obs)) + policy.spec.first_action
+    actions: int | Ints = policy.spec.num_actions
+    greedy = policy.greedy(obs, mask)
+    if mask is None:
+        anywhere = rng.integers(actions, size=len(obs)) + policy.spec.first_action
+    else:
+        actions = np.count_nonzero(mask, axis=1)
+        # The n-th valid action is where the n-th one is counted first.
+        drawn = rng.integers(actions)[:, None]
+        anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.spec.first_action
     chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
     by_chance = epsilon / actions
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.

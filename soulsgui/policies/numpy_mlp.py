@@ -13,6 +13,7 @@ from soulsgui.policies.normalise import inverse_std
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 ACTIVATIONS = ("tanh", "relu")
 
 
@@ -142,17 +143,21 @@ class NumpyMLPPolicy:
             self._inverse_std = inverse_std(tensors["normaliser.var"], tensors["normaliser.eps"])[:, None]
             self._clip = np.float32(tensors["normaliser.clip"])
 
-    def act(self, obs: NDArray[Any], rng: np.random.Generator) -> tuple[Ints, Floats]:
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
+    ) -> tuple[Ints, Floats]:
         """Draw one action per observation.
 
         Args:
             obs: `[B, *shape]`, raw.
             rng: Gives one uniform number per observation.
+            mask: `[B, actions]` bool, which actions are valid, at least one each; the others have probability
+                0. None: all are.
 
         Returns:
             Actions `[B]` int64 and their log-probabilities `[B]` float32.
         """
-        shifted, cumulated = self._distribution(self._logits(obs))
+        shifted, cumulated = self._distribution(self._logits(obs, mask))
         total = cumulated[-1]
         # Inverse CDF: the first action whose cumulated probability exceeds the draw; one of
         # probability 0 never does.
@@ -161,14 +166,20 @@ class NumpyMLPPolicy:
         index = np.add.reduce(cumulated[:-1] <= draw, axis=0, dtype=np.int64)
         return self._to_action(index), _pick(shifted, index) - np.log(total)
 
-    def greedy(self, obs: NDArray[Any]) -> Ints:
-        """Return the most probable action `[B]` int64 per observation `[B, *shape]`."""
-        index: Ints = self._logits(obs).argmax(axis=0)
+    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> Ints:
+        """Return the most probable action `[B]` int64 per observation `[B, *shape]`.
+
+        Only valid ones count (`mask` as in `act`).
+        """
+        index: Ints = self._logits(obs, mask).argmax(axis=0)
         return self._to_action(index)
 
-    def log_prob(self, obs: NDArray[Any], action: Ints) -> Floats:
-        """Return the log-probability `[B]` float32 of each action `[B]` at its observation `[B, *shape]`."""
-        shifted, cumulated = self._distribution(self._logits(obs))
+    def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
+        """Return the log-probability `[B]` float32 of each action `[B]` at its observation `[B, *shape]`.
+
+        That of an action which is not valid (`mask` as in `act`) is minus infinity.
+        """
+        shifted, cumulated = self._distribution(self._logits(obs, mask))
         picked = _pick(shifted, action - self.spec.first_action)
         picked -= np.log(cumulated[-1])
         return picked
@@ -176,7 +187,7 @@ class NumpyMLPPolicy:
     def _to_action(self, index: Ints) -> Ints:
         return index + self.spec.first_action if self.spec.first_action else index
 
-    def _logits(self, obs: NDArray[Any]) -> Floats:
+    def _logits(self, obs: NDArray[Any], mask: Mask | None) -> Floats:
         """Run the network: `[B, *shape]` to logits `[actions, B]`, overwritten by the next call."""
         count = len(obs)
         buffers = self._buffers.get(count) or self._new_buffers(count)
@@ -203,6 +214,8 @@ class NumpyMLPPolicy:
                 else:
                     np.maximum(hidden, 0, out=hidden)
             inputs = outputs
+        if mask is not None:
+            hidden[~mask.T] = -np.inf
         return hidden
 
     @staticmethod

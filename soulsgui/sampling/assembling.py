@@ -13,8 +13,11 @@ from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number
 from soulsgui.wire.weights import WeightsHeader
 
-LogProb = Callable[[NDArray[Any], NDArray[np.int64]], NDArray[np.float32]]
-"""Returns the log-probability `[N]` of actions `[N]` at observations `[N, *shape]`."""
+LogProb = Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.bool_] | None], NDArray[np.float32]]
+"""Returns the log-probability `[N]` of actions `[N]` at observations `[N, *shape]`.
+
+The last argument says which actions are valid `[N, A]`; None: all are.
+"""
 
 
 class Assembler:
@@ -25,13 +28,16 @@ class Assembler:
     Args:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
 
     Attributes:
         capacity: Most samples to assemble at once.
     """
 
-    def __init__(self, observation: BoxSpec, segment_length: int) -> None:
-        self.capacity = min(segment_length, steps_that_fit(observation.shape, observation.dtype))
+    def __init__(self, observation: BoxSpec, segment_length: int, masked_actions: int = 0) -> None:
+        most = steps_that_fit(observation.shape, observation.dtype, masked_actions)
+        self.capacity = min(segment_length, most)
+        self._masked_actions = masked_actions
         self._dtype = np.dtype(observation.dtype)
         self._within = Bounds(observation)
         self._episode = 0
@@ -53,6 +59,7 @@ class Assembler:
             rows += [sample.obs for sample in samples[start:stop]]
             rows.append(samples[stop - 1].next_obs)
         obs = self._within(np.array(rows, self._dtype))
+        mask = self._masks(samples, pieces) if self._masked_actions else None
         length = np.diff([*starts, len(samples)]).astype(np.int32)
         action = np.array([sample.action for sample in samples], np.int64)
         count = len(pieces)
@@ -69,8 +76,22 @@ class Assembler:
             obs=obs,
             action=action,
             reward=np.array([sample.reward for sample in samples], np.float32),
-            log_prob=_log_probs(samples, lambda: log_prob(obs[acted_on], action)),
+            log_prob=_log_probs(
+                samples,
+                lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
+            ),
+            action_mask=mask,
         )
+
+    def _masks(self, samples: Sequence[Sample], pieces: list[tuple[int, int]]) -> NDArray[np.bool_]:
+        """Return the valid actions at all observations of the pieces, `[N + S, A]`."""
+        everything = np.ones(self._masked_actions, np.bool_)
+        rows = []
+        for start, stop in pieces:
+            masks = [sample.mask for sample in samples[start:stop]]
+            masks.append(samples[stop - 1].next_mask)
+            rows += [everything if mask is None else mask for mask in masks]
+        return np.array(rows)
 
     def _pieces(self, samples: Sequence[Sample]) -> tuple[list[int], list[int]]:
         """Return where each contiguous piece of an episode begins, and the number of that episode."""

@@ -9,7 +9,7 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
 from soulsgui.config.settings_info import client_settings
+from soulsgui.environments.masks import read_mask
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import ClientRegistrationError, ServerTimeoutError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
+from soulsgui.policies.numpy_mlp import Mask, NumpyMLPPolicy
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
@@ -29,7 +30,7 @@ from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.episode import Episode
-from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
 from soulsgui.wire.weights import WeightsHeader
 
 MOST_HELD = 65_536
@@ -40,15 +41,32 @@ _JOIN_TIMEOUT_S = 100.0
 _numbers = itertools.count(1)
 
 
+class ConnectorAgent(Protocol):
+    """Draws actions."""
+
+    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
+        """Return an action.
+
+        Args:
+            obs: Observation, `[*obs_shape]`.
+            action_mask: One number for each action, 0 for one that is not valid, as Gymnasium's environments
+                put it into their infos; None: all are valid.
+
+        Raises:
+            UsageError: The mask leaves no action.
+            EnvironmentCheckError: It has another shape.
+        """
+
+
 class AgentAndModel(NamedTuple):
     """An agent, and the id of the weights it acts with.
 
     Attributes:
-        agent: Takes an observation `[*obs_shape]`, draws an action.
+        agent: As `Connector.agent`.
         model_id: Id of the weights.
     """
 
-    agent: Callable[[ArrayLike], int]
+    agent: ConnectorAgent
     model_id: int
 
 
@@ -100,8 +118,8 @@ class Connector(ABC):
             return self._in_use().header.model_id
 
     @property
-    def agent(self) -> Callable[[ArrayLike], int]:
-        """Takes an observation `[*obs_shape]` and draws an action with the weights in use."""
+    def agent(self) -> ConnectorAgent:
+        """Takes an observation, perhaps a mask, and draws an action with the weights in use."""
         return self._act
 
     def __enter__(self) -> AgentAndModel:
@@ -169,14 +187,17 @@ class Connector(ABC):
         self._check_family(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
-        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, self._FAMILY)
+        state = state_of(config.policy)
+        contract = contract_hash(env.id, env.kwargs, wrappers, config.spaces, self._FAMILY, state)
         progress.env_id = env.id
         self._config, self._contract = config, contract
         self._spaces = SpacesSpec.from_json(config.spaces)
         box = self._spaces.observation
         self._within = Bounds(box)
         self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
-        self._assembler = Assembler(box, int(config.settings["client.segment_length"]))
+        self._assembler = Assembler(
+            box, int(config.settings["client.segment_length"]), self._spaces.masked_actions
+        )
         drops = self._FAMILY == OFF_POLICY
         self._uploader = self._link.enter(
             config, contract, int(config.settings["client.buffer_bytes"]), drops
@@ -235,13 +256,18 @@ class Connector(ABC):
         """Return the weights to act with; the lock is held."""
         return self._weights
 
-    def _act(self, obs: ArrayLike) -> int:
+    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
+        mask = None
+        if action_mask is not None:
+            mask = read_mask(action_mask, self._spaces.action.n)[None]
+            if not mask.any():
+                raise UsageError("The action mask leaves no action to choose.")
         with self._lock:
-            return int(self._choose(self._in_use().policy, self._observation(obs))[0])
+            return int(self._choose(self._in_use().policy, self._observation(obs), mask)[0])
 
     @abstractmethod
-    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any]) -> NDArray[np.int64]:
-        """Return an action `[1]` at an observation `[1, *obs_shape]`."""
+    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+        """Return an action `[1]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
 
     def _observation(self, obs: ArrayLike) -> NDArray[Any]:
         return self._within(np.asarray(obs, np.dtype(self._spaces.observation.dtype))[None])

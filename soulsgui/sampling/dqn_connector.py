@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
 from soulsgui.errors import ServiceError, SoulsGuiError, UsageError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_mlp import Mask, NumpyMLPPolicy
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
@@ -120,8 +120,8 @@ class DQNConnector(Connector):
             self._use(newest)
         return self._weights
 
-    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any]) -> NDArray[np.int64]:
-        return explore(policy, obs, self._rng, self._epsilon)[0]
+    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+        return explore(policy, obs, self._rng, self._epsilon, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -196,6 +196,6 @@ class DQNConnector(Connector):
         return sample
 
 
-def _unsaid(obs: NDArray[Any], action: NDArray[np.int64]) -> NDArray[np.float32]:
+def _unsaid(obs: NDArray[Any], action: NDArray[np.int64], mask: Mask | None) -> NDArray[np.float32]:
     """Return what stands for log-probabilities that nobody asks for."""
     return np.zeros(len(action), np.float32)

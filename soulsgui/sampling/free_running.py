@@ -11,14 +11,18 @@ from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.rollout import Rollout
-from soulsgui.sampling.turn import Turn
+from soulsgui.sampling.turn import Mask, Turn
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.weights import WeightsHeader
 
 
 def explore(
-    policy: NumpyMLPPolicy, obs: NDArray[Any], rng: np.random.Generator, epsilon: float | None
+    policy: NumpyMLPPolicy,
+    obs: NDArray[Any],
+    rng: np.random.Generator,
+    epsilon: float | None,
+    mask: Mask | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Choose actions as the server wants it (`Grant.epsilon`).
 
@@ -27,11 +31,14 @@ def explore(
         obs: `[N, *shape]`, raw.
         rng: Source of chance.
         epsilon: Probability of a random action; None draws from what the policy says.
+        mask: Which actions are valid, `[N, A]`; None: all are.
 
     Returns:
         Actions `[N]` and their log-probabilities `[N]`.
     """
-    return policy.act(obs, rng) if epsilon is None else epsilon_greedy(policy, obs, rng, epsilon)
+    if epsilon is None:
+        return policy.act(obs, rng, mask)
+    return epsilon_greedy(policy, obs, rng, epsilon, mask)
 
 
 class FreeRunning:
@@ -69,10 +76,10 @@ class FreeRunning:
         self._epsilon: float | None = None
 
     def act(
-        self, obs: NDArray[Any], rng: np.random.Generator
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Choose actions, as `turn.Way`."""
-        return explore(self._policy, obs, rng, self._epsilon)
+        return explore(self._policy, obs, rng, self._epsilon, mask)
 
     def turn(self, view: View) -> Turn | None:
         """Return a turn with the newest weights while samples are taken, as `turn.Way`."""

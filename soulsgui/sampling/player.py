@@ -24,7 +24,7 @@ from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Phase
-from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -97,8 +97,10 @@ class RunPlayer:
         self._log = ProgressLog(link.progress, time.monotonic())
         vector = make_vector(*env, count)
         try:
-            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
-            self._contract = contract_hash(*env, spaces.to_json(), self._family)
+            # Whether there are masks is told by the first reset; the rollout compares.
+            masked = SpacesSpec.from_json(config.spaces).action.masked
+            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space, masked)
+            self._contract = contract_hash(*env, spaces.to_json(), self._family, state_of(config.policy))
             if self._contract != config.contract:
                 raise EnvironmentCheckError(
                     f"{settings['env.id']} has other spaces here than on the server.",
@@ -106,7 +108,12 @@ class RunPlayer:
                 )
             seed = derived_seed(config.seed, link.progress.client, config.attempt)
             self._rollout = Rollout(
-                EnvStepper(vector), spaces.observation, settings["client.segment_length"], seed, self._ended
+                EnvStepper(vector),
+                spaces.observation,
+                settings["client.segment_length"],
+                seed,
+                self._ended,
+                spaces.masked_actions,
             )
         except BaseException:
             vector.close()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.errors import EnvironmentCheckError
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
@@ -36,6 +37,11 @@ class Rollout:
         segment_length: Longest segment.
         seed: Seed of the environments and of the actions.
         on_episode: Called with each finished episode.
+        masked_actions: Number of actions, where the run knows of masks; 0 where it does not.
+
+    Raises:
+        EnvironmentCheckError: The environments tell of valid actions and the run does not, or the other way
+            round.
 
     Attributes:
         open_steps: Transitions that were collected and are not cut into segments yet.
@@ -48,13 +54,14 @@ class Rollout:
         segment_length: int,
         seed: int,
         on_episode: Callable[[FinishedEpisode], None],
+        masked_actions: int = 0,
     ) -> None:
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
         self._within = Bounds(observation)
         self._recorder = SegmentRecorder(
-            stepper.num_envs, observation.shape, observation.dtype, segment_length
+            stepper.num_envs, observation.shape, observation.dtype, segment_length, masked_actions
         )
         self.open_steps = 0
         num_envs = stepper.num_envs
@@ -62,6 +69,12 @@ class Rollout:
         self._lengths = np.zeros(num_envs, np.int64)
         self._began = np.full(num_envs, time.monotonic())
         self._obs = self._within(stepper.reset(seed=seed))
+        if (stepper.mask is not None) != (masked_actions > 0):
+            here, there = ("here", "on the server") if masked_actions == 0 else ("on the server", "here")
+            raise EnvironmentCheckError(
+                f"{stepper.vector_env} gives action masks {here}, but not {there}.",
+                "Install the same version of the environment's package on both.",
+            )
 
     def play(
         self,
@@ -130,7 +143,8 @@ class Rollout:
             left: Keep at most so many.
             told: Environments `[N]` whose episodes are told of when they end; None for all.
         """
-        action, log_prob = act(self._obs, self._rng)
+        mask = self._stepper.mask
+        action, log_prob = act(self._obs, self._rng, mask)
         result = self._stepper.step(action)
         result = result._replace(
             next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
@@ -140,7 +154,7 @@ class Rollout:
         if kept > left:
             keep = keep & (np.cumsum(keep) <= left)
             kept = left
-        self._recorder.add(self._obs, action, log_prob, result, keep)
+        self._recorder.add(self._obs, action, log_prob, result, keep, mask)
         self._count(result, told)
         self._obs = result.reset_obs
         self.open_steps += kept

@@ -2,20 +2,26 @@
 
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.masks import read_mask
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import UsageError
+from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.wire.codec import CodecError, unpack_sample
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it."""
+    """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it.
+
+    `mask` and `next_mask` say which actions are valid at `obs` and `next_obs`, `[A]`; None where the run has
+    no masks, and at the end of an episode when nobody said it.
+    """
 
     obs: NDArray[Any]
     action: int
@@ -26,6 +32,8 @@ class Sample:
     log_prob: float | None
     model_id: int
     step_id: int
+    mask: NDArray[np.bool_] | None = None
+    next_mask: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,43 @@ def read_sample(data: bytes, spaces: SpacesSpec) -> Sample:
         raise UsageError(f"A sample has observations {sample.obs.shape}, the environment's are {shape}.")
     if not spaces.action.contains(np.array([sample.action]))[0] or sample.step_id < 0:
         raise UsageError(f"A sample has action {sample.action} at step {sample.step_id}: that can't be.")
-    return sample
+    return _with_masks(sample, info, spaces) if spaces.action.masked else sample
+
+
+def _with_masks(sample: Sample, info: Mapping[str, Any], spaces: SpacesSpec) -> Sample:
+    """Add the masks that stand in the info of a sample.
+
+    Raises:
+        UsageError: One is missing or misshapen, or the action is not valid.
+    """
+    masks: dict[str, NDArray[np.bool_] | None] = {}
+    for name in ("action_mask", "next_action_mask"):
+        said = info.get(name)
+        if said is None and name == "next_action_mask" and sample.terminated:
+            masks[name] = None
+            continue
+        if said is None:
+            raise UsageError(
+                f"A sample has no {name}, and this environment tells which actions are valid.",
+                "Put action_mask (at obs) and next_action_mask (at next_obs) into the info of pack_sample.",
+            )
+        try:
+            mask = read_mask(said, spaces.action.n)
+        except (EnvironmentCheckError, ValueError) as error:
+            raise UsageError(f"The {name} of a sample can't be read: {error}") from error
+        if not mask.any():
+            if name == "next_action_mask" and (sample.terminated or sample.truncated):
+                masks[name] = None
+                continue
+            raise UsageError(f"The {name} of a sample leaves no action.")
+        masks[name] = mask
+    taken = masks["action_mask"]
+    if taken is None or not taken[sample.action - spaces.action.start]:
+        raise UsageError(
+            f"A sample has action {sample.action}, which its mask says is not valid.",
+            "Give the mask to the agent, too: agent(obs, action_mask).",
+        )
+    return replace(sample, mask=taken, next_mask=masks["next_action_mask"])
 
 
 def read_episode_info(data: bytes) -> EpisodeInfo:

@@ -1,5 +1,6 @@
 """From single steps of several environments to segments."""
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -12,15 +13,17 @@ from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED,
 _BYTES_BESIDE_OBS = 128
 
 
-def steps_that_fit(obs_shape: tuple[int, ...], obs_dtype: str) -> int:
+def steps_that_fit(obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0) -> int:
     """Return how many steps fit into a chunk, however many segments they are.
 
     Args:
         obs_shape: Shape of one observation.
         obs_dtype: Its dtype.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
     """
     # At worst each step is a segment of its own, with two observations.
-    step_bytes = 2 * int(np.prod(obs_shape)) * np.dtype(obs_dtype).itemsize + _BYTES_BESIDE_OBS
+    row_bytes = math.prod(obs_shape) * np.dtype(obs_dtype).itemsize + (masked_actions + 7) // 8
+    step_bytes = 2 * row_bytes + _BYTES_BESIDE_OBS
     return max(1, MAX_CHUNK_BYTES // step_bytes)
 
 
@@ -34,14 +37,23 @@ class SegmentRecorder:
         obs_shape: Shape of one observation.
         obs_dtype: Its dtype.
         capacity: Most steps per environment between two cuts; fewer where they would not fit into a chunk.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
 
     Attributes:
         capacity: How many it are.
         length: Steps since the last cut.
     """
 
-    def __init__(self, num_envs: int, obs_shape: tuple[int, ...], obs_dtype: str, capacity: int) -> None:
-        self.capacity = capacity = max(1, min(capacity, steps_that_fit(obs_shape, obs_dtype) // num_envs))
+    def __init__(
+        self,
+        num_envs: int,
+        obs_shape: tuple[int, ...],
+        obs_dtype: str,
+        capacity: int,
+        masked_actions: int = 0,
+    ) -> None:
+        most = steps_that_fit(obs_shape, obs_dtype, masked_actions) // num_envs
+        self.capacity = capacity = max(1, min(capacity, most))
         self.length = 0
         shape = (capacity, num_envs)
         self._num_envs = num_envs
@@ -52,6 +64,8 @@ class SegmentRecorder:
         self._kept = np.zeros(shape, np.bool_)
         self._flags = np.zeros(shape, np.uint8)
         self._final_obs: dict[tuple[int, int], NDArray[Any]] = {}
+        self._mask = np.ones((capacity + 1, num_envs, masked_actions), np.bool_) if masked_actions else None
+        self._final_mask: dict[tuple[int, int], NDArray[Any]] = {}
         self._episode = np.zeros(num_envs, np.int64)
         self._next_step = np.zeros(num_envs, np.int64)
         self._episode_at = np.zeros(shape, np.int64)
@@ -64,6 +78,7 @@ class SegmentRecorder:
         log_prob: NDArray[np.float32],
         result: StepResult,
         keep: NDArray[np.bool_] | None = None,
+        mask: NDArray[np.bool_] | None = None,
     ) -> None:
         """Take one step of every environment.
 
@@ -73,8 +88,12 @@ class SegmentRecorder:
             log_prob: Their log-probabilities, `[N]`.
             result: What the step gave.
             keep: Which transitions to keep; None keeps every valid one.
+            mask: Valid actions at `obs`, `[N, A]`; where there are masks.
         """
         t = self.length
+        if self._mask is not None:
+            self._mask[t] = mask
+            self._mask[t + 1] = result.reset_mask
         self._obs[t] = obs
         self._action[t] = action
         self._reward[t] = result.reward
@@ -88,6 +107,8 @@ class SegmentRecorder:
             self._flags[t] = np.where(ended, result.terminated * TERMINATED + result.truncated * TRUNCATED, 0)
             for env in np.flatnonzero(ended):
                 self._final_obs[t, int(env)] = np.array(result.next_obs[env])
+                if result.next_mask is not None:
+                    self._final_mask[t, int(env)] = result.next_mask[env]
             self._episode[ended] += 1
             self._next_step[ended] = 0
         else:
@@ -105,6 +126,7 @@ class SegmentRecorder:
         pieces = [piece for env in range(self._num_envs) for piece in self._pieces(env)]
         segments = self._join(pieces, model_id, digest) if pieces else None
         self._final_obs.clear()
+        self._final_mask.clear()
         self.length = 0
         return segments
 
@@ -132,14 +154,17 @@ class SegmentRecorder:
 
     def _join(self, pieces: list[tuple[int, int, int]], model_id: int, digest: int) -> Segments:
         count = len(pieces)
-        observations = []
-        for env, start, stop in pieces:
-            observations.append(self._obs[start:stop, env])
-            final = self._final_obs.get((stop - 1, env))
-            observations.append((self._obs[stop, env] if final is None else final)[None])
 
         def steps(column: NDArray[Any]) -> NDArray[Any]:
             return np.concatenate([column[start:stop, env] for env, start, stop in pieces])
+
+        def rows(column: NDArray[Any], finals: dict[tuple[int, int], NDArray[Any]]) -> NDArray[Any]:
+            found = []
+            for env, start, stop in pieces:
+                final = finals.get((stop - 1, env))
+                found.append(column[start:stop, env])
+                found.append((column[stop, env] if final is None else final)[None])
+            return np.concatenate(found)
 
         return Segments(
             env_index=np.array([env for env, _, _ in pieces], np.int32),
@@ -150,8 +175,9 @@ class SegmentRecorder:
             model_id_last=np.full(count, model_id, np.int64),
             digest=np.full(count, digest, np.uint64),
             flags=np.array([self._flags[stop - 1, env] for env, _, stop in pieces], np.uint8),
-            obs=np.concatenate(observations),
+            obs=rows(self._obs, self._final_obs),
             action=steps(self._action),
             reward=steps(self._reward),
             log_prob=steps(self._log_prob),
+            action_mask=None if self._mask is None else rows(self._mask, self._final_mask),
         )

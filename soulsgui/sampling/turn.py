@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from soulsgui.sampling.downloader import View
 from soulsgui.wire.weights import WeightsHeader
 
-Act = Callable[[NDArray[Any], np.random.Generator], tuple[NDArray[np.int64], NDArray[np.float32]]]
-"""Chooses actions `[N]` and tells their log-probabilities `[N]`, at observations `[N, *shape]`."""
+Mask = NDArray[np.bool_]
+Act = Callable[
+    [NDArray[Any], np.random.Generator, Mask | None], tuple[NDArray[np.int64], NDArray[np.float32]]
+]
+"""Chooses actions `[N]` and tells their log-probabilities `[N]`, at observations `[N, *shape]`.
+
+The last argument says which actions are valid `[N, A]`; None: all are.
+"""
 
 NO_LIMIT = 2**62
 
@@ -40,7 +46,7 @@ class Way(Protocol):
     """A way of playing: in rounds, or freely."""
 
     def act(
-        self, obs: NDArray[Any], rng: np.random.Generator
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Choose actions with the weights in use, as `Act`."""
         ...

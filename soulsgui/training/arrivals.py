@@ -49,6 +49,14 @@ class Arrivals:
     session: Session
     chunks: Chunks
 
+    def part(self, begin: int, end: int) -> "list[Arrivals]":
+        """Return the chunks from `begin` up to `end` as arrivals, if there are any."""
+        if (begin, end) == (0, len(self.chunks)):
+            return [self]
+        here, chunks = slice(begin, end), self.chunks
+        part = Chunks(chunks.ids[here], chunks.payloads[here], chunks.numbers[here])
+        return [Arrivals(self.session, part)] if len(part) else []
+
 
 def sort_out(ids: list[bytes], fields: list[Fields]) -> list[Chunks | tuple[EntryId, bytes]]:
     """Return what stands in the entries of one stream: chunks together, each hello (id, payload) alone."""

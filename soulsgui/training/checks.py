@@ -129,6 +129,8 @@ class _Steps:
             action=made.action[first:last],
             reward=made.reward[first:last],
             log_prob=made.log_prob[first:last],
+            action_mask=None if made.action_mask is None else made.action_mask[first + begin : last + end],
+            state={name: values[begin:end] for name, values in made.state.items()},
         )
 
 
@@ -144,6 +146,7 @@ def _check_steps(steps: _Steps, codes: Codes, begin: int, end: int) -> None:
     if end - begin <= _FEW:
         _refuse(codes[begin:end], _not_finite(part), Reason.NOT_FINITE)
         _refuse(codes[begin:end], _out_of_bounds(part, steps.spaces), Reason.BOUNDS)
+        _refuse(codes[begin:end], _against_masks(part, steps.spaces), Reason.MASK)
         return
     middle = (begin + end) // 2
     _check_steps(steps, codes, begin, middle)
@@ -163,6 +166,8 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
         and part.reward.min() >= -_LARGEST_MAGNITUDE
         and part.reward.max() <= _LARGEST_MAGNITUDE
         and _all_within(part.obs, spaces)
+        and all(np.abs(values).max(initial=0) <= _LARGEST_MAGNITUDE for values in part.state.values())
+        and not (part.action_mask is not None and _against_masks(part, spaces).any())
     )
 
 
@@ -202,13 +207,30 @@ def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
-    return _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers)
+    found = _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers)
+    for values in part.state.values():
+        found |= ~_finite(values)
+    return found
 
 
 def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     """Return for each segment whether a value of it is out of its bounds, or too large to compute with."""
     steps = ~spaces.action.contains(part.action) | (part.log_prob > _LARGEST_LOG_PROB) | _huge(part.reward)
-    return _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
+    found = _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
+    for values in part.state.values():
+        found |= _huge(values)
+    return found
+
+
+def _against_masks(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
+    """Return for each segment whether a mask leaves no action, or an action was taken that was not valid."""
+    mask = part.action_mask
+    if mask is None:
+        return np.zeros(part.count, np.bool_)
+    rows = np.arange(part.steps) + np.repeat(np.arange(part.count), part.length)
+    # An action that does not exist is out of bounds already.
+    taken = np.clip(part.action - spaces.action.start, 0, spaces.action.n - 1)
+    return _any_row(part, ~np.logical_or.reduce(mask, axis=1)) | _any_step(part, ~mask[rows, taken])
 
 
 def _finite(array: NDArray[np.generic]) -> NDArray[np.bool_]:
@@ -263,4 +285,6 @@ def select(segments: Segments, accepted: NDArray[np.bool_]) -> Segments:
         action=segments.action[steps],
         reward=segments.reward[steps],
         log_prob=segments.log_prob[steps],
+        action_mask=None if segments.action_mask is None else segments.action_mask[rows],
+        state={name: values[accepted] for name, values in segments.state.items()},
     )

@@ -45,7 +45,7 @@ class DQNTrainingNode(TrainingNode):
     def _make_agent(self) -> None:
         dqn = self.settings.dqn
         self._agent = DQNAgent(self.spaces, self.settings, self.settings.seed)
-        self._memory = UniformReplay(dqn.buffer_size, self.spaces.observation)
+        self._memory = UniformReplay(dqn.buffer_size, self.spaces.observation, self.spaces.masked_actions)
         self._band = limits.ReplayBand.of(dqn)
         self._pace = limits.Pace()
         self._learning = False
@@ -142,7 +142,14 @@ class DQNTrainingNode(TrainingNode):
         self._let_in = 0
         ended = (segments.flags & (TERMINATED | TRUNCATED)) > 0
         terminated = (segments.flags & TERMINATED) > 0
-        self._memory.add(segments.obs, segments.length, segments.action, segments.reward, terminated)
+        self._memory.add(
+            segments.obs,
+            segments.length,
+            segments.action,
+            segments.reward,
+            terminated,
+            segments.action_mask,
+        )
         self._agent.observe(segments.obs)
         self.env_steps += segments.steps
         self.episodes += int(np.count_nonzero(ended))

@@ -6,13 +6,13 @@ with the very same outcome as if every chunk had come alone.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.arrivals import Arrivals
 from soulsgui.training.batch import Accepted, Owned, Taker
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, count_refused, select
@@ -20,12 +20,15 @@ from soulsgui.training.rejects import RejectRing
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.training.staleness import StalenessCount
 from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.messages.chunk import ChunkForm, OpenedChunks, Reason
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.chunk import Reason
+from soulsgui.wire.messages.chunk_form import ChunkForm, OpenedChunks
+from soulsgui.wire.messages.server_config import ServerConfig, state_of
 
 logger = logging.getLogger(__name__)
 
 Ints = NDArray[np.int64]
+
+_OPENED_AT_ONCE = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Ingest:
 
     Args:
         config: The run as clients see it.
-        observation: What an observation is.
+        spaces: Spaces of the run.
         sessions: The clients' sessions.
         taker: The learner's side.
         rejects: Keeps refused chunks.
@@ -68,13 +71,21 @@ class Ingest:
     def __init__(
         self,
         config: ServerConfig,
-        observation: BoxSpec,
+        spaces: SpacesSpec,
         sessions: Sessions,
         taker: Taker,
         rejects: RejectRing,
     ) -> None:
         self.staleness = StalenessCount()
-        self._form = ChunkForm(config.run_id, config.contract, observation.shape, observation.dtype)
+        box = spaces.observation
+        self._form = ChunkForm(
+            config.run_id,
+            config.contract,
+            box.shape,
+            box.dtype,
+            spaces.masked_actions,
+            state_of(config.policy),
+        )
         self._sessions = sessions
         self._taker = taker
         self._rejects = rejects
@@ -86,6 +97,29 @@ class Ingest:
             arrivals: Chunks of sessions that may send, those of one client after those of the other.
             cut_off: Called with a session that may not send any more.
         """
+        for together in self._portions(arrivals):
+            self._use_together(together, cut_off)
+
+    def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[list[Arrivals]]:
+        """Yield the chunks in their order, no more at once than fit into the memory meant for them.
+
+        Compressed ones may be a thousand times as large when they are opened.
+        """
+        portion: list[Arrivals] = []
+        size = 0
+        for arrival in arrivals:
+            sizes = [self._form.opened_size(payload) for payload in arrival.chunks.payloads]
+            begin = 0
+            for at, more in enumerate(sizes):
+                if size and size + more > _OPENED_AT_ONCE:
+                    yield [*portion, *arrival.part(begin, at)]
+                    portion, begin, size = [], at, 0
+                size += more
+            portion += arrival.part(begin, len(sizes))
+        if portion:
+            yield portion
+
+    def _use_together(self, arrivals: Sequence[Arrivals], cut_off: Callable[[Session], None]) -> None:
         opened = self._open(arrivals)
         for number, arrival in enumerate(arrivals):
             if not self._book_together(opened, number, arrival):
@@ -116,6 +150,8 @@ class Ingest:
         if not opened.found.counts[first:last].all() or opened.codes[begin:end].any():
             return False
         session, chunks = arrival.session, arrival.chunks
+        if session.status != "accepted":
+            return False
         numbers = session.expected(chunks.numbers, EntryId.parse(chunks.ids[0]))
         steps = int(opened.steps[end] - opened.steps[begin])
         if numbers is None or not self._taker.admit_all(session, steps):

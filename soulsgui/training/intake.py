@@ -62,7 +62,7 @@ class Intake:
     ) -> None:
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
         self.rejects = RejectRing(keys, config.run_id)
-        self.chunks = Ingest(config, spaces.observation, self.sessions, taker, self.rejects)
+        self.chunks = Ingest(config, spaces, self.sessions, taker, self.rejects)
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config

@@ -1,6 +1,7 @@
 """What a training node finds out before its first turn."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import redis
@@ -9,13 +10,14 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.make import make_env
+from soulsgui.environments.masks import gives_masks
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
 from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header
 
 
@@ -31,7 +33,9 @@ def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
     env = settings.env
     made = make_env(env.id, env.kwargs, env.wrappers)
     try:
-        return SpacesSpec.from_env(made.observation_space, made.action_space)
+        spaces = SpacesSpec.from_env(made.observation_space, made.action_space)
+        masked = gives_masks(made.reset(seed=settings.seed)[1])
+        return replace(spaces, action=replace(spaces.action, masked=masked))
     finally:
         made.close()
 
@@ -75,12 +79,15 @@ def server_config(
         family: Family of the algorithm (`wire.messages.server_config`).
     """
     env, told = settings.env, client_settings(settings)
+    policy = agent.policy_spec()
     return ServerConfig(
         run_id=run.run_id,
         attempt=attempt,
-        contract=contract_hash(env.id, env.kwargs, told["env.wrappers"], spaces.to_json(), family),
+        contract=contract_hash(
+            env.id, env.kwargs, told["env.wrappers"], spaces.to_json(), family, state_of(policy)
+        ),
         spaces=spaces.to_json(),
-        policy=agent.policy_spec(),
+        policy=policy,
         settings=told,
         seed=settings.seed,
     )

@@ -13,7 +13,7 @@ from soulsgui.training.node import TrainingNode
 from soulsgui.training.rounds import Round
 from soulsgui.training.sessions import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
-from soulsgui.wire.messages.server_config import ON_POLICY
+from soulsgui.wire.messages.server_config import ON_POLICY, state_of
 from soulsgui.wire.messages.session import RoundShare
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,9 @@ class PPOTrainingNode(TrainingNode):
     def _make_agent(self) -> None:
         self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed)
         self._round: Round | None = None
-        self._store = RolloutStore(self.spaces.observation)
+        self._store = RolloutStore(
+            self.spaces.observation, self.spaces.masked_actions, state_of(self._agent.policy_spec())
+        )
         self._numbers: dict[str, int] = {}  # of the clients that have delivered
         self._round_began = 0.0
         self._rounds_trained = 0
@@ -87,6 +89,8 @@ class PPOTrainingNode(TrainingNode):
                 action=segments.action,
                 log_prob=segments.log_prob,
                 reward=segments.reward,
+                action_mask=segments.action_mask,
+                state=segments.state,
             )
         )
 

@@ -115,7 +115,9 @@ def pack_sample(
         next_obs: The observation after it, `[*obs_shape]`.
         terminated: Whether the episode ended by itself.
         truncated: Whether the episode was cut off.
-        info: What the policy said, such as `log_prob`; plain values and arrays.
+        info: What the policy said, such as `log_prob`; where the environment tells which actions are valid,
+            `action_mask` (at `obs`) and `next_action_mask` (at `next_obs`), `[A]` each; plain values and
+            arrays.
         model_id: Id of the weights that chose the action.
         step_id: Number of the step within its episode, from 0.
     """

@@ -104,10 +104,10 @@ def test_results_are_not_overwritten_by_later_steps() -> None:
         stepper = EnvStepper(make_vector(env_id, {}, [], 2))
         stepper.reset(seed=0)
         result = stepper.step(np.array([0, 1]))
-        copies = [array.copy() for array in result]
+        copies = [array.copy() for array in result[:6]]
         for _ in range(3):
             stepper.step(np.array([1, 0]))
-        for array, copy in zip(result, copies, strict=True):
+        for array, copy in zip(result[:6], copies, strict=True):
             np.testing.assert_array_equal(array, copy)
 
 

@@ -99,6 +99,32 @@ class Faulty(Counter):
         return obs, reward, terminated, truncated, info
 
 
+class Masked(Counter):
+    """A `Counter` with four actions from 1 on, two of them valid, which raises when another one is taken.
+
+    At the end of an episode it says that none is valid.
+    """
+
+    action_space = gymnasium.spaces.Discrete(4, start=1)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        obs, _ = super().reset(seed=seed)
+        return obs, {"action_mask": self.mask(False)}
+
+    def step(self, action: int) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        if not self.mask(False)[action - 1]:
+            raise ValueError(f"action {action} is not valid at step {self.steps}")
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, {"action_mask": self.mask(terminated or truncated)}
+
+    def mask(self, ended: bool) -> NDArray[np.int8]:
+        """Return which actions are valid: one by the step, one by episode and step."""
+        mask = np.zeros(4, np.int8)
+        if not ended:
+            mask[[self.steps % 4, (self.episode + self.steps + 1) % 4]] = 1
+        return mask
+
+
 class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
     """Multiplies the reward."""
 
@@ -111,6 +137,10 @@ class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
         return obs, float(reward) * self.factor, terminated, truncated, info
 
 
-for name, entry, vector in (("Counter", Counter, NativeCounter), ("Faulty", Faulty, None)):
+for name, entry, vector in (
+    ("Counter", Counter, NativeCounter),
+    ("Faulty", Faulty, None),
+    ("Masked", Masked, None),
+):
     if f"Toys{name}-v0" not in gymnasium.registry:
         gymnasium.register(f"Toys{name}-v0", entry_point=entry, vector_entry_point=vector)

@@ -14,7 +14,8 @@ import pytest
 
 from soulsgui.training.checks import check_segments
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk, unpack_chunk
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk
+from soulsgui.wire.messages.chunk_form import unpack_chunk
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, join, running_node

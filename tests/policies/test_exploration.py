@@ -67,3 +67,25 @@ def test_what_is_no_probability_is_refused(epsilon: float) -> None:
 def test_clients_need_no_torch() -> None:
     code = "import soulsgui.policies.exploration, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_only_valid_actions_are_explored_and_the_best_of_them_is_greedy() -> None:
+    count, epsilon = 40_000, 0.3
+    mask = np.zeros((count, 4), np.bool_)
+    mask[:, [0, 1, 2]] = True  # the best one by its value, the last, is not valid
+    obs = np.ones((count, 1), np.float32)
+    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon, mask)
+    probs = np.array([epsilon / 3, epsilon / 3, 1 - epsilon + epsilon / 3])
+    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-6)
+    expected = count * probs
+    chi_squared = ((np.bincount(action - 10, minlength=3) - expected) ** 2 / expected).sum()
+    assert chi_squared < 13.8, "exceeded by chance once in 1000 (2 degrees of freedom)"
+
+
+def test_a_single_valid_action_is_certain() -> None:
+    mask = np.eye(4, dtype=np.bool_)
+    action, log_prob = epsilon_greedy(
+        policy(), np.ones((4, 1), np.float32), np.random.default_rng(0), 1.0, mask
+    )
+    assert action.tolist() == [10, 11, 12, 13]
+    np.testing.assert_allclose(log_prob, 0, atol=1e-7)

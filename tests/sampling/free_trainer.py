@@ -17,7 +17,8 @@ from soulsgui.sampling.link import ClientLink
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.chunk import Segments, digest_number, unpack_chunk
+from soulsgui.wire.messages.chunk import Segments, digest_number
+from soulsgui.wire.messages.chunk_form import unpack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import ClientFolder

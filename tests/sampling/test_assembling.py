@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.sampling.assembling import Assembler
 from soulsgui.sampling.samples import Sample
-from soulsgui.wire.messages.chunk import (
-    MAX_CHUNK_BYTES,
-    TERMINATED,
-    TRUNCATED,
-    Segments,
-    pack_chunk,
-    unpack_chunk,
-)
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
+from soulsgui.wire.messages.chunk_form import unpack_chunk
 from soulsgui.wire.weights import WeightsHeader
 
 BOX = BoxSpec((2,), "float32", (0.0,), (50.0,))
@@ -35,7 +29,9 @@ def _sample(step_id: int, terminated: bool = False, truncated: bool = False, **c
     return Sample(terminated=terminated, truncated=truncated, step_id=step_id, **(fields | changed))
 
 
-def _asked(obs: NDArray[Any], action: NDArray[np.int64]) -> NDArray[np.float32]:
+def _asked(
+    obs: NDArray[Any], action: NDArray[np.int64], mask: NDArray[np.bool_] | None
+) -> NDArray[np.float32]:
     """Tells the first number of the observation that was acted on."""
     return -obs[:, 0]
 
@@ -102,6 +98,8 @@ def test_what_is_assembled_at_once_fits_into_a_chunk(side: int, capacity: int | 
     assembler = Assembler(box, 256)
     image = np.zeros((side, side), np.float32)
     ended = [_sample(0, terminated=True, obs=image, next_obs=image)] * assembler.capacity
-    size = len(pack_chunk("r", "c", assembler.assemble(ended, HEADER, lambda obs, action: action * 0.0)))
+    size = len(
+        pack_chunk("r", "c", assembler.assemble(ended, HEADER, lambda obs, action, mask: action * 0.0))
+    )
     assert size <= MAX_CHUNK_BYTES
     assert assembler.capacity == (capacity or MAX_CHUNK_BYTES // (2 * image.nbytes + 128))

@@ -18,7 +18,9 @@ BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
 LENGTHS = (3, 4, 5)
 
 
-def _act(obs: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _act(
+    obs: NDArray[Any], rng: np.random.Generator, mask: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
 
 

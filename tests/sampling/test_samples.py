@@ -106,3 +106,42 @@ def test_episodes_are_told_as_the_message_of_the_wire() -> None:
 def test_what_tells_of_no_episode_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError):
         read_episode_info(data)
+
+
+MASKED = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(3, start=1, masked=True))
+
+
+def _masks(here: Any, after: Any, **changed: Any) -> bytes:
+    info = {"action_mask": here, "next_action_mask": after}
+    return _packed(info={name: mask for name, mask in info.items() if mask is not None}, **changed)
+
+
+def test_masks_are_read_and_may_be_left_out_at_an_end() -> None:
+    sample = read_sample(_masks(np.array([0, 1, 1], np.int8), [1.0, 0.0, 0.0]), MASKED)
+    assert sample.mask is not None
+    assert sample.mask.tolist() == [False, True, True]
+    assert sample.next_mask is not None
+    assert sample.next_mask.tolist() == [True, False, False]
+    for after in (None, np.zeros(3)):
+        assert read_sample(_masks([0, 1, 1], after, terminated=True), MASKED).next_mask is None
+    assert read_sample(_masks([0, 1], [0, 0]), SPACES).mask is None  # of an environment without masks
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _packed(),
+        _masks([0, 1, 1], None),
+        _masks(None, [0, 1, 1]),
+        _masks([0, 1], [0, 1, 1]),
+        _masks([0, 1, 1], [[0, 1, 1]]),
+        _masks("all", [0, 1, 1]),
+        _masks([[1], 2], [0, 1, 1]),
+        _masks([0, 0, 0], [0, 1, 1]),
+        _masks([1, 0, 1], [0, 1, 1]),
+        _masks([0, 1, 1], [0, 0, 0], truncated=False),
+    ],
+)
+def test_masks_that_cannot_be_are_refused_in_words(data: bytes) -> None:
+    with pytest.raises(UsageError, match="mask"):
+        read_sample(data, MASKED)

@@ -14,15 +14,9 @@ from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.sampling.turn import Act
-from soulsgui.wire.messages.chunk import (
-    MAX_CHUNK_BYTES,
-    TERMINATED,
-    TRUNCATED,
-    Segments,
-    pack_chunk,
-    unpack_chunk,
-)
+from soulsgui.sampling.turn import Act, Mask
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
+from soulsgui.wire.messages.chunk_form import unpack_chunk
 from tests.environments.toys import Counter, NativeCounter
 
 BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
@@ -176,7 +170,9 @@ def test_nothing_recorded_gives_no_segments() -> None:
 def _act(number: int = 1) -> Act:
     """Says its own number as log-probability, so that mixed-up weights are seen."""
 
-    def act(obs: NDArray[Any], rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def act(
+        obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         return np.zeros(len(obs), np.int64), np.full(len(obs), -number, np.float32)
 
     return act

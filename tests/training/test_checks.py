@@ -105,3 +105,63 @@ def test_selection_keeps_steps_and_observations_of_the_accepted(accepted: list[b
     starts = [0, 4, 6]
     rows = [row for n in kept for row in range(starts[n], starts[n] + [3, 1, 2][n] + 1)]
     np.testing.assert_array_equal(chosen.obs, made.obs[rows])
+
+
+MASKED = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2, masked=True))
+
+
+def _masked(row: int | None = None, valid: tuple[bool, bool] = (True, True), **changed: Any) -> Segments:
+    """Two good segments of 3 and 2 steps, of which one observation has another mask."""
+    mask = np.ones((7, 2), np.bool_)
+    if row is not None:
+        mask[row] = valid
+    return segments(model_id=5, action_mask=mask, **changed)
+
+
+def test_good_masks_pass() -> None:
+    assert _check(_masked(), MASKED) == ([True, True], {})
+    assert _check(_masked(0, (True, False)), MASKED) == ([True, True], {})  # action 0 was taken there
+    assert _check(_masked(3, (False, True)), MASKED) == ([True, True], {})  # nobody acted there
+
+
+@pytest.mark.parametrize(
+    ("row", "valid", "accepted"),
+    [
+        (0, (False, False), [False, True]),
+        (3, (False, False), [False, True]),
+        (6, (False, False), [True, False]),
+        (0, (False, True), [False, True]),
+        (1, (True, False), [False, True]),
+        (5, (False, True), [True, False]),
+    ],
+)
+def test_a_mask_leaves_an_action_and_the_one_that_was_taken(
+    row: int, valid: tuple[bool, bool], accepted: list[bool]
+) -> None:
+    assert _check(_masked(row, valid), MASKED) == (accepted, {Reason.MASK: 1})
+
+
+def test_an_action_that_does_not_exist_is_out_of_bounds_whatever_the_mask() -> None:
+    made = _masked(action=np.array([0, 1, 0, 2**40, 0]))
+    assert _check(made, MASKED) == ([True, False], {Reason.BOUNDS: 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [(np.nan, Reason.NOT_FINITE), (-np.inf, Reason.NOT_FINITE), (1e16, Reason.BOUNDS)]
+)
+def test_a_state_is_finite_and_fit_to_compute_with(value: float, reason: Reason) -> None:
+    state = {"hidden": np.zeros((2, 3, 2), np.float32), "cell": np.zeros(2, np.float32)}
+    assert _check(segments(model_id=5, state=state)) == ([True, True], {})
+    for name in state:
+        spoilt = {key: values.copy() for key, values in state.items()}
+        spoilt[name].reshape(2, -1)[1, -1] = value
+        assert _check(segments(model_id=5, state=spoilt)) == ([True, False], {reason: 1})
+
+
+def test_masks_and_states_of_refused_segments_are_left_out() -> None:
+    state = {"hidden": np.array([[1.0], [2.0]], np.float32)}
+    made = _masked(1, (False, True), state=state)
+    kept = select(made, np.array([False, True]))
+    assert kept.action_mask is not None
+    assert kept.action_mask.shape == (3, 2)
+    assert kept.state["hidden"].tolist() == [[2.0]]

@@ -88,10 +88,18 @@ class DQNAgent:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
         return arrays
 
-    def act_greedy(self, obs: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`."""
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`.
+
+        Args:
+            obs: The observations.
+            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+        """
         with torch.no_grad():
-            index = self.online(torch.from_numpy(self._inputs(obs)).to(self.device)).argmax(dim=1)
+            values = self.online(torch.from_numpy(self._inputs(obs)).to(self.device))
+            if mask is not None:
+                values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
+            index = values.argmax(dim=1)
         actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
         return actions
 
@@ -200,4 +208,5 @@ class DQNAgent:
             reward=batch.reward,
             next_obs=inputs[count:],
             terminated=batch.terminated,
+            next_mask=batch.next_mask,
         )

@@ -25,7 +25,7 @@ from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.losses.ppo import approximate_kl
+from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import PPOAgentSettings
@@ -97,10 +97,18 @@ class PPOAgent:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
-    def act_greedy(self, obs: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`."""
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`.
+
+        Args:
+            obs: The observations.
+            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+        """
         with torch.no_grad():
-            index = self.policy(self._inputs(obs)).argmax(dim=1)
+            logits = self.policy(self._inputs(obs))
+            if mask is not None:
+                logits = masked_logits(logits, torch.from_numpy(mask).to(self.device))
+            index = logits.argmax(dim=1)
         actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
         return actions
 
@@ -206,6 +214,10 @@ class PPOAgent:
     def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:
         """Gather the round for its first pass; also return the explained variance of the returns."""
         advantage, target, value = self._targets(batch, inputs)
+        if batch.action_mask is None:
+            mask = np.zeros((batch.steps, 0), np.bool_)
+        else:
+            mask = batch.action_mask[batch.step_rows]
         data = PPORows(
             obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
             action=torch.tensor(batch.action - self.spaces.action.start, device=self.device),
@@ -213,6 +225,7 @@ class PPOAgent:
             advantage=advantage,
             target=target,
             old_value=value,
+            mask=torch.from_numpy(mask).to(self.device),
         )
         spread = target.var(correction=0).item()
         explained = 1.0 - (target - value).var(correction=0).item() / spread if spread > 0 else 0.0

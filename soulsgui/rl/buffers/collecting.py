@@ -1,6 +1,7 @@
 """Where the segments of an on-policy round are collected, in memory that is laid out once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ class CollectedSegments(NamedTuple):
     | obs | `[N + S, *shape]` | raw |
     | action | `[N]` int | |
     | log_prob, reward | `[N]` float | |
+    | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation |
+    | state | name → `[S, *shape]` float | what the policy remembered before each first step |
     """
 
     client: NDArray[np.integer[Any]]
@@ -35,6 +38,8 @@ class CollectedSegments(NamedTuple):
     action: NDArray[np.integer[Any]]
     log_prob: NDArray[Any]
     reward: NDArray[Any]
+    action_mask: Bools | None = None
+    state: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 _OF_SEGMENTS = ("client", "env_index", "episode", "first_step", "lengths", "terminated", "truncated")
@@ -46,14 +51,23 @@ class RolloutStore:
 
     Args:
         observation: What an observation is.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
+        state: Shape of each field of the state that stands at the start of a segment.
 
     Attributes:
         steps: Transitions in it.
     """
 
-    def __init__(self, observation: BoxSpec) -> None:
+    def __init__(
+        self,
+        observation: BoxSpec,
+        masked_actions: int = 0,
+        state: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         self.steps = 0
         self._observation = observation
+        self._masked_actions = masked_actions
+        self._state_shapes = {name: tuple(shape) for name, shape in (state or {}).items()}
         self._capacity = 0
         self._segments = 0
         self._lay_out(1)
@@ -82,6 +96,10 @@ class RolloutStore:
                 self._columns[name][begin : begin + count] = getattr(found, name)
         rows = self.steps + self._segments
         self._columns["obs"][rows : rows + steps + segments] = found.obs
+        if self._masked_actions:
+            self._columns["action_mask"][rows : rows + steps + segments] = found.action_mask
+        for name, column in self._state.items():
+            column[self._segments : self._segments + segments] = found.state[name]
         self.steps += steps
         self._segments += segments
 
@@ -113,6 +131,8 @@ class RolloutStore:
             reward=self._columns["reward"][steps],
             terminated=column["terminated"][order],
             truncated=column["truncated"][order],
+            action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
+            state={name: values[: self._segments][order] for name, values in self._state.items()},
         )
 
     @property
@@ -131,6 +151,11 @@ class RolloutStore:
         }
         self._columns |= {name: np.empty(capacity, np.float32) for name in ("log_prob", "reward")}
         self._columns["obs"] = np.empty((2 * capacity, *shape), dtype)
+        if self._masked_actions:
+            self._columns["action_mask"] = np.empty((2 * capacity, self._masked_actions), np.bool_)
+        self._state = {
+            name: np.empty((capacity, *sides), np.float32) for name, sides in self._state_shapes.items()
+        }
 
 
 def _laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:

@@ -21,6 +21,7 @@ class TransitionBatch(NamedTuple):
     | reward | `[B]` float32 | |
     | next_obs | `[B, *shape]` | raw; what followed the step, also where it ended or cut off its episode |
     | terminated | `[B]` bool | the step ended its episode in a final state |
+    | next_mask | `[B, A]` bool, or None | which actions are valid at `next_obs`; None: all are |
     """
 
     obs: NDArray[Any]
@@ -28,6 +29,7 @@ class TransitionBatch(NamedTuple):
     reward: NDArray[np.float32]
     next_obs: NDArray[Any]
     terminated: Bools
+    next_mask: Bools | None = None
 
 
 class UniformReplay:
@@ -45,12 +47,16 @@ class UniformReplay:
     Args:
         capacity: Most transitions to keep.
         observation: What an observation is.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
     """
 
-    def __init__(self, capacity: int, observation: BoxSpec) -> None:
+    def __init__(self, capacity: int, observation: BoxSpec, masked_actions: int = 0) -> None:
         self.capacity = capacity
         self.inserted = 0
         self._obs: NDArray[Any] = np.zeros((2 * capacity, *observation.shape), observation.dtype)
+        self._masks: Bools | None = (
+            np.zeros((2 * capacity, masked_actions), np.bool_) if masked_actions else None
+        )
         self._free: Ints = np.arange(2 * capacity)  # a stack of the rows that hold nothing
         self._free_count = 2 * capacity
         self._row: Ints = np.zeros(capacity, np.int64)
@@ -73,6 +79,7 @@ class UniformReplay:
         action: NDArray[np.integer[Any]],
         reward: NDArray[Any],
         terminated: Bools,
+        action_mask: Bools | None = None,
     ) -> int:
         """Take in segments: steps of one environment within one episode each, laid end to end.
 
@@ -83,6 +90,7 @@ class UniformReplay:
             action: `[N]`, as given to the environment.
             reward: `[N]`.
             terminated: `[S]` bool, the segment's last step ended its episode in a final state.
+            action_mask: `[N + S, A]` bool, valid actions at each observation, where there are masks.
 
         Returns:
             Transitions added, `N`; those among them that gave way at once to later ones count as well.
@@ -92,6 +100,7 @@ class UniformReplay:
         """
         added = len(action)
         self._check(obs, lengths, added, len(reward), len(terminated))
+        self._check_masks(len(obs), action_mask)
         if added:
             ends = np.zeros(added, np.bool_)
             ends[np.cumsum(lengths) - 1] = True
@@ -105,6 +114,7 @@ class UniformReplay:
                 action[added - kept :],
                 reward[added - kept :],
                 terminated[len(terminated) - segments :],
+                None if action_mask is None else action_mask[len(obs) - kept - segments :],
             )
             self.inserted += added
         return added
@@ -122,12 +132,14 @@ class UniformReplay:
         if not self._count:
             raise ValueError("no transition to draw yet")
         slots = rng.integers(self._count, size=count)
+        next_row = self._next_row.take(slots)
         return TransitionBatch(
             obs=self._obs.take(self._row.take(slots), axis=0),
             action=self._action.take(slots),
             reward=self._reward.take(slots),
-            next_obs=self._obs.take(self._next_row.take(slots), axis=0),
+            next_obs=self._obs.take(next_row, axis=0),
             terminated=self._terminated.take(slots),
+            next_mask=None if self._masks is None else self._masks.take(next_row, axis=0),
         )
 
     def _check(self, obs: NDArray[Any], lengths: NDArray[Any], steps: int, rewards: int, flags: int) -> None:
@@ -142,14 +154,29 @@ class UniformReplay:
         if obs.shape[1:] != self._obs.shape[1:]:
             raise ValueError(f"observations of shape {obs.shape[1:]}, {self._obs.shape[1:]} is needed")
 
+    def _check_masks(self, rows: int, masks: Bools | None) -> None:
+        """Raise a ValueError unless there is a mask for each row where there are masks, and else none."""
+        wanted = None if self._masks is None else (rows, self._masks.shape[1])
+        found = None if masks is None else masks.shape
+        if found != wanted:
+            raise ValueError(f"masks of shape {found}, {wanted} is needed")
+
     def _store(
-        self, obs: NDArray[Any], ends: Bools, action: NDArray[Any], reward: NDArray[Any], terminated: Bools
+        self,
+        obs: NDArray[Any],
+        ends: Bools,
+        action: NDArray[Any],
+        reward: NDArray[Any],
+        terminated: Bools,
+        masks: Bools | None,
     ) -> None:
         """Write steps `[N]` and their observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
         count = len(ends)
         self._evict(self._count + count - self.capacity)
         rows = self._take_rows(len(obs))
         self._obs[rows] = obs
+        if self._masks is not None and masks is not None:
+            self._masks[rows] = masks
         # Each segment before has one row more than steps.
         step = np.arange(count) + np.cumsum(ends) - ends
         slots = (self._oldest + self._count + np.arange(count)) % self.capacity

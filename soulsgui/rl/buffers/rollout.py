@@ -1,6 +1,7 @@
 """One on-policy round: the segments of all clients, laid end to end."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,8 @@ class RolloutBatch:
     | reward | `[N]` float32 | |
     | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
     | truncated | `[S]` bool | the segment's last step cut its episode off |
+    | action_mask | `[N + S, A]` bool, or None | actions valid at each observation; None: all were |
+    | state | name → `[S, *shape]` float32 | what the policy remembered before the first step of a segment |
 
     Raises:
         ValueError: The lengths of the arrays don't fit together.
@@ -36,6 +39,8 @@ class RolloutBatch:
     reward: NDArray[np.float32]
     terminated: Bools
     truncated: Bools
+    action_mask: Bools | None = None
+    state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         segments, steps = len(self.lengths), int(self.lengths.sum())
@@ -46,6 +51,10 @@ class RolloutBatch:
             )
         if len(self.terminated) != segments or len(self.truncated) != segments:
             raise ValueError(f"terminated and truncated need one entry for each of the {segments} segments")
+        if self.action_mask is not None and len(self.action_mask) != steps + segments:
+            raise ValueError(f"{len(self.action_mask)} masks for {steps + segments} observations")
+        if any(len(values) != segments for values in self.state.values()):
+            raise ValueError(f"the state needs one entry for each of the {segments} segments")
 
     @property
     def steps(self) -> int:

@@ -22,6 +22,7 @@ class DQNRows(NamedTuple):
     | reward | `[B]` float32 | |
     | next_obs | `[B, size]` float32 | inputs of the networks after the step |
     | terminated | `[B]` bool | the step ended its episode in a final state |
+    | next_mask | `[B, A]` bool, or None | which actions are valid after the step; None: all are |
     """
 
     obs: NDArray[np.float32]
@@ -29,6 +30,7 @@ class DQNRows(NamedTuple):
     reward: NDArray[np.float32]
     next_obs: NDArray[np.float32]
     terminated: NDArray[np.bool_]
+    next_mask: NDArray[np.bool_] | None = None
 
 
 class DQNGradient(Protocol):
@@ -58,12 +60,16 @@ class AutogradDQNGradient:
     def __call__(self, rows: DQNRows, dqn: DQNSettings) -> Tensor:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
         device = self._flat.parameter.device
-        obs, action, reward, next_obs, terminated = (torch.tensor(column, device=device) for column in rows)
+        obs, action, reward, next_obs, terminated = (
+            torch.tensor(column, device=device)
+            for column in (rows.obs, rows.action, rows.reward, rows.next_obs, rows.terminated)
+        )
+        next_mask = None if rows.next_mask is None else torch.tensor(rows.next_mask, device=device)
         with torch.no_grad():
             next_target_q = self._target(next_obs)
             next_online_q = self._online(next_obs) if dqn.double else next_target_q
             target = losses.double_dqn_target(
-                reward, terminated, next_online_q, next_target_q, dqn.gamma, dqn.double
+                reward, terminated, next_online_q, next_target_q, dqn.gamma, dqn.double, next_mask
             )
         q_taken = self._online(obs).gather(1, action.unsqueeze(1)).squeeze(1)
         loss = losses.td_loss(q_taken, target, dqn.loss)

@@ -34,7 +34,10 @@ class HandDQNGradient:
         reward, terminated, online, target_q = (
             torch.tensor(x) for x in (rows.reward, rows.terminated, next_online_q, next_target_q)
         )
-        target = double_dqn_target(reward, terminated, online, target_q, dqn.gamma, dqn.double).numpy()
+        next_mask = None if rows.next_mask is None else torch.tensor(rows.next_mask)
+        target = double_dqn_target(
+            reward, terminated, online, target_q, dqn.gamma, dqn.double, next_mask
+        ).numpy()
         q = self._online.forward(rows.obs)  # over the values of the next actions: they are read by now
         every = np.arange(len(q))
         q_taken = q[every, rows.action]

@@ -23,6 +23,7 @@ class PPORows(NamedTuple):
     | advantage | `[B]` float32 | |
     | target | `[B]` float32 | what the value is drawn to |
     | old_value | `[B]` float32 | value before the update |
+    | mask | `[B, A]` bool, or `[B, 0]` | valid actions, at least one each; without columns: all were |
     """
 
     obs: Tensor
@@ -31,6 +32,7 @@ class PPORows(NamedTuple):
     advantage: Tensor
     target: Tensor
     old_value: Tensor
+    mask: Tensor
 
 
 class PPOFigures(NamedTuple):
@@ -64,7 +66,7 @@ class AutogradPPOGradient:
 
     def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        log_probs = torch.log_softmax(self._policy(rows.obs), dim=1)
+        log_probs = torch.log_softmax(losses.masked_logits(self._policy(rows.obs), rows.mask), dim=1)
         value = self._value(rows.obs).squeeze(1)
         log_ratio = losses.categorical_log_prob(log_probs, rows.action) - rows.log_prob
         policy_loss = losses.clipped_policy_loss(log_ratio, rows.advantage, ppo.clip)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.rl.gradients.ppo import PPOFigures, PPORows
+from soulsgui.rl.losses.ppo import MASKED_LOGIT
 from soulsgui.rl.settings import PPOSettings
 
 Floats = NDArray[np.float32]
@@ -93,8 +94,10 @@ class HandPPOGradient:
 
     def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        obs, action, log_prob, advantage, target, old_value = (column.numpy() for column in rows)
+        obs, action, log_prob, advantage, target, old_value, mask = (column.numpy() for column in rows)
         logits = self._policy.forward(obs)
+        if mask.shape[1]:
+            logits[~mask] = MASKED_LOGIT  # probability 0, so that no gradient flows back either
         policy = policy_gradient(logits, action, log_prob, advantage, ppo.clip, ppo.entropy_coef)
         self._policy.backward(obs, policy.gradient)
         value = self._value.forward(obs)[:, 0]

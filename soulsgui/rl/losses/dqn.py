@@ -15,6 +15,7 @@ def double_dqn_target(
     next_target_q: Tensor,
     gamma: float,
     double: bool,
+    next_mask: Tensor | None = None,
 ) -> Tensor:
     """What the value of the action taken is drawn to: `r + gamma * Q_target(s', a*)`, or `r` at the end.
 
@@ -30,9 +31,13 @@ def double_dqn_target(
     | next_target_q | `[B, A]` | values of all next actions by the target network |
     | gamma | float | discount of the future |
     | double | bool | let the online network choose the next action |
+    | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
     | returns | `[B]` | the target |
     """
-    chosen = (next_online_q if double else next_target_q).argmax(1, keepdim=True)
+    by = next_online_q if double else next_target_q
+    if next_mask is not None:
+        by = by.masked_fill(~next_mask, -torch.inf)
+    chosen = by.argmax(1, keepdim=True)
     future = gamma * next_target_q.gather(1, chosen).squeeze(1)
     return reward + future.masked_fill(terminated, 0.0)
 

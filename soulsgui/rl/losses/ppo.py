@@ -3,6 +3,21 @@
 import torch
 from torch import Tensor
 
+MASKED_LOGIT = -1e9
+"""Logit of an action that is not valid: finite, so that 0 · log 0 in the entropy is 0 and no NaN."""
+
+
+def masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
+    """Give actions that are not valid probability 0, and no gradient (Huang & Ontañón, arXiv 2006.14171).
+
+    | symbol | shape | description |
+    |---|---|---|
+    | logits | `[B, A]` | output of the policy |
+    | mask | `[B, A]` bool, or `[B, 0]` | valid actions, at least one each; without columns: all are |
+    | returns | `[B, A]` | the logits, `MASKED_LOGIT` where the action is not valid |
+    """
+    return logits.masked_fill(~mask, MASKED_LOGIT) if mask.shape[1] else logits
+
 
 def categorical_log_prob(log_probs: Tensor, action: Tensor) -> Tensor:
     """Pick the log-probability of each action taken.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.weights import WeightsHeader
 
 
@@ -22,6 +22,7 @@ class SampleMaker:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._spaces = SpacesSpec.from_json(config.spaces)
+        self._state = state_of(config.policy)
 
     def chunk(self, env_index: int, episode: int, steps: int, header: WeightsHeader) -> bytes:
         """Return one segment as the bytes of a chunk.
@@ -33,6 +34,7 @@ class SampleMaker:
             header: The weights it claims to be played with.
         """
         obs, action, log_prob = self._content(steps)
+        actions = self._spaces.masked_actions
         made = Segments(
             env_index=np.array([env_index], np.int32),
             episode=np.array([episode], np.int64),
@@ -46,6 +48,8 @@ class SampleMaker:
             action=action,
             reward=np.ones(steps, np.float32),
             log_prob=log_prob,
+            action_mask=np.ones((steps + 1, actions), np.bool_) if actions else None,
+            state={name: np.zeros((1, *shape), np.float32) for name, shape in self._state.items()},
         )
         return pack_chunk(self._config.run_id, self._config.contract, made)
 

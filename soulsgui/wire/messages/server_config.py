@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
-SEGMENT_FORMAT = 2
+SEGMENT_FORMAT = 3
 """Version of the columns of a chunk (`messages.chunk`)."""
 
 ON_POLICY = "on-policy"
@@ -25,8 +26,34 @@ def family_of(algorithm: str) -> str:
     return ON_POLICY if algorithm == "ppo" else OFF_POLICY
 
 
+def state_of(policy: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each field of the state that a policy remembers between its steps.
+
+    Args:
+        policy: Description of the policy network; `state` in it maps names to shapes, and is missing where
+            nothing is remembered.
+
+    Raises:
+        ValueError: It describes no such fields.
+    """
+    try:
+        state = {
+            str(name): tuple(int(side) for side in shape) for name, shape in policy.get("state", {}).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"no description of a state: {policy['state']!r}") from error
+    if any(side < 1 for shape in state.values() for side in shape):
+        raise ValueError(f"a field of the state is empty: {state}")
+    return state
+
+
 def contract_hash(
-    env_id: str, kwargs: dict[str, Any], wrappers: list[Any], spaces: dict[str, Any], family: str
+    env_id: str,
+    kwargs: dict[str, Any],
+    wrappers: list[Any],
+    spaces: dict[str, Any],
+    family: str,
+    state: Mapping[str, Sequence[int]] | None = None,
 ) -> str:
     """Return the hash of what client and server must agree on, and of nothing else.
 
@@ -36,8 +63,10 @@ def contract_hash(
         wrappers: Wrappers around it.
         spaces: Its spaces (`environments.spaces.SpacesSpec.to_json`).
         family: Family of the algorithm: `ON_POLICY` or `OFF_POLICY`.
+        state: Shape of each field of the state that stands at the start of segments (`state_of`).
     """
-    agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family]
+    fields = {name: list(shape) for name, shape in (state or {}).items()}
+    agreed = [env_id, kwargs, wrappers, spaces, SEGMENT_FORMAT, family, fields]
     return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -51,7 +80,7 @@ class ServerConfig(Message):
         protocol_min: Oldest protocol the server speaks.
         protocol_max: Newest protocol the server speaks.
         spaces: The environment's spaces (`environments.spaces.SpacesSpec.to_json`).
-        policy: Description of the policy network (`PPOAgent.policy_spec`).
+        policy: Description of the policy network (`PPOAgent.policy_spec`); `state_of` reads its state.
         settings: The settings marked `to_clients`, by dotted key.
         seed: Seed of the run; each client derives its own from it and its name.
     """

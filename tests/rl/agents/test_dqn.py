@@ -304,7 +304,7 @@ def test_updates_that_blow_up_are_an_error_not_a_silent_nan() -> None:
 def test_read_only_arrays_are_taken(recwarn: pytest.WarningsRecorder) -> None:
     agent = trained_agent(updates=0)
     batch = transitions(16)
-    for column in batch:
+    for column in batch[:5]:
         column.flags.writeable = False
     agent.observe(batch.obs)
     agent.update(TransitionBatch(*batch))
@@ -312,3 +312,30 @@ def test_read_only_arrays_are_taken(recwarn: pytest.WarningsRecorder) -> None:
     agent.update(batch)
     assert agent.updates == 2
     assert not recwarn.list
+
+
+def test_the_greedy_action_is_a_valid_one() -> None:
+    agent, rng = trained_agent(updates=5), np.random.default_rng(0)
+    obs = rng.normal(3, 2, (200, 4)).astype(np.float32)
+    mask = rng.random((200, 3)) < 0.5
+    mask[:, 1] |= ~mask.any(axis=1)
+    greedy = agent.act_greedy(obs, mask)
+    assert mask[np.arange(200), greedy - 1].all()
+    everything = np.ones((200, 3), np.bool_)
+    np.testing.assert_array_equal(agent.act_greedy(obs, everything), agent.act_greedy(obs))
+
+
+def test_only_valid_next_actions_enter_the_target() -> None:
+    batch = transitions(16)
+    targets = []
+    for valid in ([0, 1, 2], [0], [1], [2]):
+        agent = trained_agent(updates=3)
+        agent.figures()
+        mask = np.isin(np.arange(3), valid)
+        agent.update(batch._replace(next_mask=np.tile(mask, (16, 1))))
+        targets.append(agent.figures()["target_mean"])
+    agent = trained_agent(updates=3)
+    agent.figures()
+    agent.update(batch)
+    assert agent.figures()["target_mean"] == targets[0]
+    assert len(set(targets[1:])) == 3

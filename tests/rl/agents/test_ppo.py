@@ -246,3 +246,22 @@ def test_an_update_by_autograd_ends_at_the_same_weights() -> None:
     for name in tensors:
         if name.startswith(("policy", "value")):
             np.testing.assert_allclose(tensors[name], expected[name], atol=1e-4)
+
+
+def test_masked_actions_change_neither_ratio_nor_choice() -> None:
+    agent = trained_agent(policy_init_scale=1.0, learning_rate=0.0, epochs=1)
+    rng, policy = np.random.default_rng(3), numpy_policy(agent)
+    batch = random_batch(agent)
+    mask = rng.random((len(batch.obs), 3)) < 0.5
+    mask[:, 1] |= ~mask.any(axis=1)
+    action, log_prob = policy.act(batch.obs[batch.step_rows], rng, mask[batch.step_rows])
+    masked = replace(batch, action=action, log_prob=log_prob, action_mask=mask)
+    assert mask[batch.step_rows, action - 1].all()
+    figures = agent.update(masked, 0.0)
+    assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
+    assert figures["clip_fraction"] == 0
+    assert 0 < figures["entropy"] < np.log(3)
+    assert agent.update(replace(masked, action_mask=None), 0.0)["approx_kl"] > 0.01
+    greedy = agent.act_greedy(batch.obs, mask)
+    assert mask[np.arange(len(mask)), greedy - 1].all()
+    assert (greedy == numpy_policy(agent).greedy(batch.obs, mask)).mean() > 0.99

@@ -29,8 +29,10 @@ def _segment(client: int, env: int, episode: int, first: int, length: int) -> Co
 
 
 def _joined(parts: list[CollectedSegments]) -> CollectedSegments:
-    columns = zip(*parts, strict=True)
-    return CollectedSegments(*(np.concatenate(column) for column in columns))
+    columns = CollectedSegments._fields[: -len(CollectedSegments._field_defaults)]
+    return CollectedSegments(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    )
 
 
 PARTS = [
@@ -92,3 +94,17 @@ def test_another_round_begins_empty_and_may_be_larger() -> None:
         store.batch([])
     store.add(_joined(PARTS[2:6]))
     assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
+
+
+def test_masks_and_states_come_in_the_order_of_their_segments() -> None:
+    store = RolloutStore(OBSERVATION, masked_actions=3, state={"hidden": (2,)})
+    store.begin(STEPS)
+    for part in reversed(PARTS[:4]):
+        numbers = part.obs[:, 0].astype(np.int64)
+        mask = (numbers[:, None] >> np.arange(3)) % 2 == 1
+        hidden = np.full((1, 2), part.obs[0, 0], np.float32)
+        store.add(part._replace(action_mask=mask, state={"hidden": hidden}))
+    batch = store.batch(["a"])
+    assert batch.action_mask is not None
+    np.testing.assert_array_equal(batch.action_mask @ (1 << np.arange(3)), batch.obs[:, 0].astype(int) % 8)
+    assert batch.state["hidden"].tolist() == [[0, 0], [3, 3], [100, 100], [1007, 1007]]

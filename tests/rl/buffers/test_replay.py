@@ -54,7 +54,7 @@ def check_draws(replay: UniformReplay, source: Source, lengths: list[int]) -> No
     """Make sure that every transition drawn is one of those added, whole."""
     ends = set((np.cumsum(lengths) - 1).tolist())
     batch = replay.sample(60 * len(replay), np.random.default_rng(0))
-    for obs, action, reward, next_obs, terminated in zip(*batch, strict=True):
+    for obs, action, reward, next_obs, terminated in zip(*batch[:5], strict=True):
         following = [action, -1] if int(action) in ends else [action + 1, 1]
         assert obs.tolist() == [action, 1]
         assert next_obs.tolist() == following, "the next observation of its own segment"
@@ -70,8 +70,8 @@ def test_transitions_come_back_whole_and_typed() -> None:
     assert held(replay) == set(range(9))
     check_draws(replay, source, [3, 1, 5])
     batch = replay.sample(6, np.random.default_rng(0))
-    assert [column.dtype for column in batch] == [np.float32, np.int64, np.float32, np.float32, np.bool_]
-    assert [column.shape for column in batch] == [(6, 2), (6,), (6,), (6, 2), (6,)]
+    assert [column.dtype for column in batch[:5]] == [np.float32, np.int64, np.float32, np.float32, np.bool_]
+    assert [column.shape for column in batch[:5]] == [(6, 2), (6,), (6,), (6, 2), (6,)]
 
 
 def test_only_the_last_step_of_a_segment_terminates() -> None:
@@ -179,9 +179,9 @@ def test_a_batch_is_not_changed_by_what_is_added_later() -> None:
     replay, source = UniformReplay(5, BOX), Source()
     replay.add(**source.segments(5))
     batch = replay.sample(10, np.random.default_rng(0))
-    copies = [column.copy() for column in batch]
+    copies = [column.copy() for column in batch[:5]]
     replay.add(**source.segments(5))
-    assert all(np.array_equal(column, old) for column, old in zip(batch, copies, strict=True))
+    assert all(np.array_equal(column, old) for column, old in zip(batch[:5], copies, strict=True))
 
 
 def test_images_keep_their_shape_and_type() -> None:
@@ -221,3 +221,26 @@ def test_arrays_that_do_not_fit_together_are_refused_and_change_nothing(change: 
         replay.add(**(source.segments(3, 2) | change))
     assert (len(replay), replay.inserted) == (5, 5)
     assert held(replay) == set(range(5))
+
+
+def test_each_transition_comes_with_the_mask_of_its_next_observation() -> None:
+    replay, source = UniformReplay(30, BOX, masked_actions=5), Source()
+    for lengths in ([4, 9], [25], [1, 1, 8], [40]):
+        made = source.segments(*lengths)
+        # Its number in bits, so that each observation has a mask of its own; those at an end are empty.
+        numbers = np.where(made["obs"][:, 1] == 1, made["obs"][:, 0].astype(np.int64) % 31 + 1, 0)
+        replay.add(**made, action_mask=(numbers[:, None] >> np.arange(5)) % 2 == 1)
+    batch = replay.sample(500, np.random.default_rng(0))
+    assert batch.next_mask is not None
+    numbers = np.where(batch.next_obs[:, 1] == 1, batch.next_obs[:, 0].astype(np.int64) % 31 + 1, 0)
+    np.testing.assert_array_equal(batch.next_mask @ (1 << np.arange(5)), numbers)
+
+
+@pytest.mark.parametrize("masked_actions", [0, 3])
+def test_masks_must_be_there_exactly_where_they_are_expected(masked_actions: int) -> None:
+    replay = UniformReplay(10, BOX, masked_actions)
+    made = Source().segments(2)
+    wrong = None if masked_actions else np.ones((3, 3), np.bool_)
+    with pytest.raises(ValueError, match="masks of shape"):
+        replay.add(**made, action_mask=wrong)
+    assert not len(replay)

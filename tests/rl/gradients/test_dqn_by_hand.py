@@ -3,6 +3,7 @@
 import copy
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -22,6 +23,7 @@ class Case:
     activation: str
     hidden_sizes: tuple[int, ...]
     actions: int
+    masked: bool
     count: int
     double: bool
     loss: TDLossName
@@ -34,6 +36,7 @@ cases = st.builds(
     activation=st.sampled_from(["tanh", "relu"]),
     hidden_sizes=st.sampled_from([(), (16,), (64, 64), (8, 8, 8)]),
     actions=st.integers(1, 5),
+    masked=st.booleans(),
     count=st.integers(1, 70),
     double=st.booleans(),
     loss=st.sampled_from(["huber", "mse"]),
@@ -51,6 +54,10 @@ def test_equals_autograd(case: Case) -> None:
     flat = FlatParameters([online])
     fixed = FlatParameters([target])
     rows = random_rows(case.count, case.actions, case.seed)
+    if case.masked:
+        mask = np.random.default_rng(case.seed).random((case.count, case.actions)) < 0.5
+        mask[:, 0] |= ~mask.any(axis=1)
+        rows = rows._replace(next_mask=mask)
     dqn = dqn_settings(double=case.double, loss=case.loss, gamma=case.gamma).dqn
     expected = AutogradDQNGradient(online, target, flat)(rows, dqn)
     gradient = flat.gradient.clone()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandMLP, HandPPOGradient
+from soulsgui.rl.losses.ppo import masked_logits
 from soulsgui.rl.networks import build_mlp
 from tests.rl.support import ppo_settings
 
@@ -20,6 +21,7 @@ class Case:
     activation: str
     hidden_sizes: tuple[int, ...]
     actions: int
+    masked: bool
     count: int
     clip: float
     entropy_coef: float
@@ -32,6 +34,7 @@ cases = st.builds(
     Case,
     activation=st.sampled_from(["tanh", "relu"]),
     hidden_sizes=st.sampled_from([(), (16,), (64, 64), (8, 8, 8)]),
+    masked=st.booleans(),
     actions=st.integers(1, 5),
     count=st.integers(1, 70),
     clip=st.sampled_from([0.05, 0.2, 0.5]),
@@ -73,9 +76,12 @@ def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PP
 
     obs = torch.randn(case.count, 4, generator=generator)
     action = torch.randint(case.actions, (case.count,), generator=generator)
+    mask = torch.rand((case.count, case.actions if case.masked else 0), generator=generator) < 0.5
+    if case.masked:
+        mask[torch.arange(case.count), action] = True
     with torch.no_grad():
-        now = policy(obs).log_softmax(1).gather(1, action[:, None]).squeeze(1)
-    return PPORows(obs, action, now + 0.3 * normal(), normal(), 3 * normal(), normal())
+        now = masked_logits(policy(obs), mask).log_softmax(1).gather(1, action[:, None]).squeeze(1)
+    return PPORows(obs, action, now + 0.3 * normal(), normal(), 3 * normal(), normal(), mask)
 
 
 def test_values_equal_those_of_the_network() -> None:

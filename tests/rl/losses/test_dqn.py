@@ -48,3 +48,13 @@ def test_the_loss_is_half_the_square_and_with_huber_linear_from_1_on(
     assert q_taken.grad is not None
     steepest = 1.0 if kind == "huber" else 3.0
     assert (4 * q_taken.grad).tolist() == pytest.approx([0.5, -steepest, 1.0, 0.0])
+
+
+def test_only_valid_actions_follow() -> None:
+    mask = torch.tensor([[False, True], [True, False], [True, True]])
+    target = double_dqn_target(REWARD, NEVER, ONLINE_Q, TARGET_Q, 0.5, True, mask)
+    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
+    target = double_dqn_target(REWARD, NEVER, ONLINE_Q, TARGET_Q, 0.5, False, ~mask | mask[2])
+    assert target.tolist() == [1 + 10, 2 + 20, 3 - 1.5]
+    target = double_dqn_target(REWARD, NEVER, ONLINE_Q, TARGET_Q, 0.5, False, mask)
+    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]

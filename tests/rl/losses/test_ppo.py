@@ -60,3 +60,17 @@ def test_the_kl_estimate_is_zero_without_a_change_and_right_on_average() -> None
     # Samples in the proportions of the old policy: one of each action.
     estimate = losses.approximate_kl((new / old).log()).item()
     assert estimate == pytest.approx((old * (old / new).log()).sum().item())
+
+
+def test_masked_actions_have_probability_0_no_entropy_and_no_gradient() -> None:
+    logits = torch.tensor([[1.0, 5.0, 1.0], [0.0, 2.0, 3.0]], requires_grad=True)
+    mask = torch.tensor([[True, False, True], [False, True, False]])
+    log_probs = torch.log_softmax(losses.masked_logits(logits, mask), dim=1)
+    torch.testing.assert_close(log_probs.exp(), torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]))
+    entropy = losses.categorical_entropy(log_probs)
+    torch.testing.assert_close(entropy, torch.tensor(0.5 * math.log(2)))
+    (entropy + losses.categorical_log_prob(log_probs, torch.tensor([0, 1])).sum()).backward()
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+    assert (logits.grad[~mask] == 0).all()
+    assert losses.masked_logits(logits, torch.zeros(2, 0, dtype=torch.bool)) is logits

@@ -1,0 +1,286 @@
+"""Opening chunks: the segments of many chunks as one, after checking all that their form can tell."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
+from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, HEADS, MAGIC, RECORD, STEP_BYTES, mark
+from soulsgui.wire.messages.frames import FramesError, is_image, unpack_frames
+
+
+class OpenedChunks(NamedTuple):
+    """Several chunks as one.
+
+    Attributes:
+        segments: The segments of all chunks that could be opened, in their order.
+        counts: `[C]` int64: segments of each chunk that was given, 0 for one that could not be opened.
+        steps: `[C]` int64: its steps, likewise.
+        errors: What is wrong with those that could not be opened, by position.
+    """
+
+    segments: Segments
+    counts: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    errors: dict[int, ChunkError]
+
+    @property
+    def source(self) -> NDArray[np.int64]:
+        """`[S]`: which chunk each segment came in, as a position in what was given."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+
+class ChunkForm:
+    """What chunks of one run look like.
+
+    Args:
+        run_id: The run.
+        contract: Its contract hash.
+        obs_shape: Shape of one observation.
+        obs_dtype: Its dtype.
+        masked_actions: Number of actions, where there are masks; 0 where there are none.
+        state: Shape of each field of the state.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        contract: str,
+        obs_shape: tuple[int, ...],
+        obs_dtype: str,
+        masked_actions: int = 0,
+        state: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self._run = mark(run_id)
+        self._contract = mark(contract)
+        head = HEAD.pack(MAGIC, PROTOCOL, 0, self._run, self._contract, 0, 0)
+        self._ours = np.frombuffer(head, HEADS)[0]
+        self._shape = obs_shape
+        self._dtype = np.dtype(obs_dtype).newbyteorder("<")
+        self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
+        self._is_image = is_image(obs_shape, obs_dtype)
+        self._masked_actions = masked_actions
+        self._mask_bytes = -(-masked_actions // 8)
+        self._state = {name: tuple(shape) for name, shape in sorted((state or {}).items())}
+        sizes = [math.prod(shape) * FLOAT.itemsize for shape in self._state.values()]
+        # Of what has a size of its own, whatever stands in it: bytes a step, and bytes a segment.
+        self._step_bytes = STEP_BYTES + self._mask_bytes
+        self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes
+        if not self._is_image:
+            self._step_bytes += self._obs_bytes
+            self._segment_bytes += self._obs_bytes
+
+    def opened_size(self, data: bytes) -> int:
+        """Return about how many bytes a chunk takes once it is opened; what it claims is believed."""
+        if not self._is_image or not HEAD.size <= len(data) <= MAX_CHUNK_BYTES:
+            return len(data)
+        count, steps = HEAD.unpack_from(data)[-2:]
+        claimed: int = len(data) + (count + steps) * self._obs_bytes
+        return min(claimed, 2 * MAX_CHUNK_BYTES)  # what claims to be larger is not opened
+
+    def open(self, chunks: Sequence[bytes]) -> OpenedChunks:
+        """Return the segments of many chunks, after checking everything that can be told from their form.
+
+        The arrays are copies; a chunk that must be refused does not disturb the others.
+        """
+        errors: dict[int, ChunkError] = {}
+        counts, steps = self._sizes_of_all(chunks, errors)
+        records = self._records(chunks, counts)
+        wrong = _wrong_lengths(records, counts, steps)
+        if len(wrong):
+            errors |= {int(position): ChunkError(Reason.SHAPE, "lengths") for position in wrong}
+            counts[wrong] = steps[wrong] = 0
+            records = self._records(chunks, counts)
+        obs: NDArray[Any] | None = None
+        if self._is_image:
+            obs = self._unpack_all(chunks, counts, steps, records["length"], errors)
+            records = self._records(chunks, counts)
+        return OpenedChunks(self._join(chunks, counts, steps, records, obs), counts, steps, errors)
+
+    def _unpack_all(
+        self,
+        chunks: Sequence[bytes],
+        counts: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        lengths: NDArray[np.int32],
+        errors: dict[int, ChunkError],
+    ) -> NDArray[np.uint8]:
+        """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
+        begins = (HEAD.size + steps * self._step_bytes + counts * self._segment_bytes).tolist()
+        parts = [np.empty((0, *self._shape), np.uint8)]
+        first = 0
+        for position in np.flatnonzero(counts).tolist():
+            data, last = chunks[position], first + int(counts[position])
+            stacking = HEAD.unpack_from(data)[2]
+            try:
+                parts.append(
+                    unpack_frames(data[begins[position] :], stacking, lengths[first:last], self._shape)
+                )
+            except FramesError as error:
+                errors[position] = ChunkError(Reason.SHAPE, f"frames: {error}")
+                counts[position] = steps[position] = 0
+            first = last
+        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+
+    def _sizes_of_all(
+        self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many segments and steps each chunk holds, 0 for those that are none of this run.
+
+        What is wrong with those is put into `errors`.
+        """
+        sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
+        beginnings = [data[: HEAD.size] for data in chunks]
+        if len(chunks) and sizes.min() < HEAD.size:
+            beginnings = [data.ljust(HEAD.size, b"\0") for data in beginnings]
+        heads = np.frombuffer(b"".join(beginnings), HEADS)
+        counts, steps = heads["count"].astype(np.int64), heads["steps"].astype(np.int64)
+        expected = counts * self._segment_bytes + steps * self._step_bytes
+        good = (
+            (sizes <= MAX_CHUNK_BYTES)
+            & (heads["magic"] == self._ours["magic"])
+            & (heads["protocol"] == self._ours["protocol"])
+            & (heads["run"] == self._ours["run"])
+            & (heads["contract"] == self._ours["contract"])
+            & (counts > 0)
+            & self._right_size(sizes - HEAD.size, expected, counts + steps)
+        )
+        for position in np.flatnonzero(~good).tolist():
+            counts[position] = steps[position] = 0
+            try:
+                self._sizes(chunks[position])
+            except ChunkError as error:
+                errors[position] = error
+        return counts, steps
+
+    def _sizes(self, data: bytes) -> tuple[int, int]:
+        """Return how many segments and steps a chunk holds.
+
+        Raises:
+            ChunkError: It is none of this run, or has another size than it says.
+        """
+        if len(data) > MAX_CHUNK_BYTES:
+            raise ChunkError(Reason.TOO_LARGE, f"{len(data)} bytes")
+        if len(data) < HEAD.size:
+            raise ChunkError(Reason.UNREADABLE, "no head")
+        magic, protocol, _, run, contract, count, steps = HEAD.unpack_from(data)
+        if magic != MAGIC:
+            raise ChunkError(Reason.UNREADABLE, "not a chunk")
+        if protocol != PROTOCOL:
+            raise ChunkError(Reason.PROTOCOL, str(protocol))
+        if run != self._run:
+            raise ChunkError(Reason.RUN)
+        if contract != self._contract:
+            raise ChunkError(Reason.CONTRACT)
+        expected = count * self._segment_bytes + steps * self._step_bytes
+        if self._is_image and (count + steps) * self._obs_bytes > MAX_CHUNK_BYTES:
+            raise ChunkError(Reason.TOO_LARGE, f"{count + steps} images")
+        if not count or not self._right_size(len(data) - HEAD.size, expected, count + steps):
+            raise ChunkError(Reason.SHAPE, f"{len(data)} bytes for {count} segments of {steps} steps")
+        return count, steps
+
+    def _right_size(self, size: Any, expected: Any, rows: Any) -> Any:
+        """Whether chunks have as many bytes behind their heads as their columns need; for arrays, or for one.
+
+        Args:
+            size: What they have.
+            expected: What all columns take together, without compressed ones.
+            rows: Their observations.
+        """
+        if self._is_image:
+            return (size > expected) & (rows * self._obs_bytes <= MAX_CHUNK_BYTES)
+        return size == expected
+
+    @staticmethod
+    def _records(chunks: Sequence[bytes], counts: NDArray[np.int64]) -> NDArray[Any]:
+        ends = (HEAD.size + counts * RECORD.itemsize).tolist()
+        joined = b"".join([data[HEAD.size : end] for data, end in zip(chunks, ends, strict=True)])
+        return np.frombuffer(joined, RECORD)
+
+    def _join(
+        self,
+        chunks: Sequence[bytes],
+        counts: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        records: NDArray[Any],
+        images: NDArray[np.uint8] | None,
+    ) -> Segments:
+        begins = HEAD.size + counts * RECORD.itemsize
+
+        def column(step_bytes: int, segment_bytes: int) -> bytes:
+            nonlocal begins
+            sizes = steps * step_bytes + counts * segment_bytes
+            found = _column(chunks, begins, sizes)
+            begins = begins + sizes
+            return found
+
+        action = np.frombuffer(column(ACTION.itemsize, 0), ACTION)
+        reward, log_prob = (np.frombuffer(column(FLOAT.itemsize, 0), FLOAT) for _ in range(2))
+        state = {
+            name: np.frombuffer(column(0, math.prod(shape) * FLOAT.itemsize), FLOAT).reshape(-1, *shape)
+            for name, shape in self._state.items()
+        }
+        mask = self._mask(column(self._mask_bytes, self._mask_bytes)) if self._masked_actions else None
+        if images is None:
+            flat = np.frombuffer(column(self._obs_bytes, self._obs_bytes), self._dtype)
+            obs = flat.reshape(-1, *self._shape)
+        else:
+            obs = images
+        return Segments(
+            **{name: records[name] for name in RECORD.names or () if name != "padding"},
+            action=action,
+            reward=reward,
+            log_prob=log_prob,
+            obs=obs,
+            action_mask=mask,
+            state=state,
+        )
+
+    def _mask(self, data: bytes) -> NDArray[np.bool_]:
+        bits = np.frombuffer(data, np.uint8).reshape(-1, self._mask_bytes)
+        return np.unpackbits(bits, axis=1, count=self._masked_actions).view(np.bool_)
+
+
+def _column(chunks: Sequence[bytes], begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> bytes:
+    """Return a column of all chunks; of a chunk that is left out `sizes` says 0."""
+    ends = (begins + sizes).tolist()
+    return b"".join([data[a:b] for data, a, b in zip(chunks, begins.tolist(), ends, strict=True)])
+
+
+def _wrong_lengths(
+    records: NDArray[Any], counts: NDArray[np.int64], steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the positions of chunks whose segments are not as long as the chunk says."""
+    filled = np.flatnonzero(counts)
+    if not len(filled):
+        return filled
+    length = records["length"].astype(np.int64)
+    starts = np.cumsum(counts[filled]) - counts[filled]
+    wrong = (np.add.reduceat(length, starts) != steps[filled]) | (np.minimum.reduceat(length, starts) < 1)
+    found: NDArray[np.int64] = filled[wrong]
+    return found
+
+
+def unpack_chunk(
+    data: bytes,
+    run_id: str,
+    contract: str,
+    obs_shape: tuple[int, ...],
+    obs_dtype: str,
+    masked_actions: int = 0,
+    state: Mapping[str, Sequence[int]] | None = None,
+) -> Segments:
+    """Return the segments of one chunk, as `ChunkForm.open`.
+
+    Raises:
+        ChunkError: With the reason.
+    """
+    form = ChunkForm(run_id, contract, obs_shape, obs_dtype, masked_actions, state)
+    opened = form.open([data])
+    if opened.errors:
+        raise opened.errors[0]
+    return opened.segments

@@ -1,0 +1,44 @@
+"""How the bytes of a chunk lie: its head and its records (`messages.chunk` says what follows them)."""
+
+import hashlib
+import struct
+from functools import lru_cache
+
+import numpy as np
+
+MAGIC = b"SGC1"
+HEAD = struct.Struct("<4sHBx8s8sII")
+RECORD = np.dtype(
+    [
+        ("episode", "<i8"),
+        ("first_step", "<i8"),
+        ("model_id_first", "<i8"),
+        ("model_id_last", "<i8"),
+        ("digest", "<u8"),
+        ("env_index", "<i4"),
+        ("length", "<i4"),
+        ("flags", "|u1"),
+        ("padding", "|V7"),
+    ]
+)
+# `HEAD` once more, for many at once.
+HEADS = np.dtype(
+    [
+        ("magic", "<u4"),
+        ("protocol", "<u2"),
+        ("stacking", "|u1"),
+        ("padding", "|V1"),
+        ("run", "<u8"),
+        ("contract", "<u8"),
+        ("count", "<u4"),
+        ("steps", "<u4"),
+    ]
+)
+ACTION, FLOAT = np.dtype("<i8"), np.dtype("<f4")
+STEP_BYTES = ACTION.itemsize + 2 * FLOAT.itemsize
+
+
+@lru_cache(maxsize=16)
+def mark(text: str) -> bytes:
+    """Return what stands for a run or a contract in a head."""
+    return hashlib.sha256(text.encode()).digest()[:8]

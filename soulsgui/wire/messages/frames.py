@@ -1,0 +1,140 @@
+"""Image observations on their way: each frame sent once, all of a chunk compressed together.
+
+Where every observation is a stack of frames that moves on by one frame a step (Gymnasium's
+`FrameStackObservation`), only the new frame of each step travels. Whether that is so is looked at in the
+observations themselves, so that nothing is lost whatever an environment does. Zstandard at level 1 makes 39
+bytes of a Pong frame (84×84), lz4 92, at about the same cost.
+"""
+
+import math
+import threading
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import zstandard
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+Frames = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+_LEVEL = 1
+_LARGEST_WINDOW = 2**24
+
+_of_thread = threading.local()
+
+
+class Stacking(IntEnum):
+    """Which axis of an observation counts the frames of a stack; `NONE`: observations travel whole."""
+
+    NONE = 0
+    FIRST = 1
+    LAST = 2
+
+
+class FramesError(ValueError):
+    """Bytes that are not the frames they claim to be."""
+
+
+def is_image(obs_shape: tuple[int, ...], obs_dtype: str) -> bool:
+    """Return whether observations travel as compressed frames: bytes in two dimensions or more."""
+    return np.dtype(obs_dtype) == np.uint8 and len(obs_shape) >= 2
+
+
+def pack_frames(obs: Frames, lengths: NDArray[np.integer[Any]]) -> tuple[Stacking, bytes]:
+    """Return the observations of segments compressed, and how they are stacked.
+
+    Args:
+        obs: `[N + S, *obs_shape]` uint8, segment after segment.
+        lengths: `[S]`, steps of each segment; it has one observation more.
+    """
+    rows = _pieces(np.asarray(lengths, np.int64))
+    for stacking in (Stacking.FIRST, Stacking.LAST):
+        stacks = _frames_first(obs, stacking)
+        if stacks.shape[1] > 1 and all(_moves_on(stacks[begin:end]) for begin, end in rows):
+            parts = [part for begin, end in rows for part in (stacks[begin], stacks[begin + 1 : end, -1])]
+            return stacking, _compress(b"".join([part.tobytes() for part in parts]))
+    return Stacking.NONE, _compress(np.ascontiguousarray(obs).tobytes())
+
+
+def unpack_frames(
+    data: bytes, stacking: int, lengths: NDArray[np.integer[Any]], obs_shape: tuple[int, ...]
+) -> Frames:
+    """Return the observations `[N + S, *obs_shape]` that `pack_frames` was given.
+
+    Never more memory is taken than these need; a caller checks beforehand that this is little enough.
+
+    Args:
+        data: The compressed frames.
+        stacking: How they are stacked.
+        lengths: `[S]`, steps of each segment, at least 1.
+        obs_shape: Shape of one observation, two dimensions or more.
+
+    Raises:
+        FramesError: They are damaged, or other frames than these.
+    """
+    steps = np.asarray(lengths, np.int64)
+    rows = _pieces(steps)
+    count = int(steps.sum()) + len(steps)
+    if stacking == Stacking.NONE:
+        whole = np.frombuffer(_decompress(data, count * math.prod(obs_shape)), np.uint8)
+        return whole.reshape(count, *obs_shape)
+    if stacking not in (Stacking.FIRST, Stacking.LAST):
+        raise FramesError(f"no stacking {stacking}")
+    depth = obs_shape[0] if stacking == Stacking.FIRST else obs_shape[-1]
+    frame = obs_shape[1:] if stacking == Stacking.FIRST else obs_shape[:-1]
+    sent = count + len(steps) * (depth - 1)
+    frames = np.frombuffer(_decompress(data, sent * math.prod(frame)), np.uint8).reshape(sent, *frame)
+    obs = np.empty((count, *obs_shape), np.uint8)
+    stacks = _frames_first(obs, Stacking(stacking))
+    first = 0
+    for begin, end in rows:
+        size = end - begin + depth - 1
+        windows = sliding_window_view(frames[first : first + size], depth, axis=0)
+        stacks[begin:end] = np.moveaxis(windows, -1, 1)
+        first += size
+    return obs
+
+
+def _pieces(lengths: Ints) -> list[tuple[int, int]]:
+    """Return where the observations of each segment begin and end."""
+    ends = np.cumsum(lengths + 1)
+    return list(zip((ends - lengths - 1).tolist(), ends.tolist(), strict=True))
+
+
+def _frames_first(obs: Frames, stacking: Stacking) -> Frames:
+    """Look at observations as `[N, frames, *frame]`."""
+    return obs if stacking == Stacking.FIRST else np.moveaxis(obs, -1, 1)
+
+
+def _moves_on(stacks: Frames) -> bool:
+    """Whether each stack is the one before without its oldest frame, and with a new one."""
+    # Looked at in two steps: channels of a picture are told from frames by the first of them.
+    return all(
+        np.array_equal(stacks[begin:end, 1:], stacks[begin + 1 : end + 1, :-1])
+        for begin, end in ((0, 1), (1, len(stacks) - 1))
+    )
+
+
+def _compress(data: bytes) -> bytes:
+    compressor: zstandard.ZstdCompressor | None = getattr(_of_thread, "compressor", None)
+    if compressor is None:
+        compressor = _of_thread.compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    return compressor.compress(data)
+
+
+def _decompress(data: bytes, size: int) -> bytes:
+    """Return exactly `size` bytes; what claims to be more is refused before memory is taken for it."""
+    decompressor: zstandard.ZstdDecompressor | None = getattr(_of_thread, "decompressor", None)
+    if decompressor is None:
+        decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    try:
+        if zstandard.frame_content_size(data) != size:
+            raise FramesError(f"not {size} bytes of frames")
+        found = decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise FramesError(str(error)) from error
+    if len(found) != size:
+        raise FramesError(f"{len(found)} bytes of frames instead of {size}")
+    return found

@@ -1,0 +1,232 @@
+"""Chunks with every combination of optional columns: masks, states, and images in their several forms."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, pack_chunk
+from soulsgui.wire.messages.chunk_form import ChunkForm, unpack_chunk
+from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
+from tests.wire.chunks import CONTRACT, RUN, segments
+
+STACK = 4
+SIDE = 12
+HEAD_BYTES = 32
+STACKING_AT, COUNT_AT, STEPS_AT = 6, 24, 28
+
+Observations = NDArray[Any]
+
+
+def vectors(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    return rng.normal(size=(sum(lengths) + len(lengths), 3)).astype(np.float32)
+
+
+def pictures(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    return rng.integers(0, 256, (sum(lengths) + len(lengths), SIDE, SIDE), np.uint8)
+
+
+def channels(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    return rng.integers(0, 256, (sum(lengths) + len(lengths), SIDE, SIDE, 3), np.uint8)
+
+
+def stacks_first(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    """Of each segment, windows over its frames: `[N + S, STACK, SIDE, SIDE]`."""
+    parts = [
+        sliding_window_view(rng.integers(0, 256, (length + STACK, SIDE, SIDE), np.uint8), STACK, axis=0)
+        for length in lengths
+    ]
+    return np.moveaxis(np.concatenate(parts), -1, 1)
+
+
+def stacks_last(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    return np.moveaxis(stacks_first(rng, lengths), 1, -1)
+
+
+KINDS = [vectors, pictures, channels, stacks_first, stacks_last]
+STATE = {"hidden": (2, 3), "cell": (), "aside": (5,)}
+
+
+def made(
+    kind: Any, lengths: list[int], actions: int, state: dict[str, tuple[int, ...]], seed: int
+) -> Segments:
+    rng = np.random.default_rng(seed)
+    rows, count = sum(lengths) + len(lengths), len(lengths)
+    columns: dict[str, Any] = {
+        "obs": kind(rng, lengths),
+        "action_mask": rng.random((rows, actions)) < 0.5 if actions else None,
+        "state": {name: rng.normal(size=(count, *shape)).astype(np.float32) for name, shape in state.items()},
+    }
+    return segments(tuple(lengths), **columns)
+
+
+def form_of(one: Segments, actions: int, state: dict[str, tuple[int, ...]]) -> ChunkForm:
+    return ChunkForm(RUN, CONTRACT, one.obs.shape[1:], one.obs.dtype.str, actions, state)
+
+
+def assert_equal(first: Segments, second: Segments) -> None:
+    for field in fields(Segments):
+        one, other = getattr(first, field.name), getattr(second, field.name)
+        if field.name == "state":
+            assert set(one) == set(other)
+            for name in one:
+                np.testing.assert_array_equal(one[name], other[name])
+        elif one is None:
+            assert other is None
+        else:
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            np.testing.assert_array_equal(one, other)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    chunks=st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3),
+    actions=st.sampled_from([0, 1, 7, 8, 9]),
+    fields_of_state=st.sets(st.sampled_from(sorted(STATE))),
+    seed=st.integers(0, 2**16),
+)
+def test_every_combination_of_columns_comes_back(
+    kind: Any, chunks: list[list[int]], actions: int, fields_of_state: set[str], seed: int
+) -> None:
+    state = {name: STATE[name] for name in fields_of_state}
+    sent = [made(kind, lengths, actions, state, seed + n) for n, lengths in enumerate(chunks)]
+    form = form_of(sent[0], actions, state)
+    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
+    for one, data in zip(sent, packed, strict=True):
+        alone = form.open([data])
+        assert not alone.errors
+        assert_equal(one, alone.segments)
+    together = form.open([packed[0], b"garbage", *packed[1:]])
+    assert set(together.errors) == {1}
+    for name in ("obs", "action", "action_mask"):
+        parts = [getattr(one, name) for one in sent]
+        if parts[0] is not None:
+            np.testing.assert_array_equal(getattr(together.segments, name), np.concatenate(parts))
+    for name, values in together.segments.state.items():
+        np.testing.assert_array_equal(values, np.concatenate([one.state[name] for one in sent]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stacking"),
+    [
+        (pictures, Stacking.NONE),
+        (channels, Stacking.NONE),
+        (stacks_first, Stacking.FIRST),
+        (stacks_last, Stacking.LAST),
+    ],
+)
+def test_frames_of_a_stack_travel_once(kind: Any, stacking: Stacking) -> None:
+    lengths = np.array([20, 1, 7])
+    obs = kind(np.random.default_rng(0), lengths.tolist())
+    found, data = pack_frames(obs, lengths)
+    assert found is stacking
+    frames = len(obs) if stacking is Stacking.NONE else len(obs) + len(lengths) * (STACK - 1)
+    frame_bytes = obs[0].size if stacking is Stacking.NONE else SIDE * SIDE
+    assert zstandard.frame_content_size(data) == frames * frame_bytes
+
+
+@pytest.mark.parametrize("row", [1, 12, 23])
+def test_one_frame_that_does_not_fit_the_others_is_not_lost(row: int) -> None:
+    lengths = np.array([10, 12])
+    obs = stacks_first(np.random.default_rng(0), lengths.tolist())
+    obs[row, 0, 3, 4] ^= 1
+    stacking, data = pack_frames(obs, lengths)
+    np.testing.assert_array_equal(unpack_frames(data, stacking, lengths, obs.shape[1:]), obs)
+
+
+def _zstd(size: int) -> bytes:
+    return zstandard.ZstdCompressor().compress(bytes(size))
+
+
+GOOD_LENGTHS = np.array([3, 2])
+GOOD_SIZE = 7 * SIDE * SIDE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"no frames at all",
+        _zstd(GOOD_SIZE)[:-1],
+        _zstd(GOOD_SIZE) + b"x",
+        _zstd(GOOD_SIZE) * 2,
+        _zstd(GOOD_SIZE - 1),
+        _zstd(GOOD_SIZE + 1),
+        _zstd(2**28),
+        zstandard.ZstdCompressor(write_content_size=False).compress(bytes(GOOD_SIZE)),
+    ],
+    ids=["empty", "text", "cut", "more", "twice", "less", "larger", "bomb", "unsaid"],
+)
+def test_frames_that_are_not_what_they_claim_are_refused(data: bytes) -> None:
+    assert unpack_frames(_zstd(GOOD_SIZE), 0, GOOD_LENGTHS, (SIDE, SIDE)).shape == (7, SIDE, SIDE)
+    with pytest.raises(FramesError):
+        unpack_frames(data, 0, GOOD_LENGTHS, (SIDE, SIDE))
+
+
+def _picture_chunk() -> bytes:
+    return pack_chunk(RUN, CONTRACT, made(pictures, [3, 2], 0, {}, 0))
+
+
+def _refused(data: bytes) -> Reason:
+    with pytest.raises(ChunkError) as caught:
+        unpack_chunk(data, RUN, CONTRACT, (SIDE, SIDE), "uint8")
+    return caught.value.reason
+
+
+def test_lying_sizes_are_refused_before_memory_is_taken() -> None:
+    data = bytearray(_picture_chunk())
+    data[STEPS_AT : STEPS_AT + 4] = (MAX_CHUNK_BYTES // (SIDE * SIDE) + 1).to_bytes(4, "little")
+    assert _refused(bytes(data)) is Reason.TOO_LARGE
+    data[STEPS_AT : STEPS_AT + 4] = (6).to_bytes(4, "little")
+    assert _refused(bytes(data)) is Reason.SHAPE
+    data = bytearray(_picture_chunk())
+    data[STACKING_AT] = 9
+    assert _refused(bytes(data)) is Reason.SHAPE
+    data[STACKING_AT] = Stacking.FIRST
+    assert _refused(bytes(data)) is Reason.SHAPE
+
+
+def test_bad_frames_disturb_no_other_chunk() -> None:
+    first, second = (made(pictures, [3, 2], 3, {"cell": ()}, seed) for seed in (0, 1))
+    good, last = (pack_chunk(RUN, CONTRACT, one) for one in (first, second))
+    begin = good.index(zstandard.FRAME_HEADER)
+    bad = good[:begin] + bytes(4) + good[begin + 4 :]
+    opened = form_of(first, 3, {"cell": ()}).open([good, bad, last])
+    assert {at: error.reason for at, error in opened.errors.items()} == {1: Reason.SHAPE}
+    assert opened.counts.tolist() == [2, 0, 2]
+    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(at=st.integers(0, len(_picture_chunk()) - 1), value=st.integers(0, 255))
+def test_an_image_chunk_with_a_wrong_byte_is_refused_or_has_its_form(at: int, value: int) -> None:
+    data = bytearray(_picture_chunk())
+    data[at] = value
+    try:
+        got = unpack_chunk(bytes(data), RUN, CONTRACT, (SIDE, SIDE), "uint8")
+    except ChunkError:
+        return
+    assert got.obs.shape == (7, SIDE, SIDE)
+
+
+def test_what_a_chunk_takes_when_opened_is_known_before() -> None:
+    form = ChunkForm(RUN, CONTRACT, (SIDE, SIDE), "uint8")
+    data = _picture_chunk()
+    assert form.opened_size(data) == len(data) + 7 * SIDE * SIDE
+    lying = data[:STEPS_AT] + b"\xff\xff\xff\xff" + data[STEPS_AT + 4 :]
+    assert form.opened_size(lying) == 2 * MAX_CHUNK_BYTES
+    assert form.opened_size(b"") == 0
+
+
+def test_a_form_without_masks_refuses_a_chunk_with_them_and_the_other_way_round() -> None:
+    for actions, others in ((5, 0), (0, 5)):
+        one = made(vectors, [3], actions, {}, 0)
+        opened = form_of(one, others, {}).open([pack_chunk(RUN, CONTRACT, one)])
+        assert opened.errors[0].reason is Reason.SHAPE
