@@ -5,6 +5,7 @@ The reference reads and acknowledges the same backlog through the same group rea
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -64,19 +65,21 @@ class RingTaker:
     Args:
         publisher: Knows the weights.
         ring: The replay ring.
+        spaces: What is checked.
     """
 
     newest = 1
 
-    def __init__(self, publisher: Publisher, ring: UniformReplay) -> None:
+    def __init__(self, publisher: Publisher, ring: UniformReplay, spaces: SpacesSpec = SPACES) -> None:
         self.taken = 0
+        self._spaces = spaces
         self._publisher = publisher
         self._ring = ring
 
     def judge(self, owned: Owned) -> Codes:
         """Every check of the learner."""
         return check_segments(
-            owned.segments, SPACES, self._publisher.digests, 0, self.newest, owned.num_envs
+            owned.segments, self._spaces, self._publisher.digests, 0, self.newest, owned.num_envs
         ).codes
 
     def admit_all(self, session: Session, steps: int) -> bool:
@@ -103,14 +106,25 @@ class Backlog:
         connection: The server.
         steps: Transitions in a chunk.
         entries: Chunks on each stream.
+        make: Makes a chunk of so many steps with a digest.
+        spaces: Spaces of the run.
+        capacity: Transitions in the replay ring.
     """
 
-    def __init__(self, connection: redis.Redis, steps: int, entries: int) -> None:
-        self.connection, self.steps, self.entries = connection, steps, entries
+    def __init__(
+        self,
+        connection: redis.Redis,
+        steps: int,
+        entries: int,
+        make: Callable[[int, int], bytes] = chunk,
+        spaces: SpacesSpec = SPACES,
+        capacity: int = RING,
+    ) -> None:
+        self.connection, self.steps, self.entries, self.spaces = connection, steps, entries, spaces
         self.publisher = Publisher(KEYS, CONFIG)
         header = self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
-        self.payload = chunk(steps, digest_number(header.digest))
-        self.ring = UniformReplay(RING, SPACES.observation)
+        self.payload = make(steps, digest_number(header.digest))
+        self.ring = UniformReplay(capacity, spaces.observation)
         self.names = [f"c{number}" for number in range(STREAMS)]
 
     def fill(self) -> None:
@@ -133,8 +147,8 @@ class Backlog:
     def taken_by_the_trainer(self) -> float:
         """Return transitions per second, checked and in the ring."""
         self.fill()
-        taker = RingTaker(self.publisher, self.ring)
-        intake = Intake(KEYS, CONFIG, SPACES, self.publisher, 2**30, taker)
+        taker = RingTaker(self.publisher, self.ring, self.spaces)
+        intake = Intake(KEYS, CONFIG, self.spaces, self.publisher, 2**31, taker)
         intake.begin(self.connection)
         intake.look_around(self.connection, often=True)
         began = time.perf_counter()

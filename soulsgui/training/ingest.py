@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 Ints = NDArray[np.int64]
 
-_OPENED_AT_ONCE = 64 * 2**20
+# Memory up to this size is used again by the next read instead of being asked for anew.
+_OPENED_AT_ONCE = 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,14 @@ class Ingest:
         for together in self._portions(arrivals):
             self._use_together(together, cut_off)
 
-    def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[list[Arrivals]]:
+    def _portions(self, arrivals: Sequence[Arrivals]) -> Iterator[Sequence[Arrivals]]:
         """Yield the chunks in their order, no more at once than fit into the memory meant for them.
 
         Compressed ones may be a thousand times as large when they are opened.
         """
+        if not self._form.is_compressed:
+            yield arrivals
+            return
         portion: list[Arrivals] = []
         size = 0
         for arrival in arrivals:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import Vector
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.errors import EnvironmentCheckError
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act, Mask
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
 from soulsgui.wire.messages.chunk_form import unpack_chunk
-from tests.environments.toys import Counter, NativeCounter
+from tests.environments.toys import Counter, Masked, NativeCounter
 
 BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
 
@@ -277,3 +278,39 @@ def test_observations_are_moved_into_their_bounds() -> None:
     rollout.close()
     assert part.obs.max() == 2
     assert box.contains(part.obs).all()
+
+
+def _draw(
+    obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Choose among the valid actions; the others raise."""
+    assert mask is not None
+    return np.array([rng.choice(np.flatnonzero(row)) for row in mask]) + 1, np.zeros(len(obs), np.float32)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@pytest.mark.parametrize("segment_length", [1, 5, 64])
+def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_length: int) -> None:
+    vector = SyncVectorEnv([lambda: Masked(3), lambda: Masked(4)], autoreset_mode=mode)
+    rollout = Rollout(EnvStepper(vector), BOX, segment_length, 3, [].append, masked_actions=4)
+    rows = 0
+    for segments in rollout.play(_draw, 1, 7, 40, _always):
+        assert segments.action_mask is not None
+        lengths = np.array([3, 4])[segments.env_index]
+        ended = np.zeros(len(segments.obs), np.bool_)
+        last = np.cumsum(segments.length + 1) - 1
+        ended[last] = segments.obs[last, 1] == lengths
+        episode, step = segments.obs.astype(np.int64).T
+        index = np.arange(4)
+        expected = (index == step[:, None] % 4) | (index == (episode + step + 1)[:, None] % 4)
+        np.testing.assert_array_equal(segments.action_mask, expected | ended[:, None])
+        rows += len(segments.obs)
+    assert rows >= 40
+    rollout.close()
+
+
+@pytest.mark.parametrize(("make", "masked_actions"), [(Masked, 0), (Counter, 2)])
+def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked_actions: int) -> None:
+    vector = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
+    with pytest.raises(EnvironmentCheckError, match="action masks"):
+        Rollout(EnvStepper(vector), BOX, 8, 3, [].append, masked_actions)

@@ -17,7 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.training.batch import Accepted
+from soulsgui.training import ingest
+from soulsgui.training.batch import Accepted, Owned
+from soulsgui.training.checks import Codes
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.intake import Intake
 from soulsgui.training.ppo_node import PPOTrainingNode
@@ -124,6 +126,8 @@ def _traffic(draw: st.DrawFn) -> dict[str, list[Sent]]:
         found[client] = sent
     return found
 
+
+AT_ONCE = st.one_of(st.none(), st.integers(1, 600))
 
 Reads = list[dict[str, list[tuple[bytes, Sent]]]]
 
@@ -321,7 +325,14 @@ class _Streams:
         pass
 
 
-def _taken(reads: Reads, taker: Any) -> Intake:
+def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
+    """Let an intake take what was read.
+
+    Args:
+        reads: What was read.
+        taker: The learner's side.
+        at_once: Bytes of chunks to open at once, as if they were compressed; None opens those of a read.
+    """
     parts = (
         [
             Part(client, [entry for entry, _ in found], [sent.fields for _, sent in found])
@@ -330,18 +341,23 @@ def _taken(reads: Reads, taker: Any) -> Intake:
         for read in reads
     )
     intake = Intake(Keys(), CONFIG, SPACES, taker._publisher, 10**6, taker)
+    if at_once is not None:
+        opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.chunks._form.open)
+        intake.chunks._form = opens
     streams: Any = _Streams(iter(parts))
     intake.ingest = streams
     connection: Any = None
-    intake.take(connection, 0)
-    taker.begin_round()
-    while not streams.over:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_OPENED_AT_ONCE", at_once)
         intake.take(connection, 0)
+        taker.begin_round()
+        while not streams.over:
+            intake.take(connection, 0)
     return intake
 
 
-def _compare(reads: Reads, taker: Any, model: Model) -> None:
-    intake = _taken(reads, taker)
+def _compare(reads: Reads, taker: Any, model: Model, at_once: int | None) -> None:
+    intake = _taken(reads, taker, at_once)
     for number, read in enumerate(reads):
         for client, found in read.items():
             for _, sent in found:
@@ -360,16 +376,36 @@ def _compare(reads: Reads, taker: Any, model: Model) -> None:
 
 @pytest.mark.allow_warnings
 @settings(max_examples=100)
-@given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}))
-def test_a_read_in_a_round_is_as_its_chunks_one_by_one(reads: Reads, quota: dict[str, int]) -> None:
-    _compare(reads, Synchronous(quota), Model(dict(quota), None))
+@given(_reads(), st.fixed_dictionaries({client: st.integers(1, 40) for client in CLIENTS}), AT_ONCE)
+def test_a_read_in_a_round_is_as_its_chunks_one_by_one(
+    reads: Reads, quota: dict[str, int], at_once: int | None
+) -> None:
+    _compare(reads, Synchronous(quota), Model(dict(quota), None), at_once)
 
 
 @pytest.mark.allow_warnings
 @settings(max_examples=100)
-@given(_reads(), st.one_of(st.none(), st.integers(1, 60)))
-def test_a_read_without_rounds_is_as_its_chunks_one_by_one(reads: Reads, goal: int | None) -> None:
-    _compare(reads, Asynchronous(goal), Model(None, goal))
+@given(_reads(), st.one_of(st.none(), st.integers(1, 60)), AT_ONCE)
+def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
+    reads: Reads, goal: int | None, at_once: int | None
+) -> None:
+    _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
+
+
+def test_no_more_is_opened_at_once_than_fits() -> None:
+    sent = [(b"1-0", _hello("a")), *((b"1-%d" % (n + 1), _chunk(n, "", [(2, "")])) for n in range(7))]
+    size = len(sent[1][1].fields[1])
+    opened: list[int] = []
+
+    class Listening(Asynchronous):
+        def judge(self, owned: Owned) -> Codes:
+            opened.append(owned.segments.count)
+            return super().judge(owned)
+
+    taker = Listening(None)
+    _taken([{"a": sent}], taker, 3 * size)
+    assert opened == [3, 3, 1]
+    assert taker.env_steps == 14
 
 
 def test_what_comes_again_after_a_lost_acknowledgement_is_taken_once_and_no_fault() -> None:

@@ -44,6 +44,9 @@ class ChunkForm:
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state.
+
+    Attributes:
+        is_compressed: Whether chunks may be far larger when they are opened.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class ChunkForm:
         self._shape = obs_shape
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
-        self._is_image = is_image(obs_shape, obs_dtype)
+        self.is_compressed = is_image(obs_shape, obs_dtype)
         self._masked_actions = masked_actions
         self._mask_bytes = -(-masked_actions // 8)
         self._state = {name: tuple(shape) for name, shape in sorted((state or {}).items())}
@@ -70,13 +73,13 @@ class ChunkForm:
         # Of what has a size of its own, whatever stands in it: bytes a step, and bytes a segment.
         self._step_bytes = STEP_BYTES + self._mask_bytes
         self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes
-        if not self._is_image:
+        if not self.is_compressed:
             self._step_bytes += self._obs_bytes
             self._segment_bytes += self._obs_bytes
 
     def opened_size(self, data: bytes) -> int:
         """Return about how many bytes a chunk takes once it is opened; what it claims is believed."""
-        if not self._is_image or not HEAD.size <= len(data) <= MAX_CHUNK_BYTES:
+        if not self.is_compressed or not HEAD.size <= len(data) <= MAX_CHUNK_BYTES:
             return len(data)
         count, steps = HEAD.unpack_from(data)[-2:]
         claimed: int = len(data) + (count + steps) * self._obs_bytes
@@ -96,7 +99,7 @@ class ChunkForm:
             counts[wrong] = steps[wrong] = 0
             records = self._records(chunks, counts)
         obs: NDArray[Any] | None = None
-        if self._is_image:
+        if self.is_compressed:
             obs = self._unpack_all(chunks, counts, steps, records["length"], errors)
             records = self._records(chunks, counts)
         return OpenedChunks(self._join(chunks, counts, steps, records, obs), counts, steps, errors)
@@ -111,20 +114,20 @@ class ChunkForm:
     ) -> NDArray[np.uint8]:
         """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
         begins = (HEAD.size + steps * self._step_bytes + counts * self._segment_bytes).tolist()
-        parts = [np.empty((0, *self._shape), np.uint8)]
-        first = 0
+        rows = (counts + steps).tolist()
+        obs = np.empty((sum(rows), *self._shape), np.uint8)
+        first = written = 0
         for position in np.flatnonzero(counts).tolist():
             data, last = chunks[position], first + int(counts[position])
-            stacking = HEAD.unpack_from(data)[2]
+            stacking, end = HEAD.unpack_from(data)[2], written + rows[position]
             try:
-                parts.append(
-                    unpack_frames(data[begins[position] :], stacking, lengths[first:last], self._shape)
-                )
+                unpack_frames(data[begins[position] :], stacking, lengths[first:last], obs[written:end])
+                written = end
             except FramesError as error:
                 errors[position] = ChunkError(Reason.SHAPE, f"frames: {error}")
                 counts[position] = steps[position] = 0
             first = last
-        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+        return obs[:written]
 
     def _sizes_of_all(
         self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
@@ -177,7 +180,7 @@ class ChunkForm:
         if contract != self._contract:
             raise ChunkError(Reason.CONTRACT)
         expected = count * self._segment_bytes + steps * self._step_bytes
-        if self._is_image and (count + steps) * self._obs_bytes > MAX_CHUNK_BYTES:
+        if self.is_compressed and (count + steps) * self._obs_bytes > MAX_CHUNK_BYTES:
             raise ChunkError(Reason.TOO_LARGE, f"{count + steps} images")
         if not count or not self._right_size(len(data) - HEAD.size, expected, count + steps):
             raise ChunkError(Reason.SHAPE, f"{len(data)} bytes for {count} segments of {steps} steps")
@@ -191,7 +194,7 @@ class ChunkForm:
             expected: What all columns take together, without compressed ones.
             rows: Their observations.
         """
-        if self._is_image:
+        if self.is_compressed:
             return (size > expected) & (rows * self._obs_bytes <= MAX_CHUNK_BYTES)
         return size == expected
 

@@ -58,10 +58,8 @@ def pack_frames(obs: Frames, lengths: NDArray[np.integer[Any]]) -> tuple[Stackin
     return Stacking.NONE, _compress(np.ascontiguousarray(obs).tobytes())
 
 
-def unpack_frames(
-    data: bytes, stacking: int, lengths: NDArray[np.integer[Any]], obs_shape: tuple[int, ...]
-) -> Frames:
-    """Return the observations `[N + S, *obs_shape]` that `pack_frames` was given.
+def unpack_frames(data: bytes, stacking: int, lengths: NDArray[np.integer[Any]], obs: Frames) -> None:
+    """Write the observations that `pack_frames` was given.
 
     Never more memory is taken than these need; a caller checks beforehand that this is little enough.
 
@@ -69,32 +67,26 @@ def unpack_frames(
         data: The compressed frames.
         stacking: How they are stacked.
         lengths: `[S]`, steps of each segment, at least 1.
-        obs_shape: Shape of one observation, two dimensions or more.
+        obs: Where to write, `[N + S, *obs_shape]` uint8, two dimensions or more an observation.
 
     Raises:
-        FramesError: They are damaged, or other frames than these.
+        FramesError: They are damaged, or other frames than these; what was written is of no use.
     """
-    steps = np.asarray(lengths, np.int64)
-    rows = _pieces(steps)
-    count = int(steps.sum()) + len(steps)
     if stacking == Stacking.NONE:
-        whole = np.frombuffer(_decompress(data, count * math.prod(obs_shape)), np.uint8)
-        return whole.reshape(count, *obs_shape)
+        obs[:] = np.frombuffer(_decompress(data, obs.size), np.uint8).reshape(obs.shape)
+        return
     if stacking not in (Stacking.FIRST, Stacking.LAST):
         raise FramesError(f"no stacking {stacking}")
-    depth = obs_shape[0] if stacking == Stacking.FIRST else obs_shape[-1]
-    frame = obs_shape[1:] if stacking == Stacking.FIRST else obs_shape[:-1]
-    sent = count + len(steps) * (depth - 1)
-    frames = np.frombuffer(_decompress(data, sent * math.prod(frame)), np.uint8).reshape(sent, *frame)
-    obs = np.empty((count, *obs_shape), np.uint8)
     stacks = _frames_first(obs, Stacking(stacking))
+    depth, frame = stacks.shape[1], stacks.shape[2:]
+    sent = len(obs) + len(lengths) * (depth - 1)
+    frames = np.frombuffer(_decompress(data, sent * math.prod(frame)), np.uint8).reshape(sent, *frame)
     first = 0
-    for begin, end in rows:
+    for begin, end in _pieces(np.asarray(lengths, np.int64)):
         size = end - begin + depth - 1
         windows = sliding_window_view(frames[first : first + size], depth, axis=0)
         stacks[begin:end] = np.moveaxis(windows, -1, 1)
         first += size
-    return obs
 
 
 def _pieces(lengths: Ints) -> list[tuple[int, int]]:
