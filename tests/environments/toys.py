@@ -125,6 +125,29 @@ class Masked(Counter):
         return mask
 
 
+class Camera(gymnasium.Env[NDArray[np.uint8], int]):
+    """Shows a picture as bright as the number of steps; an episode has `length` of them."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (12, 12), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int = 9) -> None:
+        self.length = length
+        self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._picture(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._picture(), 1.0, self.steps == self.length, False, {}
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return np.full((12, 12), self.steps, np.uint8)
+
+
 class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
     """Multiplies the reward."""
 
@@ -141,6 +164,7 @@ for name, entry, vector in (
     ("Counter", Counter, NativeCounter),
     ("Faulty", Faulty, None),
     ("Masked", Masked, None),
+    ("Camera", Camera, None),
 ):
     if f"Toys{name}-v0" not in gymnasium.registry:
         gymnasium.register(f"Toys{name}-v0", entry_point=entry, vector_entry_point=vector)

@@ -10,7 +10,7 @@ from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
-from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
 from soulsgui.wire.messages.session import Grant, Hello, RoundShare, Wish
 
 PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
@@ -103,6 +103,18 @@ def test_contract_is_about_what_both_must_agree_on() -> None:
     others = [["Env-v1"], [{"a": 2}], [[]], [{"observation": 4}], ["off-policy"]]
     for place, other in enumerate(others):
         assert contract_hash(*[*agreed[:place], *other, *agreed[place + 1 :]]) != same
+    state = contract_hash(*agreed, {"hidden": (3,), "cell": (2,)})
+    assert same == contract_hash(*agreed, {}) != state
+    assert state == contract_hash(*agreed, {"cell": [2], "hidden": [3]})
+    assert state != contract_hash(*agreed, {"hidden": (3, 1), "cell": (2,)})
+
+
+def test_a_policy_says_which_state_it_remembers() -> None:
+    assert state_of({"kind": "mlp"}) == {}
+    assert state_of({"state": {"hidden": [3, 2], "cell": []}}) == {"hidden": (3, 2), "cell": ()}
+    for wrong in ([3], {"hidden": 3}, {"hidden": ["wide"]}, {"hidden": [0]}, {"hidden": [-1]}):
+        with pytest.raises(ValueError, match="state"):
+            state_of({"state": wrong})
 
 
 def test_words_of_clients_are_made_printable() -> None:

@@ -1,0 +1,44 @@
+"""Stacked pictures from an environment to the learner, over a real server."""
+
+from pathlib import Path
+
+import numpy as np
+
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk_form import ChunkForm
+from tests.sampling.free_trainer import PlayingClient
+from tests.training.nodes import dqn_settings, running_node
+
+STACK, LENGTH = 4, 9
+SETTINGS = {
+    "env__id": "tests.environments.toys:ToysCamera-v0",
+    "env__num_envs": 2,
+    "env__kwargs": {"length": LENGTH},
+    "env__wrappers": [{"FrameStackObservation": {"stack_size": STACK}}],
+}
+
+
+def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, dqn_settings(**SETTINGS)) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        client = PlayingClient(redis_address)
+        try:
+            state = node.wait_for_updates(5)
+        finally:
+            client.stop.set()
+            client._thread.join(20)
+        assert client.failure is None
+        assert state.rejected == {}
+        form: ChunkForm = node.node._intake.chunks._form
+        assert form.is_compressed
+        sent = client.progress
+        assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
+        drawn = node.node._memory.sample(2000, np.random.default_rng(0))
+    assert drawn.obs.shape == (2000, STACK, 12, 12)
+    assert (drawn.obs == drawn.obs[:, :, :1, :1]).all()
+    newest = drawn.obs[:, -1, 0, 0].astype(np.int64)
+    expected = np.maximum(newest[:, None] - np.arange(STACK)[::-1], 0)
+    np.testing.assert_array_equal(drawn.obs[:, :, 0, 0], expected)
+    np.testing.assert_array_equal(drawn.next_obs[:, :-1], drawn.obs[:, 1:])
+    np.testing.assert_array_equal(drawn.next_obs[:, -1, 0, 0], newest + 1)
+    np.testing.assert_array_equal(drawn.terminated, newest == LENGTH - 1)
