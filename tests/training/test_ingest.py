@@ -392,6 +392,17 @@ def test_a_read_without_rounds_is_as_its_chunks_one_by_one(
     _compare(reads, Asynchronous(goal), Model(None, goal), at_once)
 
 
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_who_is_cut_off_within_a_read_delivers_no_more_of_it(at_once: int | None) -> None:
+    bad = [_chunk(n, "", [(1, "not_finite")] * 20) for n in range(3)]
+    sent = [_hello("a"), *bad, _chunk(3, "", [(2, "")])]
+    taker = Asynchronous(None)
+    intake = _taken([{"a": [(b"1-%d" % n, one) for n, one in enumerate(sent)]}], taker, at_once)
+    assert intake.sessions.by_client["a"].status == "quarantined"
+    assert taker.given == []
+
+
 def test_no_more_is_opened_at_once_than_fits() -> None:
     sent = [(b"1-0", _hello("a")), *((b"1-%d" % (n + 1), _chunk(n, "", [(2, "")])) for n in range(7))]
     size = len(sent[1][1].fields[1])

@@ -1,5 +1,6 @@
 """Chunks with every combination of optional columns: masks, states, and images in their several forms."""
 
+import tracemalloc
 from dataclasses import fields
 from typing import Any
 
@@ -174,6 +175,17 @@ def test_frames_that_are_not_what_they_claim_are_refused(data: bytes) -> None:
         unpack_frames(data, 0, GOOD_LENGTHS, obs)
 
 
+def test_a_bomb_takes_no_memory() -> None:
+    bomb, obs = _zstd(2**28), np.ones((7, SIDE, SIDE), np.uint8)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FramesError):
+            unpack_frames(bomb, 0, GOOD_LENGTHS, obs)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
 def _picture_chunk() -> bytes:
     return pack_chunk(RUN, CONTRACT, made(pictures, [3, 2], 0, {}, 0))
 
@@ -195,6 +207,13 @@ def test_lying_sizes_are_refused_before_memory_is_taken() -> None:
     assert _refused(bytes(data)) is Reason.SHAPE
     data[STACKING_AT] = Stacking.FIRST
     assert _refused(bytes(data)) is Reason.SHAPE
+
+
+def test_more_images_than_may_be_opened_are_refused_though_all_else_is_there() -> None:
+    steps = MAX_CHUNK_BYTES // (SIDE * SIDE) + 1
+    data = bytearray(_picture_chunk()) + bytes(17 * steps)
+    data[STEPS_AT : STEPS_AT + 4] = steps.to_bytes(4, "little")
+    assert _refused(bytes(data)) is Reason.TOO_LARGE
 
 
 def test_bad_frames_disturb_no_other_chunk() -> None:
