@@ -419,7 +419,9 @@ async def test_a_network_that_comes_or_goes_is_followed_and_connections_stay(
     with guest(await open_house.invite("a")) as own:
         number = own.client_id()
         for later, private in ((1000, ()), (2000, private_addresses())):
-            monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda public, now=private: now)
+            monkeypatch.setattr(
+                "soulsgui.runner.redis_server.private_addresses", lambda public, now=private: now
+            )
             await open_house.gate.look(time.monotonic() + later)
             assert listens(open_house) == {"127.0.0.1", *private}
             bind = f"bind {open_house.server.bind(private)}\n"
