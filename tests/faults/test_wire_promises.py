@@ -66,6 +66,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "end_to_end/test_secrets.py::test_no_process_of_the_machine_shows_a_secret",
         "end_to_end/test_secrets.py::test_secrets_stand_in_private_files_alone_and_in_no_log",
         "runner/test_encryption.py::test_beyond_private_networks_it_listens_with_encryption_alone",
+        "end_to_end/test_invitation.py::test_with_encryption_a_computer_plays_from_beyond_private_networks",
         "wire/test_tls.py::test_a_stranger_with_another_certificate_hears_nothing",
     ),
 }
