@@ -2,8 +2,10 @@
 
 import asyncio
 import shutil
+import socket
 import ssl
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -107,6 +109,21 @@ async def test_a_server_with_another_certificate_is_not_the_one_of_the_invitatio
     told = await asyncio.to_thread(knock, wrong)
     assert told.reply is Reply.SILENT
     assert "certificate" in told.why
+
+
+def test_a_server_that_does_not_encrypt_is_none_of_an_invitation_that_wants_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer() -> None:
+            with plain.accept()[0] as taken:
+                taken.recv(65_536)
+                taken.sendall(b"-ERR unknown command\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        told = knock(Address("127.0.0.1", plain.getsockname()[1], pin="0" * 64))
+        answering.join()
+    assert (told.reply, told.why) == (Reply.SILENT, "it does not encrypt as the invitation says")
 
 
 async def test_an_older_invitation_stays_valid_in_the_next_runner(

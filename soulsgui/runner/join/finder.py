@@ -1,6 +1,7 @@
 """Finding the server of an invitation: its addresses in turn, until one lets us in."""
 
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,8 @@ def _why(error: BaseException) -> str:
         return "no answer in time"
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return "it does not encrypt as the invitation says"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
         cause = cause.__cause__ or cause.__context__
