@@ -1,6 +1,7 @@
 """The network between client and server fails: gone (R9), half-open (R10), elsewhere (R21), no reply (R8)."""
 
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -218,6 +219,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return means.append
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is nobody's address")
 def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
     trainer: FreeTrainer, redis_address: Address, report: Report, named: Callable[[str], None]
 ) -> None:
@@ -242,6 +244,7 @@ def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
 # --- no reply --------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP is POSIX's")
 @pytest.mark.parametrize("freezes", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_what_is_pushed_into_a_frozen_server_is_stored_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report, freezes: int
