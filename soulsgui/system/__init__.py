@@ -13,6 +13,8 @@ from soulsgui.system.files import (
     in_words,
     is_private,
     make_private,
+    no_room,
+    no_room_words,
     recover_dir,
     replace,
     replace_dir,
@@ -20,7 +22,13 @@ from soulsgui.system.files import (
     sync_tree,
     write_private,
 )
-from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system.groups import (
+    kill_group,
+    leads_group,
+    new_session_kwargs,
+    stop_signals,
+    terminate_group,
+)
 from soulsgui.system.identity import (
     ProcessIdentity,
     boot_id,
@@ -47,8 +55,11 @@ __all__ = [
     "is_loopback",
     "is_private",
     "kill_group",
+    "leads_group",
     "make_private",
     "new_session_kwargs",
+    "no_room",
+    "no_room_words",
     "process_identity",
     "recover_dir",
     "replace",
