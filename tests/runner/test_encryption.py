@@ -77,7 +77,7 @@ async def test_the_whole_server_works_encrypted_and_nothing_listens_in_plain(run
     """The runner, the services of a run and its own clients all read addresses with the pin."""
     pin = read_certificate(runner.folders.server).pin
     assert runner.bus.address.pin == pin
-    assert runner.status().server.url.startswith("rediss://127.0.0.1:")
+    await until(lambda: runner.status().server.url.startswith("rediss://127.0.0.1:"))
     await call(runner, "run.start")
     await until(lambda: "client-1" in {one.id for one in runner.status().clients if one.state == "online"})
     local = Address.read(runner.folders.server / "local" / "client-1.json")
