@@ -339,7 +339,13 @@ async def test_redis_that_was_restarted_loses_neither_run_nor_clients(runner: Ru
     await until(lambda: client_states(runner) == {"client-1": "online"})
     await call(runner, "service.restart", name="redis")
     steps = runner.status().run.env_steps
+
     # The stand-ins don't come back by themselves; the runner starts them again.
+    def trainer_is_back() -> bool:
+        trainer = next(found for found in runner.status().services if found.name == "trainer")
+        return trainer.restarts > 0 and trainer.state == "running"
+
+    await until(trainer_is_back)
     await until(lambda: runner.status().run.state == "running")
     assert steps > 0
 
