@@ -147,6 +147,7 @@ class Intake:
         self.ingest.set_clients(connection, listed)
         self._readmit(connection)
         self.sessions.set_playing(self.eligible())
+        self.sessions.measure(now)
         self._beats_are_new = True
         for client, session in list(self.sessions.by_client.items()):
             reason = self._roster.gone(session)
@@ -249,7 +250,13 @@ class Intake:
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before
             self._taker.dropped_out(client, "began a new session")
-            session = self.sessions.hello(client, entry, Hello.read(payload), time.monotonic())
+            hello = Hello.read(payload)
+            if self.sessions.is_of_another_run(hello):
+                # No answer: it reads this run's description next, and says hello again.
+                logger.info("%s greets another run; it is waited for", client)
+                self.sessions.end(client)
+                return
+            self.sessions.hello(client, entry, hello, time.monotonic())
         self._to_tell.add(client)
 
     def _arrive(self, client: str, chunks: Chunks) -> None:

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from soulsgui.training.limits import share_of
+from soulsgui.training.admission import problem_of
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.training.refusals import Refusals
+from soulsgui.training.shares import Shares
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import Reason
@@ -18,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
-_SHOWN = 80
 _BEFORE_ALL = EntryId(0, 0)
 
 
@@ -234,6 +234,7 @@ class Sessions:
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
+        self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -248,6 +249,10 @@ class Sessions:
         for client, session in self.by_client.items():
             session.plays = client in clients
         self.playing = sum(session.plays for session in self.by_client.values())
+
+    def measure(self, now: float) -> None:
+        """Take note of what each client has delivered by now (monotonic time, seconds)."""
+        self._shares.measure({client: session.steps for client, session in self.by_client.items()}, now)
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
@@ -273,7 +278,13 @@ class Sessions:
     def _steps_ahead(self, session: Session) -> int | None:
         if self.steps_ahead is None:
             return None
-        return share_of(self.steps_ahead, self.playing, session.num_envs)
+        # Less than a step of each of its environments would hold a client up for ever.
+        part = self._shares.part(session.client, self.playing)
+        return max(int(self.steps_ahead * part), session.num_envs)
+
+    def is_of_another_run(self, hello: Hello | None) -> bool:
+        """Whether a client greets the server's last run: it has not read yet that this one goes on."""
+        return hello is not None and hello.protocol == PROTOCOL and hello.run_id != self._run_id
 
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it. Who was cut off stays so.
@@ -285,7 +296,7 @@ class Sessions:
             now: Monotonic time, seconds.
         """
         self.end(client)
-        problem = self._problem(client, hello)
+        problem = problem_of(hello, client, self._contract)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         if problem:
             session.status, session.reason, session.plays = "refused", problem, False
@@ -382,16 +393,3 @@ class Sessions:
     def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
         """Count entries of a client that has no session, or may not send."""
         self._rejected_before.setdefault(client, Counter())[reason] += count
-
-    def _problem(self, client: str, hello: Hello | None) -> str:
-        if hello is None:
-            return "its hello can't be read"
-        if hello.client != client:
-            return f"it calls itself {hello.client[:_SHOWN]!r}"
-        if hello.protocol != PROTOCOL:
-            return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-        if hello.run_id != self._run_id:
-            return f"it plays for run {hello.run_id[:_SHOWN]!r}, this is {self._run_id}"
-        if hello.contract != self._contract:
-            return "its environment, wrappers or spaces differ from this run's"
-        return ""

@@ -1,49 +1,36 @@
-"""The promises of reliability: each test says what was injected, what was lost, how long recovery took.
+"""What the tests of faults are given: `report`, which says what became of a fault.
 
     def test_a_killed_trainer_is_back(report: Report) -> None:
+        report.injected("10 kills of the trainer")
         ...
-        report("10 kills of the trainer", lost="0 steps", recovered_s=1.3)
+        report.lost(0, "steps")
+        report.recovered(1.3)
 
-Every such line is printed at the end of the session, also when tests ran in other processes (xdist).
+What was noted is printed at the end of the session, also when the tests ran in other processes (xdist).
 """
 
-from typing import Protocol
-
 import pytest
+
+from tests.faults.report import Report
 
 _PROPERTY = "fault"
 
 
-class Report(Protocol):
-    """Takes down what became of a fault."""
-
-    def __call__(self, injected: str, lost: str = "nothing", recovered_s: float | None = None) -> None:
-        """Take down a line.
-
-        Args:
-            injected: What was done, in words.
-            lost: What was lost by it, in words.
-            recovered_s: Seconds until all was well again; None where nothing had to recover.
-        """
-
-
 @pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
-    """Takes down lines that are printed at the end of the session."""
-
-    def tell(injected: str, lost: str = "nothing", recovered_s: float | None = None) -> None:
-        recovery = "" if recovered_s is None else f"; recovered in {recovered_s:.2f} s"
-        line = f"{request.node.name}: injected {injected}; lost {lost}{recovery}"
-        request.node.user_properties.append((_PROPERTY, line))  # carried along with the test's report
-
-    return tell
+    """Notes what was injected, what was lost and how long recovery took; printed at the end."""
+    made = Report()
+    request.node.user_properties.append((_PROPERTY, made.lines))  # carried along with the test's outcome
+    return made
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what the tests took down."""
+    """Print what the tests noted."""
     finished = [one for kind in ("passed", "failed") for one in terminalreporter.getreports(kind)]
-    lines = [text for one in finished for name, text in one.user_properties if name == _PROPERTY]
-    if lines:
+    noted = [
+        (one.nodeid, lines) for one in finished for name, lines in one.user_properties if name == _PROPERTY
+    ]
+    if noted:
         terminalreporter.section("faults")
-        for line in lines:
-            terminalreporter.line(line)
+        for test, lines in noted:
+            terminalreporter.line(f"{test.rpartition('/')[2]}: {'; '.join(lines)}")

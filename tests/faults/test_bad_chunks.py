@@ -15,7 +15,7 @@ import pytest
 from soulsgui.training.checks import check_segments
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk, unpack_chunk
-from tests.faults.conftest import Report
+from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, join, running_node
 from tests.training.players import Player
@@ -187,7 +187,8 @@ def test_fuzzed_messages_reach_no_learner_and_are_all_counted(
         refused
     )
     counts = ", ".join(f"{count} {reason}" for reason, count in refused.most_common())
-    report(f"{messages} bad chunks in {seconds:.1f} s ({counts})", "no chunk of the other client")
+    report.injected(f"{messages} bad chunks in {seconds:.1f} s ({counts})")
+    report.lost(0, "chunks of the other client")
 
 
 class Bomb:
@@ -227,4 +228,4 @@ def test_a_pickle_is_never_executed(redis_address: Address, tmp_path: Path, repo
     assert not canary.exists()
     pickle.loads(pickle.dumps(Bomb(canary)))
     assert canary.exists(), "the canary sings when it is asked to"
-    report(f"{sent + 1} pickles as chunk, number, field, episode, beat, configuration and hello")
+    report.injected(f"{sent + 1} pickles as chunk, number, field, episode, beat, configuration and hello")

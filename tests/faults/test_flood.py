@@ -20,7 +20,7 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.session import Hello
 from tests.faults import flooder
-from tests.faults.conftest import Report
+from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.servers import running_server
 from tests.training.nodes import STEPS, RunningNode, join, running_node, small_settings
@@ -133,9 +133,6 @@ def test_a_flooder_is_cut_off_and_weights_still_go_out(tmp_path: Path, report: R
         assert node.node._intake.sessions.by_client["good"].status == "accepted"
         assert "good" not in node.told().rejected_by_client
         until(lambda: node.connection.memory_usage(node.keys.chunks("bad")) < 2**20, "its stream is swept")
-    report(
-        f"a flood of more than {taken / 1e6:,.0f} MB a second into {MEMORY / 1e6:,.0f} MB of memory; cut off "
-        f"after {cut_off_s:.2f} s, weights at most {publish_s:.2f} s after the samples for them",
-        "what the flooder sent",
-        cut_off_s,
-    )
+    report.injected(f"a flood of over {taken / 1e6:,.0f} MB a second into {MEMORY / 1e6:,.0f} MB of memory")
+    report.lost(0, f"chunks of the other client; weights came {publish_s:.2f} s after its samples at most")
+    report.recovered(cut_off_s)
