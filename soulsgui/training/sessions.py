@@ -362,11 +362,18 @@ class Sessions:
     def release(self, client: str) -> bool:
         """Let a client that was cut off send again; return whether it was."""
         session = self.by_client.get(client)
-        held = session is not None and session.status == "quarantined"
-        if held:
-            assert session is not None
-            session.release()
-        return self._cut_off.pop(client, None) is not None or held
+        if session is None or session.status != "quarantined":
+            return self._cut_off.pop(client, None) is not None
+        session.release()
+        return True
+
+    def end_all(self) -> None:
+        """End every session: the server has lost them, and each client begins another one.
+
+        The ids of those may be smaller: the clock of the server may have been stepped back.
+        """
+        for client in list(self.by_client):
+            self.end(client)
 
     def forget_all_but(self, clients: Iterable[str]) -> None:
         """End the sessions of clients that are not listed any more; of them only the sum is kept."""
