@@ -27,6 +27,7 @@ class Active:
         begun: Whether its services have been started.
         ending: Why it is being ended; empty while it is not.
         written_at: When its record was last written, monotonic seconds.
+        trouble: What holds it up, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -46,6 +47,7 @@ class Active:
         self.begun = False
         self.ending: Reached = ""
         self.written_at = float("-inf")
+        self.trouble = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

@@ -80,6 +80,18 @@ class Bus:
         self._connection.close()
 
 
+def let_clients_rest(keys: Keys) -> Callable[[redis.Redis], Any]:
+    """Return the operation that tells clients that no run goes on: they wait until one is described again."""
+
+    def tell(connection: redis.Redis) -> None:
+        pipeline = connection.pipeline(transaction=True)
+        pipeline.delete(keys.config)
+        pipeline.publish(keys.weights_event, "over")
+        pipeline.execute()
+
+    return tell
+
+
 def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
     """Return the operation that takes away what an earlier run left on the server.
 

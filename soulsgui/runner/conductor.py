@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import redis
+
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Active, Probe
 from soulsgui.runner.best import BestKeeper
-from soulsgui.runner.bus import Bus
+from soulsgui.runner.bus import Bus, let_clients_rest
 from soulsgui.runner.crew import READY_LIMIT_S, Crew
-from soulsgui.runner.events import EventLog
+from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import (
@@ -42,6 +44,7 @@ from soulsgui.runner.run import (
 )
 from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.supervisor import Supervisor
+from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.metrics import AttemptRow, Row
@@ -276,12 +279,14 @@ class Conductor:
         """
         found = left_run(self._folders, self._library)
         if found is None:
+            await self._let_clients_rest()
             return False
         left, run, settings = found
         active = self._begin(run, settings, self._library.record(run), left.clients)
         adopted = await active.adopt(left)
         if not adopted:
             self._interrupted(active)
+            await self._let_clients_rest()
             return False
         self._set_active(active)
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
@@ -323,15 +328,29 @@ class Conductor:
         if active.ending:
             return
         goal = goal_reached(trainer, telemetry)
-        if goal or self.record.state == "failed":
-            active.ending = goal or "failed"
-            self._spawn(self._end(active, "" if goal else self.record.detail))
+        stop_reason = trainer.stop_reason if trainer is not None else ""
+        if goal or stop_reason or self.record.state == "failed":
+            active.ending = goal or ("stopped" if stop_reason else "failed")
+            self._spawn(self._end(active, "" if goal else stop_reason or self.record.detail))
             return
+        self._note_trouble(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
         if now - active.written_at >= _WRITE_EVERY_S:
             active.written_at = now
             self._note_record(active)
+
+    def _note_trouble(self, active: Active, trainer: NodeState | None) -> None:
+        """Tell when something begins, and when it ceases, to hold the run up."""
+        if trainer is None or trainer.trouble == active.trouble:
+            return
+        run_id = active.run.run_id
+        if trainer.trouble:
+            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
+            self._events.add("warning", trainer.trouble, remedy=remedy, service=TRAINER, run_id=run_id)
+        else:
+            self._events.add("info", "The run waits no longer.", service=TRAINER, run_id=run_id)
+        active.trouble = trainer.trouble
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
@@ -416,11 +435,19 @@ class Conductor:
         async with self._lock:
             try:
                 await active.end(save, self._last_verdict)
+                await self._let_clients_rest()
                 # What was being read when the last service ended may be older than its last words.
                 for _ in range(2):
                     await self._knowledge.next_turn(_LAST_TURN_S)
             finally:
                 self._finish(active, active.ending, error)
+
+    async def _let_clients_rest(self) -> None:
+        """Let the clients that live on elsewhere wait for a run, also those that drop what is not taken."""
+        try:
+            await self._bus.call(let_clients_rest(self._bus.keys))
+        except (redis.RedisError, *AWAY) as error:
+            logger.warning("clients can't be told that no run goes on: %s", error)
 
     async def _last_verdict(self) -> Verdict | None:
         """Return what telemetry says once it has read everything that is on the server now."""
@@ -446,8 +473,9 @@ class Conductor:
             logger.exception("the end of run %s could not be noted", active.run.run_id)
         finally:
             self._set_active(None)
+        level: Level = "error" if reached == "failed" else "warning" if error else "info"
         self._events.add(
-            "error" if reached == "failed" else "info",
+            level,
             f"Run {active.run.run_id} {END_WORDS[reached]}",
             cause=error,
             remedy=f"Look at its logs: soulsgui logs {TRAINER}" if reached == "failed" else "",

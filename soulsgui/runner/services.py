@@ -9,6 +9,7 @@ from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.runner.words import waits_words
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
@@ -56,7 +57,7 @@ def node_health(name: str, view: View) -> Callable[[], Health]:
             ready=True,
             tick=state.tick,
             phase=state.phase,
-            detail=state.detail,
+            detail=state.detail or waits_words(state.learner_waits, state.clients_wait),
             error=state.error,
             farewell=state.farewell,
         )

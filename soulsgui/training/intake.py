@@ -10,6 +10,7 @@ import redis
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.roster import Roster
+from soulsgui.training.rounds import LEFT, NEW_SESSION
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import Entry, GroupReader
@@ -43,7 +44,8 @@ class Intake:
         bytes_ahead: Bytes all clients together may have on the way.
         use: Takes over the segments of one chunk; returns how many were accepted and how many were
             refused by reason.
-        ended: Called with a client that won't deliver what it was asked for, and the reason.
+        ended: Called with a client that won't deliver what it was asked for, and the reason; with one that
+            began a new session, before that is granted anything.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Intake:
         return {
             client: session
             for client, session in self.sessions.by_client.items()
-            if session.status == "accepted" and not self._roster.why_not(session)
+            if not self.why_absent(client)
         }
 
     def look_around(self, connection: redis.Redis, often: bool) -> None:
@@ -140,9 +142,49 @@ class Intake:
             reason = self._roster.gone(session)
             if reason:
                 self._ended(client, reason)
-            if reason == "left":
+            if reason == LEFT:
                 self.sessions.end(client)
         self.sessions.forget_all_but(self._roster.clients)
+        self._give_credit(connection)
+
+    def _give_credit(self, connection: redis.Redis) -> None:
+        """Grant more to those who can send nothing: what they sent was lost, or credits were held."""
+        for client, session in self.sessions.by_client.items():
+            if self.sessions.needs_credit(session):
+                self._publisher.tell(connection, client, self.sessions.grant(session))
+
+    def why_absent(self, client: str) -> str:
+        """Return why a client can take no part in a round now; empty when it can."""
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            return LEFT  # nobody loses its session but by a goodbye, or by being taken off the list
+        return self._roster.why_not(session) if session.status == "accepted" else session.status
+
+    def cut_off(self, connection: redis.Redis, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and take what it has sent off the server; counted.
+
+        Args:
+            connection: The server.
+            client: The client.
+            reason: Why, in words.
+
+        Returns:
+            Entries that were taken off.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        taken_off = int(connection.xlen(self._keys.chunks(client)))
+        connection.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
+            return taken_off
+        session.rejected[Reason.CUT_OFF] += taken_off
+        session.quarantine(reason)
+        self._ended(client, "quarantined")
+        self._publisher.tell(connection, client, self.sessions.grant(session))
+        return taken_off
 
     def take(self, connection: redis.Redis, block_ms: int, per_stream: int = PER_STREAM) -> None:
         """Read what came, take it over and acknowledge it.
@@ -191,9 +233,9 @@ class Intake:
         """
         session = self.sessions.by_client.get(entry.client)
         if session is None or EntryId.parse(session.id) < entry.id:
-            self._ended(entry.client, "began a new session")
             hello = Hello.read(entry.fields[HELLO_FIELD])
             session = self.sessions.hello(entry.client, entry.id, hello, time.monotonic())
+            self._ended(entry.client, NEW_SESSION)
         self._publisher.tell(connection, entry.client, self.sessions.grant(session))
 
     def _take_chunk(self, connection: redis.Redis, entry: Entry) -> None:

@@ -21,6 +21,7 @@ from soulsgui.errors import CheckpointError
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
+from soulsgui.training.limits import Waiting
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
@@ -41,6 +42,7 @@ BLOCK_MS = 50
 """How long to wait for samples before everything else is looked after."""
 
 _REFUSED_WAIT_S = 0.5
+_HELD = "clients are granted nothing more: the server's memory fills up"
 _COUNT_EVERY_S = 0.25
 
 
@@ -75,10 +77,14 @@ class TrainingNode(Trainee):
         self.detail = ""
         self.goal_reached = False
         self.policy_lag = 0.0
+        self.trouble = ""
+        self.stop_reason = ""
+        self._held_until = float("-inf")
+        self._waits = {name: Waiting() for name in ("learner", "clients")}
         self._address = address or Address.read(default_folders().server_address)
         self._stop = stop or threading.Event()
         self._timings = {name: Timing() for name in ("update", "publish")}
-        self._rates = {name: Rate() for name in ("env_steps", "updates")}
+        self._rates = {name: Rate() for name in ("env_steps", "updates", *self._waits)}
         self._rows = Rows()
         self._refusals = Refusals()
         self._next_count = 0.0
@@ -148,6 +154,31 @@ class TrainingNode(Trainee):
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
         self._resting = True
+        for waiting in self._waits.values():
+            waiting.set(False, time.monotonic())
+
+    def hold(self, seconds: float) -> None:
+        """Grant clients nothing more for a while: the server's memory fills up.
+
+        Args:
+            seconds: How long, unless it is said again.
+        """
+        self._held_until = time.monotonic() + seconds
+
+    def cut_off(self, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and take what it has sent off the server.
+
+        Args:
+            client: The client.
+            reason: Why, in words.
+
+        Returns:
+            Entries that were taken off.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        return self._intake.cut_off(self._link.redis, client, reason)
 
     def shutdown(self, _: Any = None) -> None:
         """Ask the node to save and end; the argument, a message, is not looked at."""
@@ -273,12 +304,19 @@ class TrainingNode(Trainee):
             self._stop.wait(BLOCK_MS / 1000)
             self._desk.look(connection)
             return
+        self._look_at_hold(began)
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
         if not self._resting:
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
+
+    def _look_at_hold(self, now: float) -> None:
+        held = now < self._held_until
+        if held != self._intake.sessions.held:
+            self._intake.sessions.held = held
+            logger.warning(_HELD) if held else logger.info("clients are granted more again")
 
     def _come_back(self, connection: redis.Redis) -> None:
         """After the server was away: publish again what it may have lost."""
@@ -337,7 +375,7 @@ class TrainingNode(Trainee):
             instance=self._instance,
             tick=self._tick,
             phase="saving" if self._desk.saving and self.phase == "stopping" else self.phase,
-            detail=self.detail,
+            detail=self.detail or (_HELD if self._intake.sessions.held else ""),
             run_id=self.run_folder.run_id,
             attempt=self.attempt,
             model_id=self.model_id,
@@ -353,7 +391,15 @@ class TrainingNode(Trainee):
             rejected=refusals.total,
             rejected_by_client=refusals.by_client,
             timings_s={name: timing.last_s for name, timing in self._timings.items()},
+            learner_waits=self._part_waited("learner", now),
+            clients_wait=self._part_waited("clients", now),
+            trouble=self.trouble,
+            stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,
             farewell=self._farewell,
         )
+
+    def _part_waited(self, who: str, now: float) -> float:
+        """Return in which part of the last seconds somebody waited."""
+        return round(min(max(self._rates[who].update(self._waits[who].total(now), now), 0.0), 1.0), 3)

@@ -63,18 +63,26 @@ class Session:
     plays: bool = True
     round: RoundShare | None = None
 
-    def grant(self, bytes_ahead: int, steps_ahead: int | None = None, epsilon: float | None = None) -> Grant:
+    def grant(
+        self,
+        bytes_ahead: int,
+        steps_ahead: int | None = None,
+        epsilon: float | None = None,
+        held: bool = False,
+    ) -> Grant:
         """Return the grant to write now.
 
         Args:
             bytes_ahead: Bytes the client may have on the way.
             steps_ahead: Transitions it may have on the way; None for any number.
             epsilon: Probability of a random action; None when the policy itself explores.
+            held: Whether no more is granted than was before.
         """
-        self.granted_entries = self.entries + ENTRIES_AHEAD
-        self.granted_bytes = self.size + bytes_ahead
-        if steps_ahead is not None:  # what was granted once can't be taken back
-            self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
+        if not held:
+            self.granted_entries = self.entries + ENTRIES_AHEAD
+            self.granted_bytes = self.size + bytes_ahead
+            if steps_ahead is not None:  # what was granted once can't be taken back
+                self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         return Grant(
             session=self.id,
             status=self.status,
@@ -123,7 +131,7 @@ class Session:
             logger.info("%d chunks of %s were lost with the server", self.stored - self.entries, self.client)
             self.entries = max(self.entries, min(beat.sent_chunks, self.granted_entries))
             self.size = max(self.size, min(beat.sent_bytes, self.granted_bytes))
-            self.steps = max(self.steps, self.granted_steps)
+            self.steps = max(self.steps, min(beat.sent_steps, self.granted_steps))
         self.stored = beat.sent_chunks
 
     def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
@@ -136,10 +144,17 @@ class Session:
         self.in_a_row = 0 if accepted else self.in_a_row + harmful
         if self.in_a_row < _QUARANTINE_AFTER or self.status != "accepted":
             return False
-        self.status, self.round = "quarantined", None
         worst = max(self.rejected, key=lambda reason: self.rejected[reason])
-        self.reason = f"{self.in_a_row} refused segments in a row, most of them {worst}"
+        self.quarantine(f"{self.in_a_row} refused segments in a row, most of them {worst}")
         return True
+
+    def quarantine(self, reason: str) -> None:
+        """Take nothing of it any more.
+
+        Args:
+            reason: Why, in words.
+        """
+        self.status, self.round, self.reason = "quarantined", None, reason
 
 
 @dataclass(frozen=True)
@@ -170,6 +185,7 @@ class Sessions:
         playing: How many of them take part, as far as is known.
         steps_ahead: Transitions all clients together may have on the way; None for any number.
         epsilon: Probability of a random action; None when the policy itself explores.
+        held: Whether nobody is granted more than was before: the server's memory fills up.
     """
 
     def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
@@ -180,6 +196,7 @@ class Sessions:
         self.playing = 0
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
+        self.held = False
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -197,14 +214,16 @@ class Sessions:
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
-        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon)
+        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon, self.held)
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
         return {client: self.grant(session) for client, session in self.by_client.items()}
 
     def needs_credit(self, session: Session) -> bool:
-        """Whether a session has used up more than half of its credit."""
+        """Whether a session is to be granted more: it has used up more than half of its credit."""
+        if self.held or session.status != "accepted":
+            return False
         return session.needs_credit(self.bytes_ahead, self._steps_ahead(session))
 
     @property
@@ -262,7 +281,9 @@ class Sessions:
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
-        session.steps = session.granted_steps = grant.credit_steps or 0
+        session.granted_entries, session.granted_bytes = grant.credit_entries, grant.credit_bytes
+        session.granted_steps = grant.credit_steps or 0
+        session.steps = min(beat.sent_steps, session.granted_steps)
         session.since = last
         self.by_client[client] = session
         return session
@@ -296,9 +317,9 @@ class Sessions:
         missing = self._missing_before + sum(session.numbers.missing for session in self.by_client.values())
         return Refusals(dict(total), {client: dict(counts) for client, counts in by_client.items()}, missing)
 
-    def count_unadmitted(self, client: str, reason: str) -> None:
-        """Count an entry of a client without a session."""
-        self._rejected_before.setdefault(client, Counter())[reason] += 1
+    def count_unadmitted(self, client: str, reason: str, entries: int = 1) -> None:
+        """Count entries of a client without a session."""
+        self._rejected_before.setdefault(client, Counter())[reason] += entries
 
     def _problem(self, client: str, hello: Hello | None) -> str:
         if hello is None:

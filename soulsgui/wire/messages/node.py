@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.base import Instance, Message, Words
 
 NodePhase = Literal[
     "loading", "waiting", "collecting", "updating", "compiling", "saving", "paused", "frozen", "stopping"
@@ -37,6 +37,11 @@ class NodeState(Message):
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.
         rejected_by_client: The same for each client, this attempt.
+        learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None where
+            nobody waits for anybody.
+        clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        trouble: What holds the run up until somebody does something, in words; empty while nothing does.
+        stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
         farewell: Set in the last state before a clean end, in words.
     """
 
@@ -62,6 +67,10 @@ class NodeState(Message):
     rejected: dict[str, int] = Field(default_factory=dict)
     rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
     timings_s: dict[str, float] = Field(default_factory=dict)
+    learner_waits: float | None = Field(default=None, ge=0, le=1)
+    clients_wait: float | None = Field(default=None, ge=0, le=1)
+    trouble: Words = ""
+    stop_reason: Words = ""
     stop_reached: bool = False
     verdict: Verdict | None = None
     error: str = ""
