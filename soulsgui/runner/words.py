@@ -168,12 +168,9 @@ def waits_words(learner: float | None, clients: float | None) -> str:
         learner: Part of the time in which the trainer waited for samples, 0 to 1; None for unknown.
         clients: Part of the time in which samples waited for the trainer; likewise.
     """
-    parts = []
-    if learner is not None and learner >= _WORTH_TELLING:
-        parts.append(f"waits for samples {100 * learner:.0f} % of the time")
-    if clients is not None and clients >= _WORTH_TELLING:
-        parts.append(f"samples wait for it {100 * clients:.0f} %")
-    return ", ".join(parts)
+    parts = [("waits for samples", learner), ("samples wait for it", clients)]
+    told = [f"{who} {100 * part:.0f} %" for who, part in parts if part is not None and part >= _WORTH_TELLING]
+    return ", ".join([f"{words} of the time" for words in told[:1]] + told[1:])
 
 
 def size_words(size_bytes: int) -> str:
