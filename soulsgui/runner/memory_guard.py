@@ -123,9 +123,9 @@ class MemoryGuard:
         if self._level != before:
             self._tell(f"{part:.0%} of its {size_words(limit)}", before)
         if self._level:
-            await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
-        if self._level == "full":
-            await self._cut_worst(limit)
+            held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
+            if self._level == "full":
+                await self._cut_worst(limit, trainer_answers=held)
 
     def _tell(self, filled: str, before: Level) -> None:
         if not self._level:
@@ -148,7 +148,7 @@ class MemoryGuard:
             return False
         return True
 
-    async def _cut_worst(self, limit: int) -> None:
+    async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
         """Cut the client off that holds most, when that helps."""
         keys, clients = self._bus.keys, self._clients()
         held = await self._bus.call(held_by_client(keys, clients))
@@ -156,7 +156,8 @@ class MemoryGuard:
         if not worst or held[worst] < _WORTH_CUTTING * limit:
             return
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
-        asked = await self._ask(NodeCommand(command="cut", args={"client": worst, "reason": reason}))
+        cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
+        asked = trainer_answers and await self._ask(cut)
         chunks, *others = _streams(keys, worst)
         await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
         self._events.add(

@@ -177,8 +177,11 @@ async def test_who_waits_for_whom_is_in_the_status_and_on_the_trainers_card(runn
     say_more(run, learner_waits=0.38, clients_wait=0.0)
     await until(lambda: runner.status().run.learner_waits == 0.38)
     assert runner.status().run.clients_wait == 0.0
-    (trainer,) = [service for service in runner.status().services if service.name == "trainer"]
-    assert trainer.detail == "waits for samples 38 % of the time"
+
+    def card() -> str:
+        return next(service.detail for service in runner.status().services if service.name == "trainer")
+
+    await until(lambda: card() == "waits for samples 38 % of the time")
     await call(runner, "run.stop")
     assert runner.status().run.learner_waits is None
 
