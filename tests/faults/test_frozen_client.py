@@ -1,7 +1,7 @@
 """A client frozen in synchronous PPO (R7): the round closes, waits or stops as configured; it comes back."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,20 +9,13 @@ import pytest
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.metrics import UpdateRow
 from tests.faults.fleet import fleet
-from tests.faults.reporting import Report
+from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, running_node, small_settings
 
 STEPS, ENVS = 64, 2
 
 pytestmark = pytest.mark.allow_warnings
-
-
-@pytest.fixture
-def told(request: pytest.FixtureRequest) -> Iterator[Report]:
-    report = Report(request.node.name)
-    yield report
-    report.close()
 
 
 def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
@@ -32,7 +25,7 @@ def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
 
 
 def _freeze_one(
-    address: Address, folder: Path, policy: str, clients: int, timeout_s: float, told: Report
+    address: Address, folder: Path, policy: str, clients: int, timeout_s: float, report: Report
 ) -> None:
     settings = small_settings(
         ppo__lost_member=policy,
@@ -50,26 +43,27 @@ def _freeze_one(
         until(lambda: node.node.agent.updates > 2, "rounds of all", 60)
         them.freeze("c1")
         frozen_at = time.monotonic()
-        told.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
+        report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
         before = node.node.agent.updates
         if policy == "stop":
             until(lambda: node.node.stop_reason, "the run wants to be stopped", limit_s)
             assert "lost c1 (" in node.node.stop_reason
-            told.recovered(time.monotonic() - frozen_at, "the run asks to be stopped, with the reason")
+            report.recovered(time.monotonic() - frozen_at)
             return
         if policy == "wait":
             _is_waited_for(node, limit_s)
         else:
             found = until_found(lambda: _without(node, before, clients), "a round closes without it", limit_s)
-            told.recovered(time.monotonic() - frozen_at, "a round was trained on without it")
+            report.recovered(time.monotonic() - frozen_at)
             # What it owed is missing, or the others made it too.
             assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)
         them.thaw("c1")
         thawed_at, thawed = time.monotonic(), node.node.agent.updates
         until(lambda: (clients, whole) in _round_sizes(node, thawed), "it is in a round again", limit_s)
-        told.recovered(time.monotonic() - thawed_at, "all are in a round again")
+        report.injected("SIGCONT")
+        report.recovered(time.monotonic() - thawed_at)
         rejected = node.node._state().rejected
-        told.lost(f"rejected segments: {rejected}")
+        report.lost(sum(rejected.values()), "segments that came too late")
         assert set(rejected) <= {"late"}
         if policy == "wait":
             assert set(_round_sizes(node, 0)) == {(clients, whole)}, "no round without it"
@@ -99,14 +93,14 @@ def until_found(look: Callable[[], float | None], what: str, limit_s: float) -> 
 
 @pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
 def test_one_of_two_frozen_is_treated_as_configured(
-    redis_address: Address, tmp_path: Path, policy: str, told: Report
+    redis_address: Address, tmp_path: Path, policy: str, report: Report
 ) -> None:
-    _freeze_one(redis_address, tmp_path, policy, 2, 1.0, told)
+    _freeze_one(redis_address, tmp_path, policy, 2, 1.0, report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
 def test_one_of_four_frozen_is_treated_as_configured(
-    redis_address: Address, tmp_path: Path, policy: str, told: Report
+    redis_address: Address, tmp_path: Path, policy: str, report: Report
 ) -> None:
-    _freeze_one(redis_address, tmp_path, policy, 4, 30.0, told)
+    _freeze_one(redis_address, tmp_path, policy, 4, 30.0, report)

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,13 @@ import pytest
 from soulsgui.wire.connection import Address
 from tests.faults.counted import steps_made
 from tests.faults.fleet import Fleet, fleet
-from tests.faults.reporting import Report
+from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, running_node
 
 SEGMENT, ENVS = 16, 2
 
 pytestmark = pytest.mark.allow_warnings
-
-
-@pytest.fixture
-def told(request: pytest.FixtureRequest) -> Iterator[Report]:
-    report = Report(request.node.name)
-    yield report
-    report.close()
 
 
 def _received(node: RunningNode, name: str) -> int:
@@ -86,19 +78,19 @@ def _kill_first(node: RunningNode, them: Fleet, counts: Path) -> int:
 
 
 def test_one_of_three_killed_in_mid_episode_costs_its_open_segment_alone(
-    redis_address: Address, tmp_path: Path, told: Report
+    redis_address: Address, tmp_path: Path, report: Report
 ) -> None:
     _, lost = _play_and_kill(redis_address, tmp_path / "one", 3, 0.0, kill=True)
-    told.injected("SIGKILL of 1 of 3 clients in mid-episode")
-    told.lost(f"{lost} steps of it")
+    report.injected("SIGKILL of 1 of 3 clients in mid-episode")
+    report.lost(lost, "steps of it")
 
 
 @pytest.mark.slow
 def test_one_of_eight_killed_leaves_the_others_their_rate(
-    redis_address: Address, tmp_path: Path, told: Report
+    redis_address: Address, tmp_path: Path, report: Report
 ) -> None:
     whole, _ = _play_and_kill(redis_address, tmp_path / "whole", 8, 10.0, kill=False)
     killed, lost = _play_and_kill(redis_address, tmp_path / "killed", 8, 10.0, kill=True)
-    told.injected("SIGKILL of 1 of 8 clients in mid-episode")
-    told.lost(f"{lost} steps of it; rate of the others {killed:.0f} instead of {whole:.0f} steps/s")
+    report.injected("SIGKILL of 1 of 8 clients in mid-episode")
+    report.lost(lost, f"steps of it; the others made {killed:.0f} instead of {whole:.0f} steps/s")
     assert killed >= 0.95 * whole

@@ -10,17 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.server import RunningServer, wait_for
-from tests.faults.reporting import Report
+from tests.faults.report import Report
 
 STEPS, ENVS, CLIENTS = 256, 4, 2
 WITHIN_S = 5.0
-
-
-@pytest.fixture
-def told(request: pytest.FixtureRequest) -> Iterator[Report]:
-    report = Report(request.node.name)
-    yield report
-    report.close()
 
 
 @pytest.fixture
@@ -30,7 +23,7 @@ def server(tmp_path: Path) -> Iterator[RunningServer]:
     made.close()
 
 
-def _kill_redis(server: RunningServer, told: Report) -> float:
+def _kill_redis(server: RunningServer, report: Report) -> float:
     """Kill it, wait until training goes on; return the seconds from its return to the next update."""
     old = server.pid("redis")
     assert old is not None
@@ -39,12 +32,12 @@ def _kill_redis(server: RunningServer, told: Report) -> float:
     back, updates = time.monotonic(), server.status().run.updates
     wait_for(lambda: server.status().run.updates > updates, "training goes on")
     seconds = time.monotonic() - back
-    told.injected("SIGKILL of Redis in mid-run")
-    told.recovered(seconds, "from its return to the next update")
+    report.injected("SIGKILL of Redis in mid-run")
+    report.recovered(seconds)
     return seconds
 
 
-def _kill_again_and_again(server: RunningServer, kills: int, told: Report) -> list[float]:
+def _kill_again_and_again(server: RunningServer, kills: int, report: Report) -> list[float]:
     rng = random.Random(3)
     overrides = {
         "stop.mean_return": None,
@@ -58,10 +51,10 @@ def _kill_again_and_again(server: RunningServer, kills: int, told: Report) -> li
     seconds = []
     for _ in range(kills):
         time.sleep(rng.uniform(0, 1.0))  # a kill comes at any moment
-        seconds.append(_kill_redis(server, told))
+        seconds.append(_kill_redis(server, report))
     server.wait_updates(3)
     after = server.status().run
-    told.lost(f"{after.lost_chunks} chunks by their numbers; rejected: {after.rejected}")
+    report.lost(after.lost_chunks, "chunks by their numbers")
     assert after.attempt == before.attempt, "the trainer went through it"
     assert after.lost_chunks == 0
     # Nothing came twice, and no round was trained on without a step that one of its members had made.
@@ -73,12 +66,12 @@ def _kill_again_and_again(server: RunningServer, kills: int, told: Report) -> li
     return seconds
 
 
-def test_what_a_killed_server_had_accepted_is_trained_on(server: RunningServer, told: Report) -> None:
-    _kill_again_and_again(server, 2, told)
+def test_what_a_killed_server_had_accepted_is_trained_on(server: RunningServer, report: Report) -> None:
+    _kill_again_and_again(server, 2, report)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_20_kills_of_the_server_lose_nothing(server: RunningServer, told: Report) -> None:
-    seconds = _kill_again_and_again(server, 20, told)
+def test_20_kills_of_the_server_lose_nothing(server: RunningServer, report: Report) -> None:
+    seconds = _kill_again_and_again(server, 20, report)
     assert max(seconds) <= WITHIN_S

@@ -13,17 +13,10 @@ import pytest
 
 from soulsgui.wire.keys import Keys
 from tests.end_to_end.server import RunningServer, wait_for
-from tests.faults.reporting import Report
+from tests.faults.report import Report
 
 LIMIT = 2**24
 KEYS = Keys()
-
-
-@pytest.fixture
-def told(request: pytest.FixtureRequest) -> Iterator[Report]:
-    report = Report(request.node.name)
-    yield report
-    report.close()
 
 
 @pytest.fixture
@@ -38,7 +31,7 @@ def _pids(server: RunningServer) -> dict[str, int | None]:
     return {service.name: service.pid for service in server.status().services}
 
 
-def _sleep(server: RunningServer, preset: str, seconds: float, told: Report) -> None:
+def _sleep(server: RunningServer, preset: str, seconds: float, report: Report) -> None:
     """Let the trainer sleep in the middle of a run, and see what becomes of the others."""
     server.start_run(preset=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0})
     server.wait_updates(3)
@@ -48,7 +41,7 @@ def _sleep(server: RunningServer, preset: str, seconds: float, told: Report) -> 
     most = 0
     os.kill(trainer, signal.SIGSTOP)
     try:
-        told.injected(f"SIGSTOP of the trainer for {seconds:g} s ({preset}, {LIMIT >> 20} MB of memory)")
+        report.injected(f"SIGSTOP of the trainer for {seconds:g} s ({preset}, {LIMIT >> 20} MB of memory)")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             most = max(most, int(connection.info("memory")["used_memory"]))
@@ -61,9 +54,9 @@ def _sleep(server: RunningServer, preset: str, seconds: float, told: Report) -> 
     woken = time.monotonic()
     connection.close()
     server.wait_updates(3)
-    told.recovered(time.monotonic() - woken)
+    report.recovered(time.monotonic() - woken)
     after = server.status()
-    told.lost(f"rejected {after.run.rejected}, chunks {after.run.lost_chunks}; at most {most >> 10} KB used")
+    report.lost(after.run.lost_chunks, f"chunks; at most {most >> 10} KB of memory were used")
     assert most < 0.7 * LIMIT
     assert _pids(server) == pids, "nothing died"
     assert after.run.lost_chunks == 0
@@ -76,17 +69,17 @@ def _sleep(server: RunningServer, preset: str, seconds: float, told: Report) -> 
 
 @pytest.mark.parametrize("preset", ["cartpole_dqn", "cartpole_ppo"])
 def test_credits_hold_clients_back_while_the_trainer_sleeps(
-    server: RunningServer, preset: str, told: Report
+    server: RunningServer, preset: str, report: Report
 ) -> None:
-    _sleep(server, preset, 4.0, told)
+    _sleep(server, preset, 4.0, report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["cartpole_dqn", "cartpole_ppo"])
 def test_credits_hold_clients_back_for_as_long_as_a_trainer_may_sleep(
-    server: RunningServer, preset: str, told: Report
+    server: RunningServer, preset: str, report: Report
 ) -> None:
-    _sleep(server, preset, 25.0, told)
+    _sleep(server, preset, 25.0, report)
 
 
 def _events(server: RunningServer) -> list[str]:
@@ -94,7 +87,7 @@ def _events(server: RunningServer) -> list[str]:
 
 
 def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
-    server: RunningServer, told: Report
+    server: RunningServer, report: Report
 ) -> None:
     server.start_run(preset="cartpole_dqn", overrides={"stop.mean_return": None})
     connection, trainer = server.redis(), server.pid("trainer")
@@ -117,8 +110,8 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
         fill(0.75)
         began = time.monotonic()
         wait_for(lambda: connection.xlen(KEYS.chunks("flood")) == 0, "the flood is taken off the server")
-        told.injected("a flood of one client up to 75 % of the memory, with a trainer that sleeps")
-        told.recovered(time.monotonic() - began, "the flood was taken off")
+        report.injected("a flood of one client up to 75 % of the memory, with a trainer that sleeps")
+        report.recovered(time.monotonic() - began)
         connection.set("souls:test", b"x" * 2**16)
     finally:
         os.kill(trainer, signal.SIGCONT)
@@ -126,6 +119,6 @@ def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
     assert any("flood was cut off" in what for what in _events(server))
     wait_for(lambda: "clients wait" not in card(), "no words any more")
     server.wait_updates(100)
-    told.recovered(time.monotonic() - began, "the run goes on")
+    report.recovered(time.monotonic() - began)
     assert connection.get("souls:test")
     connection.close()
