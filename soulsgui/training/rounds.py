@@ -156,8 +156,11 @@ class Round:
         return sorted(grown)
 
     def returned(self, client: str) -> None:
-        """Take note that a member that was waited for is there again."""
-        self.absent.pop(client, None)
+        """Take note that a member that was waited for is there again; it may be late all the same."""
+        if self.elapsed_s < self._deadline_s:
+            self.absent.pop(client, None)
+        elif client in self.absent:
+            self.absent[client] = self._too_late
 
     def begin_session(self, client: str, num_envs: int) -> Member | None:
         """Let a member go on in a new session; return it, or None when the round does not wait for it.
@@ -185,8 +188,11 @@ class Round:
         if self.elapsed_s < self._deadline_s:
             return {}
         late = [client for client, member in self.members.items() if not member.complete]
-        reason = f"did not deliver within {self.timeout_s:g} s"
-        return {client: reason for client in late if client not in self.absent}
+        return {client: self._too_late for client in late if client not in self.absent}
+
+    @property
+    def _too_late(self) -> str:
+        return f"did not deliver within {self.timeout_s:g} s"
 
     @property
     def complete(self) -> bool:

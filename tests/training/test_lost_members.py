@@ -48,12 +48,17 @@ def test_a_round_waits_for_a_paused_member_until_it_is_back(redis_address: Addre
 
 
 @pytest.mark.allow_warnings
-def test_a_round_waits_for_a_late_member(redis_address: Address, tmp_path: Path) -> None:
+def test_a_round_waits_for_a_late_member(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.2)) as node:
         staying, late = _two(node)
         staying.deliver(STEPS)
         words = "waiting for b (did not deliver within 0.2 s)"
         node.wait_for(lambda now: now.detail == words, "said")
+        elapsed = node.node._round.elapsed_s
+        node.wait_for(lambda _: node.node._round.elapsed_s > elapsed + 0.3, "it goes on waiting")
+        assert len([line for line in caplog.messages if "waits for b" in line]) == 1, "said once"
         late.deliver(STEPS)
         assert node.wait_for_updates(1).rejected == {}
 
