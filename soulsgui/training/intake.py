@@ -182,7 +182,7 @@ class Intake:
             self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
             return taken_off
         session.rejected[Reason.CUT_OFF] += taken_off
-        session.quarantine(reason)
+        session.cut_off(reason)
         self._ended(client, "quarantined")
         self._publisher.tell(connection, client, self.sessions.grant(session))
         return taken_off

@@ -145,10 +145,10 @@ class Session:
         if self.in_a_row < _QUARANTINE_AFTER or self.status != "accepted":
             return False
         worst = max(self.rejected, key=lambda reason: self.rejected[reason])
-        self.quarantine(f"{self.in_a_row} refused segments in a row, most of them {worst}")
+        self.cut_off(f"{self.in_a_row} refused segments in a row, most of them {worst}")
         return True
 
-    def quarantine(self, reason: str) -> None:
+    def cut_off(self, reason: str) -> None:
         """Take nothing of it any more.
 
         Args:
@@ -324,9 +324,9 @@ class Sessions:
         missing = self._missing_before + sum(session.numbers.missing for session in self.by_client.values())
         return Refusals(dict(total), {client: dict(counts) for client, counts in by_client.items()}, missing)
 
-    def count_unadmitted(self, client: str, reason: str, entries: int = 1) -> None:
+    def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
         """Count entries of a client without a session."""
-        self._rejected_before.setdefault(client, Counter())[reason] += entries
+        self._rejected_before.setdefault(client, Counter())[reason] += count
 
     def _problem(self, client: str, hello: Hello | None) -> str:
         if hello is None:

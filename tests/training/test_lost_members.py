@@ -4,13 +4,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import redis
 
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.returns import gae
 from soulsgui.training import PPOTrainingNode
 from soulsgui.training import intake as intake_module
 from soulsgui.training.ppo_node import _LONGEST_TURN_S
 from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk import TERMINATED, pack_chunk
 from soulsgui.wire.messages.metrics import UpdateRow
 from tests.faults.waiting import until
 from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
@@ -287,3 +291,54 @@ def test_who_waits_for_whom_is_told_on_the_curves_and_in_the_state(
         for row in (row for row in node.rows() if isinstance(row, UpdateRow)):
             assert row.values["learner_wait_s"] > 0
             assert row.values["ingest_wait_s"] > 0
+
+
+def _advantages(rewards: Any, values: Any, terminated: bool, gamma: float, lam: float) -> list[float]:
+    """Return the advantages of one segment by the recursion, step after step; `values` has one more."""
+    found, following = [], 0.0
+    for step in reversed(range(len(rewards))):
+        ends = terminated and step == len(rewards) - 1
+        delta = rewards[step] + (0.0 if ends else gamma * values[step + 1]) - values[step]
+        following = delta + gamma * lam * following
+        found.append(following)
+    return found[::-1]
+
+
+def test_advantages_are_those_of_each_segment_when_members_sample_unequal_numbers_of_steps(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
+        players = _two(node)
+        node.node._speeds.note("a", 300.0, 2)
+        node.node._speeds.note("b", 100.0, 2)
+        node.node._speeds.note = lambda *_: None
+        last = play(*players)
+        batches: list[RolloutBatch] = []
+        update = node.node.agent.update
+
+        def listen(batch: RolloutBatch, *more: Any) -> Any:
+            batches.append(batch)
+            return update(batch, *more)
+
+        monkeypatch.setattr(node.node.agent, "update", listen)
+        expected: list[float] = []
+        config = players[0].config()
+        assert config is not None
+        for player in players:
+            share = next_round(player, last)
+            rewards = np.random.default_rng(share.steps).normal(size=share.steps).astype(np.float32)
+            made = player.play(share.steps // 2, reward=rewards)
+            player.send(pack_chunk(config.run_id, config.contract, made))
+            first = 0
+            for number, length in enumerate(made.length.tolist()):
+                values = made.obs[first + number : first + number + length + 1].sum(axis=1, dtype=np.float64)
+                ended = bool(made.flags[number] & TERMINATED)
+                expected += _advantages(rewards[first : first + length], values, ended, 0.99, 0.9)
+                first += length
+        node.wait_for_updates(2)
+    (batch,) = batches
+    assert batch.lengths.tolist() == [24, 24, 8, 8]
+    values = batch.obs.sum(axis=1, dtype=np.float64)
+    rows = batch.step_rows
+    found = gae(batch.reward, values[rows], values[rows + 1], batch.terminated_steps, batch.ends, 0.99, 0.9)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

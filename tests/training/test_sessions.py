@@ -276,7 +276,7 @@ def test_while_credits_are_held_nobody_gets_more_and_afterwards_all_do() -> None
 def test_nothing_is_granted_to_who_is_not_let_in() -> None:
     sessions = _sessions()
     session = _admitted(sessions)
-    session.quarantine("it floods the server")
+    session.cut_off("it floods the server")
     assert not sessions.needs_credit(session)
     assert sessions.grant(session).reason == "it floods the server"
 
