@@ -313,6 +313,7 @@ def test_advantages_are_those_of_each_segment_when_members_sample_unequal_number
         node.node._speeds.note("b", 100.0, 2)
         node.node._speeds.note = lambda *_: None
         last = play(*players)
+        node.wait_for_updates(1)
         batches: list[RolloutBatch] = []
         update = node.node.agent.update
 
