@@ -204,12 +204,13 @@ class PPOTrainingNode(TrainingNode):
         if self.settings.ppo.lost_member in ("wait", "stop"):
             reasons = {client: self._intake.why_absent(client) for client in self._expected - set(members)}
             missed = {client: reason for client, reason in reasons.items() if reason not in BY_A_PERSON}
-        self.trouble = ""
-        if missed and self.settings.ppo.lost_member == "stop":
-            self._stop_for(f"The next round lost {named(missed)}")
-        elif missed:
-            self.trouble = f"The next round is waiting for {named(missed)}"
+        waits = bool(missed) and self.settings.ppo.lost_member == "wait"
+        # Whole at once: another thread tells it.
+        self.trouble = f"The next round is waiting for {named(missed)}" if waits else ""
+        if waits:
             return f"waiting for {named(missed)}"
+        if missed:
+            self._stop_for(f"The next round lost {named(missed)}")
         needed = self._needed()
         return f"{len(members)} of {needed} clients" if len(members) < needed else ""
 
@@ -222,6 +223,7 @@ class PPOTrainingNode(TrainingNode):
     def _close_round(self, now: Round) -> None:
         """Train on the round, or, when nobody delivered, send the same weights out under a new id."""
         collect_s = time.perf_counter() - self._round_began
+        self.detail, self.trouble = "", ""
         self._note_speeds(now)
         moment = time.monotonic()
         self._waits["learner"].set(False, moment)
@@ -231,7 +233,7 @@ class PPOTrainingNode(TrainingNode):
             self._update(collect_s, clients)
         else:
             logger.warning("round %d is empty: the same weights go out again", now.round_id)
-        self._round, self.trouble = None, ""
+        self._round = None
         self.model_id += 1
         self._prepare_weights()
         every = self.settings.checkpoint.every_updates
