@@ -1,17 +1,21 @@
 """The runner's way of writing to Redis: off the event loop, with answers awaited."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import redis
 
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, send_command
-from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import NODES, Keys
+from soulsgui.wire.messages.server_config import ServerConfig
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -74,14 +78,21 @@ class Bus:
             if future is not None and not future.done():
                 future.set_result(answer)
 
+    async def let_clients_rest(self) -> None:
+        """Tell clients that no run goes on: all of them wait until one is described again."""
+        try:
+            await self.call(describing_no_run(self.keys))
+        except (redis.RedisError, *AWAY) as error:
+            logger.warning("clients can't be told that no run goes on: %s", error)
+
     def close(self) -> None:
         """Close the connection."""
         self._executor.shutdown(wait=True)
         self._connection.close()
 
 
-def let_clients_rest(keys: Keys) -> Callable[[redis.Redis], Any]:
-    """Return the operation that tells clients that no run goes on: they wait until one is described again."""
+def describing_no_run(keys: Keys) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes the description of a run away, and lets every client look."""
 
     def tell(connection: redis.Redis) -> None:
         pipeline = connection.pipeline(transaction=True)
@@ -92,21 +103,34 @@ def let_clients_rest(keys: Keys) -> Callable[[redis.Redis], Any]:
     return tell
 
 
-def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
+def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]:
     """Return the operation that takes away what an earlier run left on the server.
 
-    Weights stay at a resume, so that model ids never go back.
+    At a resume the weights stay, so that model ids never go back, and so do the grants. The description of
+    another run goes: who reads it now would play for that one.
 
     Args:
         keys: Key names.
-        resume: Whether the run goes on with what it had.
+        run_id: The run that goes on with what it had; empty for a new one.
     """
     names = [key for node in NODES for key in (keys.node(node), keys.commands(node))]
-    if not resume:
-        names += [keys.config, keys.weights]
 
     def clear(connection: redis.Redis) -> None:
-        grants = [] if resume else list(connection.scan_iter(keys.grant("*"), count=1000))
-        connection.delete(*names, *grants)
+        others = not run_id or _described(connection, keys) != run_id
+        gone = [keys.config] if others else []
+        if not run_id:
+            gone += [
+                keys.weights,
+                *(key.decode() for key in connection.scan_iter(keys.grant("*"), count=1000)),
+            ]
+        connection.delete(*names, *gone)
 
     return clear
+
+
+def _described(connection: redis.Redis, keys: Keys) -> str:
+    """Return the run that the server describes to clients, empty when it describes none."""
+    # MGET answers nil for a key of another type, where GET would fail.
+    (data,) = cast("list[bytes | None]", connection.mget([keys.config]))
+    config = ServerConfig.read(data)
+    return config.run_id if config is not None else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from soulsgui.runner.bus import let_clients_rest
+from soulsgui.runner.bus import describing_no_run
 from soulsgui.wire.connection import Address
 from tests.faults.waiting import until
 from tests.sampling.free_trainer import FreeTrainer, PlayingClient, check_whole, playing_client, stored_steps
@@ -100,7 +100,7 @@ def test_it_rests_when_the_run_is_over_and_plays_on_when_it_goes_on(
     with playing_client(redis_address) as client:
         trainer.grant(None)
         until(lambda: trainer.steps() > 100, "steps")
-        let_clients_rest(trainer.keys)(trainer.connection)
+        describing_no_run(trainer.keys)(trainer.connection)
         client.until_phase("waiting")
         made, counter = client.progress.env_steps, client.progress.beat().counter
         until(lambda: (beat := trainer.beat()) and beat.counter > counter + 1, "beats go on")
@@ -110,7 +110,7 @@ def test_it_rests_when_the_run_is_over_and_plays_on_when_it_goes_on(
         until(lambda: trainer.steps() > made, "it plays on")
         assert len(trainer.sessions()) == 1
         check_whole(trainer.received())
-        let_clients_rest(trainer.keys)(trainer.connection)
+        describing_no_run(trainer.keys)(trainer.connection)
         client.until_phase("waiting")
         trainer.begin_run("run-2")
         trainer.publish(3)

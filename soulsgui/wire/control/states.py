@@ -42,6 +42,7 @@ class RunStatus(Message):
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
     """
 
     id: str = ""
@@ -61,6 +62,7 @@ class RunStatus(Message):
     best_mean_return: float | None = None
     goal_return: float | None = None
     goal_env_steps: int | None = None
+    goal_window: int = 0
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0

@@ -42,6 +42,7 @@ class NodeState(Message):
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
         stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
+        unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
     """
 
@@ -74,4 +75,5 @@ class NodeState(Message):
     stop_reached: bool = False
     verdict: Verdict | None = None
     error: str = ""
+    unsaved: str = ""
     farewell: str = ""
