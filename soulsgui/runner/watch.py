@@ -187,6 +187,7 @@ class ServerReader:
             url=url,
             version=f"{name} {info.get(f'{name}_version', '')}",
             memory_bytes=int(info.get("used_memory", 0)),
+            memory_limit_bytes=int(info.get("maxmemory", 0)),
             reachable=True,
         )
 

@@ -137,6 +137,12 @@ class RunPlayer:
 
     def _next_turn(self) -> Turn | None:
         """Wait until something can be played; return None when it is time to go."""
+        try:
+            return self._wait_for_turn()
+        finally:
+            self._link.progress.wait_for_server(False, time.monotonic())
+
+    def _wait_for_turn(self) -> Turn | None:
         link = self._link
         while not self._stop.is_set():
             self._log.look(time.monotonic())
@@ -145,13 +151,15 @@ class RunPlayer:
                 self._end_episodes()
                 continue
             obey(link, self._stop, plan, self._idle_phase)
+            wanted = plan.stepping is Stepping.FREE and not self._run_is_over
+            link.progress.wait_for_server(wanted, time.monotonic())
             if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
                 if plan.stepping is Stepping.FREE and not self._stop.is_set():
                     link.set_phase("waiting")
                 continue
             if self._run_changed():
                 return None
-            turn = self._way.turn(link.view)
+            turn = self._turn(link.view)
             if turn is not None and link.plan.stepping is Stepping.FREE and not unanswered(link):
                 return turn
         return None
@@ -175,9 +183,19 @@ class RunPlayer:
     def _something_new(self, plan: Plan, view: View) -> bool:
         link = self._link
         # Asked in any case: it raises when this client is refused.
-        ready = self._way.turn(view) is not None
+        ready = self._turn(view) is not None
         wanted = plan.stepping is Stepping.FREE
         return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
+
+    def _turn(self, view: View) -> Turn | None:
+        """Return what can be played of a run that goes on."""
+        turn = self._way.turn(view)
+        return None if view.config is None else turn
+
+    @property
+    def _run_is_over(self) -> bool:
+        """Whether the server describes no run: this one was ended, and may be resumed."""
+        return self._link.view.config is None
 
     def _run_changed(self) -> bool:
         config = self._link.view.config
@@ -197,7 +215,7 @@ class RunPlayer:
                 return False
             if self._link.view is not heard:
                 heard = self._link.view
-                if self._run_changed() or unanswered(self._link):
+                if self._run_changed() or self._run_is_over or unanswered(self._link):
                     return False
             return turn.go_on()
 

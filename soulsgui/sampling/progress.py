@@ -11,6 +11,7 @@ from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODE
 
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
+_SHORTEST_WAIT_S = 0.01
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Progress:
     dropped: int = 0
     sent_chunks: int = 0
     sent_bytes: int = 0
+    sent_steps: int = 0
     update: int = 0
     error: str = ""
     leaving: bool = False
@@ -50,7 +52,10 @@ class Progress:
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
     _finished: deque[OwnEpisode] = field(default_factory=lambda: deque(maxlen=MOST_EPISODES))
-    _rate: deque[tuple[float, int]] = field(default_factory=deque)
+    _rate: deque[tuple[float, int, float]] = field(default_factory=deque)
+    _waits: int = 0
+    _waited_s: float = 0.0
+    _waits_since: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end_session(self) -> None:
@@ -82,6 +87,21 @@ class Progress:
         """Count environment steps."""
         with self._lock:
             self.env_steps += steps
+
+    def wait_for_server(self, waiting: bool, now: float) -> None:
+        """Say whether it waits from now on for the server to want more samples.
+
+        Args:
+            waiting: Whether it does.
+            now: Monotonic time, seconds.
+        """
+        with self._lock:
+            since = self._waits_since
+            if waiting and since is None:
+                self._waits_since = now
+            elif since is not None and not waiting:
+                self._waits_since, self._waited_s = None, self._waited_s + now - since
+                self._waits += now - since >= _SHORTEST_WAIT_S
 
     def drop(self, steps: int) -> None:
         """Count environment steps that were given up."""
@@ -123,11 +143,13 @@ class Progress:
         now = time.monotonic()
         with self._lock:
             self._counter += 1
-            self._rate.append((now, self.env_steps))
+            waited_s = self._waited_s + (now - self._waits_since if self._waits_since is not None else 0.0)
+            self._rate.append((now, self.env_steps, waited_s))
             while len(self._rate) > 2 and now - self._rate[0][0] > _RATE_WINDOW_S:
                 self._rate.popleft()
-            (since, steps), returns = self._rate[0], list(self._returns)
+            (since, steps, before_s), returns = self._rate[0], list(self._returns)
             rate = (self.env_steps - steps) / (now - since) if now > since else 0.0
+            waiting = (waited_s - before_s) / (now - since) if now > since else 0.0
             return Heartbeat(
                 client=self.client,
                 instance=self.instance,
@@ -147,6 +169,10 @@ class Progress:
                 dropped=self.dropped,
                 sent_chunks=self.sent_chunks,
                 sent_bytes=self.sent_bytes,
+                sent_steps=self.sent_steps,
+                waits=self._waits,
+                waited_s=round(waited_s, 3),
+                waiting=round(min(max(waiting, 0.0), 1.0), 3),
                 update=self.update,
                 versions=self.versions,
                 error=self.error[:1000],

@@ -95,6 +95,11 @@ class Uploader(threading.Thread):
         """Whether more waits to be stored than the buffer should hold."""
         return self._progress.buffered_bytes > self._buffer_bytes
 
+    @property
+    def session_steps(self) -> int:
+        """Transitions of the present session: those that are stored, and those that wait to be."""
+        return self._steps
+
     def has_room(self, open_steps: int) -> bool:
         """Whether another step may be made: the buffer is not full, and the session's grant covers it.
 
@@ -306,7 +311,7 @@ class Uploader(threading.Thread):
             with self._changed:
                 self._steps = self._chunks.waiting_steps + self._chunks_behind.steps
                 # Before the session is told: a beat must not give it what was stored in the one before.
-                self._progress.sent_chunks = self._progress.sent_bytes = 0
+                self._progress.sent_chunks = self._progress.sent_bytes = self._progress.sent_steps = 0
                 self._progress.session = str(self._chunks.session)
             self._on_session()
         self._send_chunks(connection)
@@ -326,6 +331,7 @@ class Uploader(threading.Thread):
         finally:
             self._progress.sent_chunks = self._chunks.stored
             self._progress.sent_bytes = self._chunks.stored_bytes
+            self._progress.sent_steps = self._chunks.stored_steps
 
     def _take_over(self, stream: StreamSession, field: bytes, backlog: Backlog, credit: Credit) -> None:
         """Bring what may be sent now from its backlog to its stream, once that has nothing left."""

@@ -63,7 +63,8 @@ class DQNTrainingNode(TrainingNode):
 
     def _begin_attempt(self) -> None:
         now = time.monotonic()
-        self._tally = Tally(now, self.agent.updates, self.env_steps)
+        learner, clients = self._waits["learner"], self._waits["clients"]
+        self._tally = Tally(now, self.agent.updates, self.env_steps, learner=learner, ingest=clients)
         self._published_update = self._saved_update = self.agent.updates
         self._published_at, self._next_save = now, now + _CHECKPOINT_EVERY_S
         self._set_limits()

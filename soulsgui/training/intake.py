@@ -14,6 +14,7 @@ from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
+from soulsgui.training.rounds import LEFT, NEW_SESSION
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
@@ -123,7 +124,7 @@ class Intake:
         return {
             client: session
             for client, session in self.sessions.by_client.items()
-            if session.status == "accepted" and not self._roster.why_not(session)
+            if not self.why_absent(client)
         }
 
     def look_around(self, connection: redis.Redis, often: bool) -> None:
@@ -153,9 +154,49 @@ class Intake:
             reason = self._roster.gone(session)
             if reason:
                 self._taker.dropped_out(client, reason)
-            if reason == "left":
+            if reason == LEFT:
                 self.sessions.end(client)
         self.sessions.forget_all_but(self._roster.clients)
+        self._give_credit()
+        self._tell(connection)
+
+    def _give_credit(self) -> None:
+        """Grant more to those who can send nothing: what they sent was lost, or credits were held."""
+        self._to_tell |= {
+            client
+            for client, session in self.sessions.by_client.items()
+            if self.sessions.needs_credit(session)
+        }
+
+    def why_absent(self, client: str) -> str:
+        """Return why a client can take no part in a round now; empty when it can."""
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            return LEFT  # nobody loses its session but by a goodbye, or by being taken off the list
+        return self._roster.why_not(session) if session.status == "accepted" else session.status
+
+    def cut_off(self, connection: redis.Redis, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and take what it has sent off the server; counted.
+
+        Args:
+            connection: The server.
+            client: The client.
+            reason: Why, in words.
+
+        Returns:
+            Entries that were taken off.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        taken_off = int(connection.xlen(self._keys.chunks(client)))
+        connection.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+        self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
+        self.sessions.cut_off(client, reason)
+        self._taker.dropped_out(client, "quarantined")
+        self._to_tell.add(client)
+        self._tell(connection)
+        return taken_off
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
         """Cut clients off that fill the server, and keep their streams empty from then on."""
@@ -249,7 +290,6 @@ class Intake:
         if session is None or EntryId.parse(session.id) < entry:
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before
-            self._taker.dropped_out(client, "began a new session")
             hello = Hello.read(payload)
             if self.sessions.is_of_another_run(hello):
                 # No answer: it reads this run's description next, and says hello again.
@@ -257,6 +297,7 @@ class Intake:
                 self.sessions.end(client)
                 return
             self.sessions.hello(client, entry, hello, time.monotonic())
+            self._taker.dropped_out(client, NEW_SESSION)
         self._to_tell.add(client)
 
     def _arrive(self, client: str, chunks: Chunks) -> None:

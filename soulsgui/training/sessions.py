@@ -70,20 +70,28 @@ class Session:
     plays: bool = True
     round: RoundShare | None = None
 
-    def grant(self, bytes_ahead: int, steps_ahead: int | None = None, epsilon: float | None = None) -> Grant:
+    def grant(
+        self,
+        bytes_ahead: int,
+        steps_ahead: int | None = None,
+        epsilon: float | None = None,
+        held: bool = False,
+    ) -> Grant:
         """Return the grant to write now.
 
         Args:
             bytes_ahead: Bytes the client may have on the way.
             steps_ahead: Transitions it may have on the way; None for any number.
             epsilon: Probability of a random action; None when the policy itself explores.
+            held: Whether no more is granted than was before.
         """
-        self.granted_entries = self.entries + ENTRIES_AHEAD
-        self.granted_bytes = self.size + bytes_ahead
-        self.most_entries = max(self.most_entries, self.granted_entries)
-        self.most_size = max(self.most_size, self.granted_bytes)
-        if steps_ahead is not None:  # what was granted once can't be taken back
-            self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
+        if not held:
+            self.granted_entries = self.entries + ENTRIES_AHEAD
+            self.granted_bytes = self.size + bytes_ahead
+            self.most_entries = max(self.most_entries, self.granted_entries)
+            self.most_size = max(self.most_size, self.granted_bytes)
+            if steps_ahead is not None:  # what was granted once can't be taken back
+                self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         return Grant(
             session=self.id,
             status=self.status,
@@ -179,7 +187,7 @@ class Session:
             logger.info("%d chunks of %s were lost with the server", self.stored - self.entries, self.client)
             self.entries = max(self.entries, min(beat.sent_chunks, self.granted_entries))
             self.size = max(self.size, min(beat.sent_bytes, self.granted_bytes))
-            self.steps = max(self.steps, self.granted_steps)
+            self.steps = max(self.steps, min(beat.sent_steps, self.granted_steps))
         self.stored = beat.sent_chunks
 
     def cut_off(self, reason: str) -> None:
@@ -223,6 +231,7 @@ class Sessions:
         playing: How many of them take part, as far as is known.
         steps_ahead: Transitions all clients together may have on the way; None for any number.
         epsilon: Probability of a random action; None when the policy itself explores.
+        held: Whether nobody is granted more than was before: the server's memory fills up.
     """
 
     def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
@@ -234,6 +243,7 @@ class Sessions:
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
+        self.held = False
         self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
@@ -256,14 +266,16 @@ class Sessions:
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
-        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon)
+        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon, self.held)
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
         return {client: self.grant(session) for client, session in self.by_client.items()}
 
     def needs_credit(self, session: Session) -> bool:
-        """Whether a session has used up more than half of its credit."""
+        """Whether a session is to be granted more: it has used up more than half of its credit."""
+        if self.held or session.status != "accepted":
+            return False
         return session.needs_credit(self.bytes_ahead, self._steps_ahead(session))
 
     @property
@@ -334,8 +346,10 @@ class Sessions:
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
-        session.steps = session.granted_steps = grant.credit_steps or 0
+        session.granted_entries, session.granted_bytes = grant.credit_entries, grant.credit_bytes
         session.most_entries, session.most_size = grant.credit_entries, grant.credit_bytes
+        session.granted_steps = grant.credit_steps or 0
+        session.steps = min(beat.sent_steps, session.granted_steps)
         session.since = last
         self.by_client[client] = session
         return session

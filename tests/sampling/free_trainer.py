@@ -125,11 +125,12 @@ class FreeTrainer:
             if b"hello" in fields:
                 session = entry.decode()
                 continue
-            box = SPACES.observation
-            config = self.config
-            segments = unpack_chunk(fields[b"c"], config.run_id, config.contract, box.shape, box.dtype)
-            found.append(Received(session, int(fields[b"n"]), segments))
+            found.append(Received(session, int(fields[b"n"]), self._open(fields[b"c"])))
         return found
+
+    def _open(self, payload: bytes) -> Segments:
+        config, box = self.config, SPACES.observation
+        return unpack_chunk(payload, config.run_id, config.contract, box.shape, box.dtype)
 
     def steps(self) -> int:
         """Return how many steps came, in all."""

@@ -112,6 +112,13 @@ def columns() -> tuple[Column, ...]:
             tr("Environment steps per second"),
         ),
         _number(
+            "waits",
+            tr("Waits"),
+            lambda s: text.percent(100 * s.waiting) if s.waiting else text.NOTHING,
+            lambda s: s.waiting,
+            tr("Part of the last seconds in which it waited for the trainer: for credits, or the next round"),
+        ),
+        _number(
             "lag",
             tr("Policy lag (updates)"),
             lambda s: text.count(s.lag),

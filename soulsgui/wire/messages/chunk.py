@@ -46,6 +46,7 @@ class Reason(StrEnum):
     REPEATED = "repeated"
     WRONG_TYPE = "wrong_type"
     NOT_ADMITTED = "not_admitted"
+    CUT_OFF = "cut_off"
 
 
 _MAX_DETAIL = 200

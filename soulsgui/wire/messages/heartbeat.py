@@ -45,6 +45,10 @@ class Heartbeat(Message):
         dropped: Environment steps given up because the buffer was full.
         sent_chunks: Chunks stored since the hello.
         sent_bytes: Their bytes.
+        sent_steps: Their transitions.
+        waits: How often it had to wait for the server: for credits, or for the next round.
+        waited_s: Seconds it has waited so since the process started.
+        waiting: Part of the last seconds in which it waited so, 0 to 1.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none.
@@ -71,6 +75,10 @@ class Heartbeat(Message):
     dropped: Count = 0
     sent_chunks: Count = 0
     sent_bytes: Count = 0
+    sent_steps: Count = 0
+    waits: Count = 0
+    waited_s: float = Field(0.0, ge=0)
+    waiting: float = Field(0.0, ge=0, le=1)
     update: Count = 0
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""

@@ -2,7 +2,7 @@
 
 from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Instance, Message, Words
@@ -46,11 +46,12 @@ class RoundShare(Message):
 
     Attributes:
         round_id: Id of the round: the id of the weights to play with.
-        steps_per_env: Steps to deliver from each of its environments.
+        steps: Transitions of all its environments together to deliver in this session, in total; it may grow
+            when others are lost, so that repeats are harmless.
     """
 
     round_id: int
-    steps_per_env: int
+    steps: int = Field(ge=0)
 
 
 class Grant(Message):
@@ -68,13 +69,15 @@ class Grant(Message):
         round: The part of the present round, None while it plays no part.
     """
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     session: str
     status: GrantStatus
     reason: Words = ""
     credit_bytes: int = 0
     credit_entries: int = 0
     credit_steps: int | None = None
-    epsilon: float | None = None
+    epsilon: float | None = Field(default=None, ge=0, le=1)
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
 

@@ -230,6 +230,8 @@ def test_the_state_says_what_is_still_to_come(
         ("env", {}, "—"),
         ("last", {"last_return": 31.42}, "31.4"),
         ("rate", {"env_steps_per_s": 0.0}, "—"),
+        ("waits", {"waiting": 0.0}, "—"),
+        ("waits", {"waiting": 0.38}, "38 %"),
         ("rate", {"env_steps_per_s": 12_345.0}, "12.3 k"),
         ("lag", {"lag": None}, "—"),
         ("rejected", {"rejected": {"late": 12, "shape": 3}}, "15"),
