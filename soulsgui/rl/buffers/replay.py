@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.rl.returns.n_step import n_step
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -30,6 +31,25 @@ class TransitionBatch(NamedTuple):
     reward: NDArray[np.float32]
     next_obs: NDArray[Any]
     terminated: Bools
+
+
+class NStepBatch(NamedTuple):
+    """`B` windows of several steps, in no order.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs | `[B, *shape]` | raw, at the first step |
+    | action | `[B]` int64 | of the first step |
+    | reward | `[B]` float32 | discounted sum over the window |
+    | next_obs | `[B, *shape]` | raw; what followed the window |
+    | discount | `[B]` float32 | of the value of `next_obs`: 0 after a final state |
+    """
+
+    obs: NDArray[Any]
+    action: Ints
+    reward: NDArray[np.float32]
+    next_obs: NDArray[Any]
+    discount: NDArray[np.float32]
 
 
 class UniformReplay:
@@ -147,6 +167,17 @@ class UniformReplay:
             reward=self._reward.take(slots),
             next_obs=self._obs.take(self._next_row.take(slots), axis=0),
             terminated=self._terminated.take(slots),
+        )
+
+    def windows(self, slots: Ints, following: Ints, n: int, gamma: float) -> NStepBatch:
+        """Return what n steps from slots `[B]` on gave, along `following` (see `returns.n_step`)."""
+        window = n_step(slots, following, self._reward, self._terminated, n, gamma)
+        return NStepBatch(
+            obs=self._obs.take(self._row.take(slots), axis=0),
+            action=self._action.take(slots),
+            reward=window.reward,
+            next_obs=self._obs.take(self._next_row.take(window.last), axis=0),
+            discount=window.discount,
         )
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -1,1 +1,1 @@
-"""Losses as pure functions, one file per algorithm: `ppo`, `dqn`."""
+"""Losses as pure functions: `ppo`, `dqn`, `quantile` (QR-DQN, IQN), `categorical` (C51); `weighted` means."""
