@@ -38,7 +38,7 @@ class EpisodeChains:
         episode: NDArray[np.integer[Any]],
         first_step: NDArray[np.integer[Any]],
         before: int,
-    ) -> None:
+    ) -> Bools:
         """Take note of segments that were just added to the ring.
 
         Args:
@@ -47,10 +47,13 @@ class EpisodeChains:
             episode: `[S]`, number of the episode within its source.
             first_step: `[S]`, number of the segment's first step within its episode.
             before: `ring.stored` before they were added.
+
+        Returns:
+            `[S]`, True where the segment goes on where another ended.
         """
-        stored = self._ring.stored - before
-        if not stored:
-            return
+        joined: Bools = np.zeros(len(lengths), np.bool_)
+        if self._ring.stored == before:
+            return joined
         capacity = self._ring.capacity
         numbers = np.arange(before, self._ring.stored)
         ends = np.cumsum(lengths) + (self._ring.stored - int(lengths.sum())) - 1  # numbers of last steps
@@ -66,15 +69,17 @@ class EpisodeChains:
             ends.tolist(),
             strict=True,
         )
-        for whose, number, first, start, end in rows:
+        for index, (whose, number, first, start, end) in enumerate(rows):
             if end < before:
                 continue  # gave way at once
             tail = self._tails.get(whose)
             joins = tail is not None and tail[:2] == (number, first - 1) and start >= before
             if joins and tail is not None and tail[2] >= self._ring.stored - len(self._ring):
                 self.following[tail[2] % capacity] = start % capacity
+                joined[index] = True
             self._tails[whose] = (number, first + end - start, end)
         self._prune()
+        return joined
 
     def along(self, slots: Ints, steps: int) -> tuple[Ints, Bools]:
         """Follow chains from slots `[B]` on.

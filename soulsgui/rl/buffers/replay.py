@@ -180,6 +180,27 @@ class UniformReplay:
             discount=window.discount,
         )
 
+    def steps(self, path: Ints, valid: Bools) -> TransitionBatch:
+        """Return steps that follow each other: `T` of them for each of `B` sequences.
+
+        Args:
+            path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeChains.along`).
+            valid: `[T, B]`, True up to there, and at least at first.
+
+        Returns:
+            Columns `[T, B, ...]`, 0 where the sequence has ended; `obs` is `[T + 1, B, *shape]` and holds
+            `next_obs` as well: what followed a sequence's last step is repeated up to the end.
+        """
+        rows = np.where(valid, self._row.take(path), self._next_row.take(path))
+        obs = self._obs.take(np.concatenate((rows, self._next_row.take(path[-1:]))), axis=0)
+        return TransitionBatch(
+            obs=obs,
+            action=np.where(valid, self._action.take(path), 0),
+            reward=np.where(valid, self._reward.take(path), np.float32(0)),
+            next_obs=obs[1:],
+            terminated=self._terminated.take(path) & valid,
+        )
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is held, as copies: `N` transitions, the oldest first, in `S` segments.
 
