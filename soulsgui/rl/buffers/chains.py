@@ -108,14 +108,24 @@ class EpisodeChains:
         Raises:
             CheckpointError: It does not fit the ring; nothing has changed.
         """
+        self.check(state)
+        self.following[:] = state["following"]
+        tails = state["tails"].tolist()
+        self._tails = {source: (episode, step, end) for source, episode, step, end in tails}
+
+    def check(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Make sure that `load_state` can use a state.
+
+        Raises:
+            CheckpointError: It does not fit the ring.
+        """
         following, tails = state.get("following"), state.get("tails")
-        if following is None or tails is None or following.shape != self.following.shape:
+        fits = following is not None and following.shape == self.following.shape
+        if not fits or tails is None or tails.shape[1:] != (4,):
             raise CheckpointError(
                 f"The saved chains of episodes do not fit a memory of {self._ring.capacity} transitions.",
                 "Resume with the capacity it was saved with, or without the memory.",
             )
-        self.following[:] = following
-        self._tails = {source: (episode, step, end) for source, episode, step, end in tails.tolist()}
 
     def _prune(self) -> None:
         """Forget sources whose newest step gave way: they may be gone for good."""

@@ -1,10 +1,12 @@
 """Sequences of steps with the recurrent state they began with (R2D2, Kapturowski et al. 2019, ICLR)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.chains import EpisodeChains
 from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
@@ -163,6 +165,63 @@ class SequenceReplay:
         held = number >= self._gone
         self._tree.update(number[held] % len(self._first), priority[held] ** self._alpha)
         self._largest = max(self._largest, float(priority[held].max(initial=0.0)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what a continuation needs: the states of `ring` and chains, and of `N` sequences.
+
+        | name | shape, dtype |
+        |---|---|
+        | sequence.first, sequence.priority, sequence.exact | `[N]`, the oldest first |
+        | sequence.state | `[N, S]` |
+        | sequence.waiting | `[W, 3]` int64: source, number, first step |
+        | sequence.counters | `[3]` int64: sequences begun, gone, most that are kept |
+        | sequence.largest | `[]`, largest priority seen |
+        """
+        places = np.arange(self._gone, self._begun) % len(self._first)
+        waiting = [(source, *one) for source, ones in self._waiting.items() for one in ones]
+        own = {
+            "first": self._first[places],
+            "priority": self._tree.values(places),
+            "exact": self._exact[places],
+            "state": self._state[places],
+            "waiting": np.array(waiting, np.int64).reshape(-1, 3),
+            "counters": np.array([self._begun, self._gone, len(self._first)]),
+            "largest": np.array(self._largest),
+        }
+        return self.ring.state() | self._chains.state() | {f"sequence.{name}": own[name] for name in own}
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned: the same draws follow.
+
+        Raises:
+            CheckpointError: It does not fit this memory; nothing has changed.
+        """
+        own = {name.removeprefix("sequence."): state[name] for name in state if name.startswith("sequence.")}
+        tree = SumTree(len(self._first))
+        try:
+            begun, gone, most = (int(counter) for counter in own["counters"])
+            shapes = {"first": (), "priority": (), "exact": (), "state": self._state.shape[1:]}
+            fits = all(own[name].shape == (begun - gone, *shape) for name, shape in shapes.items())
+            if most != len(self._first) or not fits or own["waiting"].shape[1:] != (3,):
+                raise ValueError(f"{begun - gone} sequences of a memory of {most}")
+            places = np.arange(gone, begun) % most
+            tree.update(places, own["priority"])
+            largest = float(own["largest"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"The saved sequences do not fit a memory of {len(self._first)}: {error}.",
+                "Resume with the sizes they were saved with, or without the memory.",
+            ) from error
+        self._chains.check(state)
+        self.ring.load_state(state)
+        self._chains.load_state(state)
+        self._tree, self._largest = tree, largest
+        self._begun, self._gone = begun, gone
+        for column, name in ((self._first, "first"), (self._exact, "exact"), (self._state, "state")):
+            column[places] = own[name]
+        self._waiting = {}
+        for source, number, start in own["waiting"].tolist():
+            self._waiting.setdefault(source, []).append((number, start))
 
     def _begin(self, first: int, state: Floats, exact: bool) -> int:
         """Keep a new sequence that can't be drawn yet, and return its number."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
 
@@ -169,3 +170,39 @@ def test_the_error_of_a_sequence_that_gave_way_touches_no_other() -> None:
     replay.update_priorities(np.array([0]), np.array([1e9]))
     found = np.bincount(replay.sample(1_000, 1.0, np.random.default_rng(0)).number, minlength=3)
     assert found.tolist() == [0, 500, 500]
+
+
+def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_on_waiting() -> None:
+    replay, again = (replay_of(capacity=20, burn_in=3, sequences=6, alpha=0.7) for _ in range(2))
+    add(again, (5, 5, 0, 9))
+    for first in range(0, 40, 4):
+        add(replay, (7, 1, first, 4))
+    replay.update_priorities(np.array([9, 8]), np.array([0.1, 7.0]))
+    add(replay, (8, 2, 6, 2))
+    again.load_state({name: array.copy() for name, array in replay.state().items()})
+    for one in (replay, again):
+        add(one, (8, 2, 8, 2), (7, 1, 40, 1))
+    first, second = (one.sample(200, 0.4, np.random.default_rng(0)) for one in (replay, again))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert (2, 6) in begins(second)
+    assert len(again) == len(replay)
+
+
+def test_saved_sequences_that_do_not_fit_are_refused_and_change_nothing() -> None:
+    saved = replay_of(sequences=5)
+    add(saved, (7, 1, 0, 3))
+    state = saved.state()
+    replay = replay_of(sequences=5)
+    add(replay, (8, 2, 0, 4))
+    before = replay.state()
+    others = [replay_of(sequences=6), replay_of(capacity=9, sequences=5)]
+    for bad in (
+        *(other.state() for other in others),
+        state | {"sequence.state": np.zeros((1, 3), np.float32)},
+        state | {"sequence.priority": np.array([np.nan])},
+        {name: array for name, array in state.items() if name != "sequence.first"},
+        {name: array for name, array in state.items() if name != "tails"},
+    ):
+        with pytest.raises(CheckpointError):
+            replay.load_state(bad)
+        assert all(np.array_equal(array, before[name]) for name, array in replay.state().items())
