@@ -23,7 +23,9 @@ class Categorical:
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """Draw actions `[B]` int64."""
-        return torch.multinomial(self._log_probs.detach().exp(), 1, generator=generator).squeeze(1)
+        # The largest of log-probabilities with Gumbel noise: works with a generator of any device.
+        uniform = uniform_like(self._log_probs, generator).clamp(min=1e-30)
+        return (self._log_probs.detach() - uniform.log().neg().log()).argmax(1)
 
     def mode(self) -> Tensor:
         """Return the most probable actions `[B]`."""
@@ -82,7 +84,7 @@ class MultiBinary:
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """Draw actions `[B, D]` int64 of 0 and 1."""
-        return torch.bernoulli(self._logits.detach().sigmoid(), generator=generator).long()
+        return (uniform_like(self._logits, generator) < self._logits.detach().sigmoid()).long()
 
     def mode(self) -> Tensor:
         """Return the more probable of 0 and 1 for each choice `[B, D]`."""
@@ -95,3 +97,9 @@ class MultiBinary:
     def entropy(self) -> Tensor:
         """Return the entropies: sums over the choices."""
         return (nn.functional.softplus(self._logits) - self._logits.sigmoid() * self._logits).sum(1)
+
+
+def uniform_like(values: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw numbers from 0 up to 1 in the shape, type and place of `values`."""
+    drawn = torch.rand(values.shape, generator=generator, dtype=values.dtype, device=generator.device)
+    return drawn.to(values.device)

@@ -1,5 +1,5 @@
-"""What rewards are worth, in numpy: `gae` advantages, `n_step` sums along chains of steps."""
+"""What rewards are worth, in numpy: `advantages` (GAE), `n_step` sums along chains of steps."""
 
-from soulsgui.rl.returns.gae import Floats, gae
+from soulsgui.rl.returns.advantages import Floats, gae
 
 __all__ = ["Floats", "gae"]
