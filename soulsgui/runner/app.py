@@ -19,6 +19,7 @@ from soulsgui.runner.gate import Gate
 from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
+from soulsgui.runner.local_clients import LocalClients
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
@@ -82,6 +83,7 @@ class Runner(BaseRunner):
             self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
+            await self.gate.prepare()
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
             await self.gate.look(time.monotonic())
@@ -94,14 +96,23 @@ class Runner(BaseRunner):
         return adopted
 
     async def close(self) -> None:
-        """End the run, every service, and the control API; nothing is left behind."""
+        """End the run, every service, and the control API; nothing is left behind.
+
+        Raises:
+            Refused: The run could not be saved.
+        """
         try:
             if self.conductor.run is not None:
                 await self.conductor.stop(self.save_at_end)
-            await self.conductor.close()
         finally:
+            await self.conductor.close()
             self._reader.ending = True
             await self._clean_up()
+
+    def hurry(self) -> None:
+        """End every service at once, saved or not."""
+        self.conductor.hurry()
+        super().hurry()
 
     def _invitations(self) -> Invitations:
         found = Invitations(self.folders.invited)
@@ -125,7 +136,8 @@ class Runner(BaseRunner):
         self._pinger = Pinger(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = Roster(Keys(address.prefix))
-        self.gate = Gate(server, invitations, self.bus, self.events, self.roster.set_invited)
+        local = LocalClients(self.folders.server, address)
+        self.gate = Gate(server, invitations, local, self.bus, self.events, self.roster.set_invited)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
         self.conductor = Conductor(
             self.folders,
@@ -136,6 +148,7 @@ class Runner(BaseRunner):
             self.events,
             self.base,
             self._probe,
+            self.gate.let_own_in,
         )
         self._keep_doing(self._watch, "watch")
         self._cleanup.push_async_callback(self.supervisor.close)

@@ -1,5 +1,6 @@
 """The services of a server as the supervisor wants them: command lines, log files, checks, limits."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
+from soulsgui.runner.local_clients import local_address_file
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
 from soulsgui.wire.keys import TELEMETRY, TRAINER
@@ -43,6 +45,11 @@ def client_name(number: int) -> str:
 def server_logs(folders: Folders) -> Path:
     """Logs of what lives longer than a run."""
     return folders.server / "logs"
+
+
+def _binding(address_file: Path) -> str:
+    """Return what tells the server that children find in their address file from every other one."""
+    return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
 
 
 def node_health(name: str, view: View) -> Callable[[], Health]:
@@ -114,7 +121,9 @@ class RunServices:
     """
 
     def __init__(self, folders: Folders, run: RunFolder, view: View) -> None:
+        self._server_dir = folders.server
         self._address_file = folders.server_address
+        self._binding = _binding(folders.server_address)
         self._run = run
         self._view = view
 
@@ -130,6 +139,7 @@ class RunServices:
             grace_s=_TRAINER_GRACE_S,
             save_grace_s=_SAVE_GRACE_S,
             start_limit_s=_LOAD_LIMIT_S,
+            binding=self._binding,
             env=child_env(),
         )
 
@@ -143,18 +153,21 @@ class RunServices:
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
             grace_s=_TELEMETRY_GRACE_S,
+            binding=self._binding,
             env=child_env(),
         )
 
     def client(self, name: str) -> ServiceSpec:
-        """Return one of the clients that the server starts itself."""
+        """Return one of the clients that the server starts itself: it knows its own secret alone."""
+        address_file = local_address_file(self._server_dir, name)
         return ServiceSpec(
             name=name,
             kind="client",
-            argv=(*own_command("client"), "--name", name, "--server-file", str(self._address_file)),
+            argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
             tier=2,
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
+            binding=_binding(address_file),
             env=child_env(),
         )
 
