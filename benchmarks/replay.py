@@ -88,16 +88,17 @@ def _cpprb(capacity: int, transitions: list[NDArray[Any]]) -> Callable[[], objec
 
 
 def measure(quick: bool) -> Sequence[Measured]:
-    """Measure the three figures; the reference of the last is cpprb where it is installed."""
+    """Measure all figures; the reference of the last is cpprb where it is installed."""
     capacity = _CHUNK * (25 if quick else 250)
     repeats, draws = (3, 200) if quick else (7, 2_000)
     rng = np.random.default_rng(0)
     segments, transitions = _chunk(rng)
-    ours, bare = (
-        PrioritisedReplay(UniformReplay(capacity, BoxSpec((_OBS,), "float32")), _ALPHA),
+    box = BoxSpec((_OBS,), "float32")
+    plain, ours, bare = (
+        UniformReplay(capacity, box),
+        PrioritisedReplay(UniformReplay(capacity, box), _ALPHA),
         BareRing(capacity),
     )
-    plain = UniformReplay(capacity, BoxSpec((_OBS,), "float32"))
     chunks = capacity // _CHUNK
     for _ in range(chunks):  # full, so that what follows evicts
         plain.add(**segments)
@@ -108,41 +109,26 @@ def measure(quick: bool) -> Sequence[Measured]:
         drawn, _ = ours.sample(_BATCH, _BETA, rng)
         ours.update_priorities(drawn.number, rng.random(_BATCH))
 
+    def appends(add: Callable[[], object]) -> Callable[[], float]:
+        return lambda: _rate(add, chunks, _CHUNK)
+
+    def batches(once: Callable[[], object]) -> Callable[[], float]:
+        return lambda: _rate(once, draws)
+
     peer = importlib.util.find_spec("cpprb") is not None
-    reference = _cpprb(capacity, transitions) if peer else lambda: bare.sample(rng)
-    name = f"{capacity:,} × {_OBS}"
+    bare_add, bare_draw = appends(lambda: bare.add(*transitions)), batches(lambda: bare.sample(rng))
+    best = batches(_cpprb(capacity, transitions)) if peer else bare_draw
+    add, draw = f"append to {capacity:,} × {_OBS}", f"draw {_BATCH} from {capacity:,} × {_OBS}"
+    steps, per_batch = "transitions/s", "batches/s"
+    both = batches(prioritised)
     return [
+        beside(add, steps, appends(lambda: plain.add(**segments)), "bare ring", bare_add, repeats),
         beside(
-            f"append to {name}",
-            "transitions/s",
-            lambda: _rate(lambda: plain.add(**segments), chunks, _CHUNK),
-            "bare ring",
-            lambda: _rate(lambda: bare.add(*transitions), chunks, _CHUNK),
-            repeats,
+            f"{add} by priority", steps, appends(lambda: ours.add(**segments)), "bare ring", bare_add, repeats
         ),
+        beside(draw, per_batch, batches(lambda: plain.sample(_BATCH, rng)), "bare ring", bare_draw, repeats),
         beside(
-            f"append by priority to {name}",
-            "transitions/s",
-            lambda: _rate(lambda: ours.add(**segments), chunks, _CHUNK),
-            "bare ring",
-            lambda: _rate(lambda: bare.add(*transitions), chunks, _CHUNK),
-            repeats,
-        ),
-        beside(
-            f"draw {_BATCH} uniformly from {name}",
-            "batches/s",
-            lambda: _rate(lambda: plain.sample(_BATCH, rng), draws),
-            "bare ring",
-            lambda: _rate(lambda: bare.sample(rng), draws),
-            repeats,
-        ),
-        beside(
-            f"draw {_BATCH} by priority from {name} and update",
-            "batches/s",
-            lambda: _rate(prioritised, draws),
-            "cpprb" if peer else "bare ring, uniform",
-            lambda: _rate(reference, draws),
-            repeats,
+            f"{draw} by priority and update", per_batch, both, "cpprb" if peer else "bare ring", best, repeats
         ),
     ]
 

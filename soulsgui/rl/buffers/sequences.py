@@ -254,3 +254,9 @@ class SequenceReplay:
         gone = places[self._first[places] < self.ring.stored - len(self.ring)]
         self._tree.update(gone, np.zeros(len(gone)))
         self._gone += len(gone)
+        if len(self._waiting) > len(self):  # some wait for sources that never came back
+            self._waiting = {
+                source: held
+                for source, ones in self._waiting.items()
+                if (held := [one for one in ones if one[0] >= self._gone])
+            }

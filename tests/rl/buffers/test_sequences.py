@@ -172,6 +172,13 @@ def test_the_error_of_a_sequence_that_gave_way_touches_no_other() -> None:
     assert found.tolist() == [0, 500, 500]
 
 
+def test_sources_that_never_come_back_are_forgotten() -> None:
+    replay = replay_of(capacity=30, burn_in=3)
+    for source in range(200):
+        add(replay, (source, source, 5, 2))
+    assert len(replay._waiting) <= len(replay) == 15
+
+
 def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_on_waiting() -> None:
     replay, again = (replay_of(capacity=20, burn_in=3, sequences=6, alpha=0.7) for _ in range(2))
     add(again, (5, 5, 0, 9))
