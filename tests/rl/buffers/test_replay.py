@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
 
 BOX = BoxSpec((2,), "float32")
@@ -221,3 +222,44 @@ def test_arrays_that_do_not_fit_together_are_refused_and_change_nothing(change: 
         replay.add(**(source.segments(3, 2) | change))
     assert (len(replay), replay.inserted) == (5, 5)
     assert held(replay) == set(range(5))
+
+
+@pytest.mark.parametrize("lengths", [(), (3,), (6, 1, 3), (9, 4, 1, 5)])
+def test_after_save_and_restore_the_same_draws_follow_and_no_row_is_lost(lengths: tuple[int, ...]) -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    for length in lengths:
+        replay.add(**source.segments(length, terminated=length > 3))
+    again = UniformReplay(10, BOX)
+    again.add(**Source().segments(2, 5))
+    again.load_state({name: array.copy() for name, array in replay.state().items()})
+    assert rows_in_use(again) == rows_in_use(replay)
+    following = source.segments(2, 3)
+    for memory in (replay, again):
+        memory.add(**following)
+    assert (len(again), again.inserted, again.stored) == (len(replay), replay.inserted, replay.stored)
+    first, second = (memory.sample(60, np.random.default_rng(0)) for memory in (replay, again))
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+    check_draws(again, source, [*lengths, 2, 3])
+
+
+def test_a_saved_memory_of_another_size_or_shape_is_refused_and_changes_nothing() -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    replay.add(**source.segments(4))
+    state = replay.state()
+    smaller, other_shape = UniformReplay(5, BOX), UniformReplay(10, BoxSpec((3,), "float32"))
+    short = {name: array for name, array in state.items() if name != "reward"}
+    for memory, saved in ((smaller, state), (other_shape, state), (replay, short)):
+        held_before = len(memory)
+        with pytest.raises(CheckpointError, match="does not fit"):
+            memory.load_state(saved)
+        assert len(memory) == held_before
+
+
+def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
+    replay, source = UniformReplay(5, BOX), Source()
+    replay.add(**source.segments(3))
+    replay.add(**source.segments(4))
+    numbers = np.arange(9)
+    held_now = replay.holds(numbers)
+    assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
+    assert replay.at(replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
