@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_library(commands)
     _add_config(commands)
+    _add_env(commands)
     _add_clients(commands)
     _add_looking(commands)
     _add_services(commands)
@@ -282,6 +283,16 @@ def _add_config(commands: Commands) -> None:
     changing.add_argument(
         "values", nargs="+", metavar="KEY=VALUE", help="a setting and its value, such as ppo.gamma=0.98"
     )
+
+
+def _add_env(commands: Commands) -> None:
+    env = _group(commands, "env", "the environment that is played")
+    check = _add(env, "check", "environments:check", "make an environment, play it at random, and report")
+    check.add_argument(
+        "env_id", nargs="?", default="", metavar="ID", help="its id; default: env.id of your settings"
+    )
+    _preset(check)
+    _json(check)
 
 
 def _add_clients(commands: Commands) -> None:

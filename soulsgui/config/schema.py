@@ -339,6 +339,31 @@ class ClientSettings(Section):
         to_clients=True,
         ge=2**16,
     )
+    hang_seconds: float = setting(
+        120.0,
+        "An environment that takes longer to be made, to reset or to step hangs: its client is ended and "
+        "started again.",
+        unit="s",
+        to_clients=True,
+        gt=0,
+        le=86_400,
+    )
+    min_steps_per_s: float = setting(
+        0.0,
+        "A client that samples more slowly than this for half a minute (or for `client.hang_seconds`, where "
+        "that is less) makes its environment anew; 0 switches it off.",
+        unit="steps/s",
+        to_clients=True,
+        ge=0,
+    )
+    max_memory: int | None = setting(
+        None,
+        "A client that uses more memory than this, with everything its environment started, is ended and "
+        "started again; empty means half of its machine's.",
+        unit="bytes",
+        to_clients=True,
+        ge=2**26,
+    )
 
 
 class RedisSettings(Section):

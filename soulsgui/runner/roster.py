@@ -262,6 +262,8 @@ class Roster:
                 "dropped": beat.dropped,
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "env_restarts": beat.env_restarts,
             }
         )
 

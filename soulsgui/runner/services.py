@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
@@ -155,7 +155,7 @@ class RunServices:
             tier=2,
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
-            env=child_env(),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def _node_argv(self, role: str) -> tuple[str, ...]:

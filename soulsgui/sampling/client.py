@@ -1,21 +1,27 @@
 """The client process: plays for whatever run the server has, until it is told to stop."""
 
 import logging
+import os
 import threading
+from collections.abc import Callable
 from functools import partial
 
-from soulsgui.errors import SoulsGuiError
+from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
+from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.link import ClientLink, check_protocol
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
 from soulsgui.sampling.wishes import Plan, Stepping
+from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig
 
 logger = logging.getLogger(__name__)
+
+_LAST_WORDS_S = 5.0
 
 
 def run_client(
@@ -24,8 +30,11 @@ def run_client(
     num_envs: int | None,
     episodes: int | None,
     owner: ClientFolder | None = None,
+    start_anew: Callable[[], None] | None = None,
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
+
+    When only a new process helps it ends with code 1, for whoever supervises it to start it again.
 
     Args:
         address: The server.
@@ -33,9 +42,11 @@ def run_client(
         num_envs: Environments stepped side by side; None takes what the server's configuration says.
         episodes: Stop after so many finished episodes; None plays on.
         owner: Folder of the owner's runner, in client mode.
+        start_anew: Where nobody supervises it: lets a new process take the place of this one.
 
     Raises:
         ClientRegistrationError: The server refused this client, or its name is in use.
+        ProcessFault: The environment used too much memory, and `start_anew` is None.
         EnvironmentCheckError: The environment can't be made here.
     """
     setup_logging()
@@ -44,8 +55,14 @@ def run_client(
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     try:
         link.open()
-        Client(link, stop, num_envs, episodes).run()
+        Client(link, stop, num_envs, episodes, partial(_end_hanging, link, stop, start_anew)).run()
         link.farewell = link.farewell or "asked to stop"
+    except ProcessFault as fault:
+        link.failed(fault)
+        if start_anew is None:
+            raise
+        link.close()
+        start_anew()
     except SoulsGuiError as error:
         link.progress.error = error.message
         raise
@@ -60,6 +77,22 @@ def run_client(
     return 0
 
 
+def _end_hanging(
+    link: ClientLink, stop: threading.Event, start_anew: Callable[[], None] | None, fault: ProcessFault
+) -> None:
+    """End this process, whose main thread hangs, after telling why; called in another thread."""
+    link.failed(fault)
+    # What is on its way gets there, unless that hangs as well.
+    closing = threading.Thread(target=link.close, name="last words", daemon=True)
+    closing.start()
+    closing.join(_LAST_WORDS_S)
+    kill_descendants()
+    logging.shutdown()
+    if start_anew is not None and not stop.is_set():
+        start_anew()
+    os._exit(1)
+
+
 class Client:
     """Plays run after run.
 
@@ -68,15 +101,22 @@ class Client:
         stop: Set when the process should stop.
         num_envs: Environments side by side; None takes the server's setting.
         episodes: Stop after so many finished episodes; None plays on.
+        on_hang: As `Environment`.
     """
 
     def __init__(
-        self, link: ClientLink, stop: threading.Event, num_envs: int | None, episodes: int | None
+        self,
+        link: ClientLink,
+        stop: threading.Event,
+        num_envs: int | None,
+        episodes: int | None,
+        on_hang: Callable[[ProcessFault], None],
     ) -> None:
         self._link = link
         self._stop = stop
         self._num_envs = num_envs
         self._episodes_left = episodes
+        self._on_hang = on_hang
         self._run_id = ""
 
     def run(self) -> None:
@@ -106,9 +146,17 @@ class Client:
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
             check_protocol(config)
+        logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with self._link.checked("environment"):
-            player = RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode)
-        player.play()
+            environment = Environment(config.settings, self._num_envs, self._on_hang)
+        try:
+            progress = self._link.progress
+            progress.env_id, progress.num_envs = environment.id, environment.num_envs
+            with self._link.checked("environment"):
+                player = RunPlayer(self._link, self._stop, config, environment, self._count_episode)
+            player.play()
+        finally:
+            environment.close()
 
     def _count_episode(self) -> None:
         if self._episodes_left is not None:

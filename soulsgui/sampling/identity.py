@@ -49,8 +49,11 @@ def _is_dead_here(other: Instance, own: Instance) -> bool:
 
 def ensure_name_is_free(
     connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event
-) -> None:
+) -> Heartbeat | None:
     """Make sure that no living process beats under this name, before anything is written.
+
+    Returns:
+        The last beat under this name, None when there is none.
 
     Raises:
         ClientRegistrationError: Another process uses the name.
@@ -58,19 +61,20 @@ def ensure_name_is_free(
     """
     beat = Heartbeat.read(connection.get(keys.beat(client)))
     if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):
-        return
+        return beat
     left_ms = connection.pttl(keys.beat(client))
     if EXPIRY_S - int(left_ms) / 1000 > _FRESH_S:
-        return
+        return beat
     logger.info("%s beat a moment ago from %s; watching whether it lives", client, beat.instance.host)
     for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
         if stop.wait(_LOOK_EVERY_S):
-            return
+            return beat
         again = Heartbeat.read(connection.get(keys.beat(client)))
         if again is None or again.leaving:
-            return
+            return again
         if again.counter != beat.counter or again.instance != beat.instance:
             raise ClientRegistrationError(
                 f"The name {client} is in use by process {again.instance.pid} on {again.instance.host}.",
                 "Give this client another name (--name), or stop the other one.",
             )
+    return beat

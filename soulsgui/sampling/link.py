@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.errors import ClientRegistrationError, SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
 from soulsgui.sampling.identity import ensure_name_is_free, own_versions
@@ -108,13 +108,15 @@ class ClientLink:
         keys = Keys(self._address.prefix)
         link = Link(self._address, self._stop, self.progress.client, WHEN_AWAY)
         try:
-            link.run(
+            before = link.run(
                 lambda redis: ensure_name_is_free(
                     redis, keys, self.progress.client, self.progress.instance, self._stop
                 )
             )
         finally:
             link.close()
+        if before is not None and before.phase == "restarting":
+            self.progress.goes_on_after(before)
         self._opened = True
         self._heartbeat.start()
         self._downloader.start()
@@ -210,6 +212,12 @@ class ClientLink:
             self.progress.phase = phase
             self._tell_soon()
 
+    def failed(self, fault: ProcessFault) -> None:
+        """Tell that this process ends because of its environment, to be started anew."""
+        logger.error("%s\n%s", fault.message, fault.details)
+        self.progress.environment_failed(fault)
+        self.set_phase("restarting")
+
     def why_stop(self) -> str:
         """Return in words why this client is to end."""
         if self._owner is not None and self._owner.runner_is_gone:
@@ -252,7 +260,7 @@ class ClientLink:
             self._downloader.close()
             self._heartbeat.close()
         if self._owner is not None:
-            self.progress.leaving = True
+            self.progress.leaving = self.progress.phase != "restarting"
             self._owner.close()
 
     def _take(self, view: View) -> None:

@@ -4,12 +4,14 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.errors import EnvironmentFault
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
@@ -61,7 +63,21 @@ class Rollout:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._began = np.full(num_envs, time.monotonic())
-        self._obs = self._within(stepper.reset(seed=seed))
+        self._seed = seed
+        self._obs: NDArray[Any] | None = None
+
+    def begin_anew(self, stepper: EnvStepper) -> None:
+        """Go on with other environments, in new episodes; the old ones are closed already.
+
+        Args:
+            stepper: As many environments of the same kind.
+        """
+        self._stepper = stepper
+        self._recorder.break_off()
+        self._returns[:], self._lengths[:] = 0.0, 0
+        # The same seed would lead to where the old ones failed.
+        self._seed = int(self._rng.integers(2**31))
+        self._obs = None
 
     def play(
         self,
@@ -84,13 +100,20 @@ class Rollout:
             most: Transitions to collect over all environments.
             go_on: Asked before each step; False ends early.
             hold_s: Longest time between a step and the cut after it, seconds; looked at after each step.
+
+        Raises:
+            EnvironmentFault: An environment failed; what was collected before was yielded.
         """
         left, due = most, math.inf
         recorder = self._recorder
         while left > 0 and go_on():
             if not recorder.length:
                 due = time.monotonic() + hold_s
-            left -= self._step(act, left)
+            try:
+                left -= self._step(act, left)
+            except EnvironmentFault:
+                yield from self._cut(model_id, digest)
+                raise
             if recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
         yield from self._cut(model_id, digest)
@@ -130,6 +153,9 @@ class Rollout:
             left: Keep at most so many.
             told: Environments `[N]` whose episodes are told of when they end; None for all.
         """
+        if self._obs is None:
+            self._obs = self._within(self._stepper.reset(seed=self._seed))
+            self._began[:] = time.monotonic()
         action, log_prob = act(self._obs, self._rng)
         result = self._stepper.step(action)
         result = result._replace(

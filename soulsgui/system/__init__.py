@@ -1,12 +1,13 @@
 """What differs between operating systems, in one place; nothing elsewhere asks which system it runs on.
 
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
-anywhere. Rooms: `become` (going on as another program), `groups` (process groups, signals), `identity`
-(telling a process from all others), `files` (private, atomic), `lock` (one process at a time), `machine`
-(ports, disk, screen).
+anywhere. Rooms: `become` (going on as another program), `family` (this process and what it started), `groups`
+(process groups, signals), `identity` (telling a process from all others), `files` (private, atomic), `lock`
+(one process at a time), `machine` (ports, disk, screen).
 """
 
 from soulsgui.system.become import become
+from soulsgui.system.family import family_memory, kill_descendants
 from soulsgui.system.files import (
     atomic_write,
     find_dir,
@@ -31,6 +32,7 @@ __all__ = [
     "atomic_write",
     "become",
     "boot_id",
+    "family_memory",
     "file_lock",
     "find_dir",
     "free_disk_bytes",
@@ -39,6 +41,7 @@ __all__ = [
     "in_words",
     "is_loopback",
     "is_private",
+    "kill_descendants",
     "kill_group",
     "make_private",
     "new_session_kwargs",

@@ -153,4 +153,4 @@ def _tip(status: ClientStatus, column: str) -> str | None:
         return text.reasons(status.rejected)
     if column == "state":
         return state_words(status)
-    return status.error or None
+    return "\n\n".join(filter(None, (status.error, status.error_details))) or None

@@ -106,6 +106,8 @@ class Reports:
                 "rejected": dict(report.grant.rejected) if report.grant is not None else {},
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "env_restarts": beat.env_restarts,
                 "checks": report.checks,
             }
         )

@@ -108,6 +108,8 @@ class ClientStatus(Message):
             what its owner wants (`wire.messages.owner.OwnerState`).
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        error_details: Where the last error happened: the end of a traceback.
+        env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
     """
 
@@ -133,6 +135,8 @@ class ClientStatus(Message):
     wish: str = "run"
     version: str = ""
     error: str = ""
+    error_details: str = ""
+    env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     invited: float | None = None
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from soulsgui.wire.messages.base import Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Message, Words
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
@@ -12,7 +12,7 @@ MAX_BYTES = 8192
 MAX_ENVS = 65_536
 """Most environments one client may step side by side."""
 
-Phase = Literal["joining", "waiting", "sampling", "paused", "finishing", "stopping"]
+Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 
 
 class Answer(Message):
@@ -47,7 +47,9 @@ class Heartbeat(Message):
         sent_bytes: Their bytes.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
-        error: Last error in words, empty when there was none.
+        error: Last error in words, empty when there was none or it is over.
+        error_details: Where it happened: the end of a traceback; stays when the error is over.
+        env_restarts: How often the environment was made anew because it had failed.
         leaving: Set in the last beat of a clean stop.
     """
 
@@ -74,6 +76,8 @@ class Heartbeat(Message):
     update: Count = 0
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""
+    error_details: Details = ""
+    env_restarts: Count = 0
     answered: Answer | None = None
     leaving: bool = False
 
