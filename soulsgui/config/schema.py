@@ -54,6 +54,11 @@ class EnvSettings(Section):
         "`module:Class`; arguments as `{name: {argument: value}}`.",
         to_clients=True,
     )
+    spaces: Literal["auto", "server"] = setting(
+        "auto",
+        "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
+        "its module is not installed there and `clients.local` is 0, from the first client that joins.",
+    )
     num_envs: int = setting(
         4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
     )
@@ -480,3 +485,8 @@ class Settings(Section):
         default_factory=ControlSettings, description="The runner's control interface."
     )
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+
+    @property
+    def a_client_may_tell_the_spaces(self) -> bool:
+        """Whether an environment that is not installed on the server may be described by a client."""
+        return self.env.spaces == "auto" and self.clients.local == 0

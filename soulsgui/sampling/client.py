@@ -17,7 +17,7 @@ from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.server_config import ServerConfig, family_of
 
 logger = logging.getLogger(__name__)
 
@@ -152,11 +152,32 @@ class Client:
         try:
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
-            with self._link.checked("environment"):
-                player = RunPlayer(self._link, self._stop, config, environment, self._count_episode)
-            player.play()
+            known = config if config.spaces else self._tell_spaces(config, environment)
+            if known is not None:
+                with self._link.checked("environment"):
+                    player = RunPlayer(self._link, self._stop, known, environment, self._count_episode)
+                player.play()
         finally:
             environment.close()
+
+    def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
+        """Tell a server that can't make the environment what it is like.
+
+        Returns:
+            The run as the server then describes it; None when it is time to go, or to play another one.
+        """
+        link, settings = self._link, config.settings
+        contract = environment.contract(family_of(settings["algorithm"]))
+        spaces = environment.spaces.to_json()
+        logger.info("the server does not know the spaces of %s: it is told", environment.id)
+        link.enter(config, contract, int(settings["client.buffer_bytes"]), spaces=spaces)
+        while not self._stop.is_set():
+            plan, now = link.plan, link.view.config
+            if now is not None and (now.spaces or now.run_id != config.run_id):
+                return now if now.run_id == config.run_id else None
+            obey(link, self._stop, plan, "waiting")
+            link.wait(partial(self._something_new, plan, now))
+        return None
 
     def _count_episode(self) -> None:
         if self._episodes_left is not None:

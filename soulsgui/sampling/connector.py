@@ -162,7 +162,7 @@ class Connector(ABC):
 
     def _join(self) -> None:
         """Learn of the run, begin a session and take the first weights."""
-        self._wait(lambda view: view.config is not None, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
+        self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
         config = self._link.view.config
         assert config is not None
         check_protocol(config)
@@ -255,6 +255,11 @@ class Connector(ABC):
             segments = self._assembler.assemble(samples[start : start + most], header, log_prob)
             chunk = pack_chunk(self._config.run_id, self._contract, segments)
             self._uploader.push_chunk(chunk, segments.steps)
+
+
+def _describes_a_run(view: View) -> bool:
+    """Whether the server describes a run whose spaces it knows."""
+    return view.config is not None and bool(view.config.spaces)
 
 
 def _own_name() -> str:

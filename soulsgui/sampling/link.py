@@ -147,7 +147,14 @@ class ClientLink:
                 self._changed.wait(left)  # signals only set the event: look at it now and then
         return True
 
-    def enter(self, config: ServerConfig, contract: str, buffer_bytes: int, drops: bool = False) -> Uploader:
+    def enter(
+        self,
+        config: ServerConfig,
+        contract: str,
+        buffer_bytes: int,
+        drops: bool = False,
+        spaces: dict[str, Any] | None = None,
+    ) -> Uploader:
         """Begin a session in a run.
 
         Args:
@@ -155,11 +162,14 @@ class ClientLink:
             contract: The contract hash this client was built for.
             buffer_bytes: Most bytes that may wait for the server.
             drops: Whether the oldest samples are dropped while the server takes no more.
+            spaces: What the environment shows and takes, where the server is to be told.
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
         self.progress.session = ""
-        uploader = Uploader(self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops)
+        uploader = Uploader(
+            self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
+        )
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
             uploader.granted(self._view.grant)
