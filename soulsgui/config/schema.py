@@ -6,6 +6,7 @@ validation and the subset sent to clients are all read from here.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -310,6 +311,23 @@ class ClientsSettings(Section):
     local: int = setting(
         2, "Clients that the server starts on its own machine.", unit="clients", ge=0, le=1024
     )
+    min_versions: dict[str, str] = setting(
+        {},
+        "Oldest version of each package that a client may run, such as `{soulsgui: 0.2.0, soulsgym: 1.3}`; "
+        "an older client is told what to update.",
+        to_clients=True,
+    )
+
+    @field_validator("min_versions", mode="before")
+    @classmethod
+    def _versions_in_words(cls, value: Any) -> Any:
+        """Take versions that look like numbers as what they mean."""
+        if not isinstance(value, Mapping):
+            return value
+        for package, version in value.items():
+            if isinstance(version, bool) or not re.match(r"\d", str(version)):
+                raise ValueError(f"should name a version such as 1.2.3 for {package}, not {version}")
+        return {package: str(version) for package, version in value.items()}
 
 
 class ClientSettings(Section):

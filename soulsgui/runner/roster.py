@@ -263,6 +263,7 @@ class Roster:
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
                 "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
                 "env_restarts": beat.env_restarts,
             }
         )

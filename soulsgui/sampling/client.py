@@ -10,7 +10,7 @@ from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
 from soulsgui.sampling.wishes import Plan, Stepping
@@ -146,6 +146,7 @@ class Client:
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
             check_protocol(config)
+            check_versions(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with self._link.checked("environment"):
             environment = Environment(config.settings, self._num_envs, self._on_hang)

@@ -24,7 +24,8 @@ from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
+from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import pack_chunk
@@ -166,6 +167,7 @@ class Connector(ABC):
         config = self._link.view.config
         assert config is not None
         check_protocol(config)
+        check_versions(config, self._link.progress)
         self._check_family(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
@@ -222,6 +224,7 @@ class Connector(ABC):
     def _ready_to_act(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Weights:
         policy = NumpyMLPPolicy(self._config.policy)
         policy.load(tensors)
+        check_network(policy, header, self._spaces.observation)
         return Weights(policy, header)
 
     def _use(self, weights: Weights) -> None:

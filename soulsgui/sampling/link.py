@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
-from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.identity import ensure_name_is_free, installed_versions, own_versions
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
@@ -26,6 +26,7 @@ from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from soulsgui.wire.versions import update_needed
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,22 @@ def check_protocol(config: ServerConfig) -> None:
             f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
             f"this client {PROTOCOL}.",
             "Install the same version of SoulsGUI on both.",
+        )
+
+
+def check_versions(config: ServerConfig, progress: Progress) -> None:
+    """Make sure that what is installed here is new enough for the server, and take note of it.
+
+    Raises:
+        ClientRegistrationError: Something is too old, or missing.
+    """
+    least = config.settings.get("clients.min_versions", {})
+    progress.versions = progress.versions | installed_versions(least)
+    old = update_needed(progress.versions, least)
+    if old:
+        packages = " ".join(f'"{package}>={version}"' for package, version in least.items())
+        raise ClientRegistrationError(
+            f"This client is too old for the server: {old}.", f"Update it here: pip install -U {packages}"
         )
 
 

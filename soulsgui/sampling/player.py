@@ -13,6 +13,7 @@ from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.patience import Patience
 from soulsgui.sampling.progress_log import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
@@ -261,6 +262,7 @@ class RunPlayer:
 
     def _look(self, now: float) -> None:
         self._log.look(now)
+        self._link.progress.step_ms = 1000 * self._environment.stepper.step_s
         if self._patience.works(now):
             self._link.progress.environment_works()
 
@@ -269,6 +271,9 @@ class RunPlayer:
         if turn.header == self._loaded:
             return
         self._policy.load(turn.tensors)
+        if self._loaded is None:
+            with self._link.checked("network"):
+                check_network(self._policy, turn.header, self._environment.spaces.observation)
         self._loaded = turn.header
         self._attempt = turn.header.attempt
         progress = self._link.progress

@@ -47,6 +47,7 @@ class Progress:
     error: str = ""
     error_details: str = ""
     env_restarts: int = 0
+    step_ms: float | None = None
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
@@ -162,6 +163,7 @@ class Progress:
                 error=self.error[:1000],
                 error_details=self.error_details,
                 env_restarts=self.env_restarts,
+                step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
                 leaving=self.leaving,
             )

@@ -200,7 +200,7 @@ class Uploader(threading.Thread):
             run_id=progress.run_id,
             contract=self._contract,
             num_envs=progress.num_envs,
-            version=progress.versions.get("soulsgui", ""),
+            versions=progress.versions,
             spaces=self._spaces,
         ).to_json()
 

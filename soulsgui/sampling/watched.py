@@ -1,5 +1,6 @@
 """Environments under a watchdog: whatever goes wrong in them becomes a fault that says where."""
 
+import time
 import traceback
 from typing import Any
 
@@ -12,6 +13,8 @@ from soulsgui.errors import EnvironmentFault
 from soulsgui.printable import printable
 from soulsgui.sampling.watchdog import Watchdog
 
+_NEWEST_PART = 0.02
+
 BROKEN = (Exception, SystemExit)
 """What a broken environment may raise: games like to end the whole program."""
 
@@ -22,11 +25,15 @@ class WatchedStepper(EnvStepper):
     Args:
         vector_env: The environments.
         watchdog: Is told when they are busy.
+
+    Attributes:
+        step_s: Recent mean time of a step of all of them, seconds.
     """
 
     def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
         super().__init__(vector_env)
         self._watchdog = watchdog
+        self.step_s = 0.0
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew, as `EnvStepper.reset`.
@@ -49,8 +56,12 @@ class WatchedStepper(EnvStepper):
             EnvironmentFault: The environment raised, or its watchdog complains.
         """
         self._watchdog.enter("a step")
+        began = time.perf_counter()
         try:
-            return super().step(actions)
+            result = super().step(actions)
+            took_s = time.perf_counter() - began
+            self.step_s += _NEWEST_PART * (took_s - self.step_s) if self.step_s else took_s
+            return result
         except BROKEN as error:
             raise fault_of(error, "a step") from error
         finally:

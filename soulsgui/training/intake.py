@@ -56,7 +56,8 @@ class Intake:
         use: Use,
         ended: Ended,
     ) -> None:
-        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
+        least = config.settings.get("clients.min_versions", {})
+        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config

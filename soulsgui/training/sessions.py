@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from soulsgui.training.limits import share_of
 from soulsgui.training.numbers import ChunkNumbers
@@ -12,6 +13,7 @@ from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, GrantStatus, Hello, RoundShare
+from soulsgui.wire.versions import update_needed
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +166,7 @@ class Sessions:
         run_id: The run.
         contract: Its contract hash.
         bytes_ahead: Bytes all clients together may have on the way.
+        least_versions: Oldest version of each package that a client may run.
 
     Attributes:
         by_client: The session of each client that has one.
@@ -172,8 +175,15 @@ class Sessions:
         epsilon: Probability of a random action; None when the policy itself explores.
     """
 
-    def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        contract: str,
+        bytes_ahead: int,
+        least_versions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._run_id = run_id
+        self._least_versions = least_versions
         self._contract = contract
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
@@ -305,6 +315,8 @@ class Sessions:
             return "its hello can't be read"
         if hello.client != client:
             return f"it calls itself {hello.client[:_SHOWN]!r}"
+        if old := update_needed(hello.versions, self._least_versions):
+            return old
         if hello.protocol != PROTOCOL:
             return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
         if hello.run_id != self._run_id:

@@ -107,6 +107,7 @@ class Reports:
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
                 "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
                 "env_restarts": beat.env_restarts,
                 "checks": report.checks,
             }

@@ -109,6 +109,7 @@ class ClientStatus(Message):
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
         error_details: Where the last error happened: the end of a traceback.
+        step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
         env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
     """
@@ -136,6 +137,7 @@ class ClientStatus(Message):
     version: str = ""
     error: str = ""
     error_details: str = ""
+    step_ms: float | None = None
     env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     invited: float | None = None

@@ -49,6 +49,7 @@ class Heartbeat(Message):
         versions: Version of each package that matters.
         error: Last error in words, empty when there was none or it is over.
         error_details: Where it happened: the end of a traceback; stays when the error is over.
+        step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
         env_restarts: How often the environment was made anew because it had failed.
         leaving: Set in the last beat of a clean stop.
     """
@@ -77,6 +78,7 @@ class Heartbeat(Message):
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""
     error_details: Details = ""
+    step_ms: float | None = None
     env_restarts: Count = 0
     answered: Answer | None = None
     leaving: bool = False

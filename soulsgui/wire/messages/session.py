@@ -29,7 +29,7 @@ class Hello(Message):
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
-        version: Version of SoulsGUI it runs; empty from those that did not tell it yet.
+        versions: Version of each package that matters.
         spaces: What its environment shows and takes (`environments.spaces.SpacesSpec.to_json`), told where
             the server does not know it.
     """
@@ -40,7 +40,7 @@ class Hello(Message):
     run_id: str
     contract: str
     num_envs: int = Field(ge=1, le=MAX_ENVS)
-    version: Words = ""
+    versions: dict[str, Words] = Field(default_factory=dict)
     spaces: dict[str, Any] | None = None
 
     @classmethod
