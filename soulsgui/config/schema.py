@@ -362,6 +362,31 @@ class ClientSettings(Section):
         to_clients=True,
         ge=2**16,
     )
+    step_seconds: float = setting(
+        0.0,
+        "Games in real time: a step begins so long after the one before, by a fixed clock; steps that come "
+        "late are counted. 0 steps as fast as it goes.",
+        unit="s",
+        to_clients=True,
+        ge=0,
+        le=60,
+    )
+    step_delay: float = setting(
+        0.0,
+        "Pause before each step.",
+        unit="s",
+        to_clients=True,
+        ge=0,
+        le=60,
+    )
+    restart_hook: str = setting(
+        "",
+        "`module:function`, installed on the clients' computers: called without arguments before an "
+        "environment that failed is made anew, for instance to start the game. It may take "
+        "`client.hang_seconds`.",
+        to_clients=True,
+        pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
+    )
     hang_seconds: float = setting(
         120.0,
         "An environment that takes longer to be made, to reset or to step hangs: its client is ended and "

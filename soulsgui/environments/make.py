@@ -106,6 +106,28 @@ def find_spec(env_id: str) -> EnvSpec:
         ) from error
 
 
+def named(path: str, wanted_for: str) -> Callable[..., Any]:
+    """Return the function or class that `module:Name` names.
+
+    Args:
+        path: Where it is.
+        wanted_for: The setting that names it.
+
+    Raises:
+        EnvironmentCheckError: There is none; names the nearest one.
+    """
+    module, _, name = path.rpartition(":")
+    owner = _import(module, wanted_for)
+    found = getattr(owner, name, None)
+    if not callable(found):
+        known = [item for item in dir(owner) if not item.startswith("_") and callable(getattr(owner, item))]
+        raise EnvironmentCheckError(
+            f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.", _nearest(name, known)
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
 def has_native_vector(spec: EnvSpec, kwargs: Mapping[str, Any]) -> bool:
     """Say whether an environment has a vector form of its own that takes these arguments."""
     if spec.vector_entry_point is None or spec.additional_wrappers:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from soulsgui.environments.make import Vector, make_vector
+from soulsgui.environments.make import Vector, make_vector, named
 from soulsgui.environments.report_words import spaces_words
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import ProcessFault
+from soulsgui.errors import EnvironmentCheckError, ProcessFault
 from soulsgui.sampling.watchdog import Limits, Watchdog
-from soulsgui.sampling.watched import BROKEN, WatchedStepper
+from soulsgui.sampling.watched import BROKEN, WatchedStepper, fault_of
 from soulsgui.wire.messages.server_config import contract_hash
 
 logger = logging.getLogger(__name__)
@@ -54,11 +54,13 @@ class Environment:
         self.id: str = settings["env.id"]
         self.num_envs = num_envs or int(settings["env.num_envs"])
         self._made_of = self.id, settings["env.kwargs"], settings["env.wrappers"]
+        self._restart_hook = str(settings.get("client.restart_hook", ""))
         self._vector: Vector | None = None
         self.watchdog = Watchdog(limits_of(settings), on_hang)
         self.watchdog.start()
         try:
-            self.stepper = self.make()
+            self._check_hook()
+            self.stepper = self._make()
             made = self.stepper.vector_env
             self.spaces = SpacesSpec.from_env(made.single_observation_space, made.single_action_space)
         except BaseException:
@@ -70,14 +72,36 @@ class Environment:
         """Return the contract hash of what is played here, for a family of algorithms."""
         return contract_hash(*self._made_of, self.spaces.to_json(), family)
 
-    def make(self) -> WatchedStepper:
-        """Make the environments, anew if there were others.
+    def make_anew(self) -> WatchedStepper:
+        """Make the environments anew, after what `client.restart_hook` names.
 
         Raises:
             EnvironmentCheckError: They can't be made.
+            EnvironmentFault: The hook raised.
             ProcessFault: The process is too large by now.
         """
         self.close_vector()
+        if self._restart_hook:
+            logger.info("calling %s", self._restart_hook)
+            with self.watchdog.inside(f"the hook {self._restart_hook}"):
+                try:
+                    named(self._restart_hook, "client.restart_hook")()
+                except EnvironmentCheckError:
+                    raise
+                except BROKEN as error:
+                    raise fault_of(error, f"its hook {self._restart_hook}") from error
+        return self._make()
+
+    def _check_hook(self) -> None:
+        """Look the hook up before it is needed in the middle of the night.
+
+        Raises:
+            EnvironmentCheckError: There is none of that name here.
+        """
+        if self._restart_hook:
+            named(self._restart_hook, "client.restart_hook")
+
+    def _make(self) -> WatchedStepper:
         began = time.monotonic()
         with self.watchdog.inside("being made"):
             self._vector = vector = make_vector(*self._made_of, self.num_envs)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling.downloader import View
@@ -94,17 +95,22 @@ class RunPlayer:
                 "Install the same version of the environment's package on both.",
             )
         self._attempt = config.attempt
+        self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
         self._policy = NumpyMLPPolicy(config.policy)
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()
+        self._clock = StepClock(
+            float(settings.get("client.step_seconds", 0.0)), float(settings.get("client.step_delay", 0.0))
+        )
         self._rollout = Rollout(
             environment.stepper,
             environment.spaces.observation,
             settings["client.segment_length"],
             derived_seed(config.seed, link.progress.client, config.attempt),
             self._ended,
+            self._clock,
         )
 
     def play(self) -> None:
@@ -151,9 +157,13 @@ class RunPlayer:
             if not self._rest(pause_s):
                 return False
             try:
-                self._rollout.begin_anew(self._environment.make())
+                self._rollout.begin_anew(self._environment.make_anew())
             except EnvironmentCheckError as error:
                 fault = EnvironmentFault(error.message, error.remedy)
+            except ProcessFault:
+                raise
+            except EnvironmentFault as error:
+                fault = error
             else:
                 return True
 
@@ -262,9 +272,12 @@ class RunPlayer:
 
     def _look(self, now: float) -> None:
         self._log.look(now)
-        self._link.progress.step_ms = 1000 * self._environment.stepper.step_s
+        progress = self._link.progress
+        progress.step_ms = 1000 * self._environment.stepper.step_s
+        progress.late_steps = self._late_before + self._clock.late_steps
+        progress.human_steps = self._human_before + self._rollout.human_steps
         if self._patience.works(now):
-            self._link.progress.environment_works()
+            progress.environment_works()
 
     def _use(self, turn: Turn) -> None:
         """Act with the weights of a turn."""

@@ -48,6 +48,8 @@ class Progress:
     error_details: str = ""
     env_restarts: int = 0
     step_ms: float | None = None
+    late_steps: int = 0
+    human_steps: int = 0
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
@@ -163,6 +165,8 @@ class Progress:
                 error=self.error[:1000],
                 error_details=self.error_details,
                 env_restarts=self.env_restarts,
+                late_steps=self.late_steps,
+                human_steps=self.human_steps,
                 step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
                 leaving=self.leaving,

@@ -15,6 +15,16 @@ BLOCK = 16 * 2**20
 """Bytes that `Leaks` loses at each step."""
 
 
+HOOKED = "BAD_GAMES_HOOKED"
+"""Variable that names the file which `start_the_game` lengthens."""
+
+
+def start_the_game() -> None:
+    """Stands for a restart hook: leaves a mark that it was called."""
+    with Path(os.environ[HOOKED]).open("a") as file:
+        file.write("started\n")
+
+
 class Game(gymnasium.Env[Obs, int]):
     """Counts its steps; an episode has 20. Goes wrong at one step of a process.
 

@@ -16,6 +16,7 @@ from soulsgui.process import SUPERVISED_ENV
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from tests.faults.bad_games import HOOKED
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, running_node, small_settings
 
@@ -78,7 +79,7 @@ def play(
         contexts.append(context)
         node = context.__enter__()
         places = ["--server-file", str(tmp_path / "redis.json"), "--name", "c"]
-        env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", HOOKED: str(tmp_path / "hooked")}
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "soulsgui", "client", *places],
@@ -157,3 +158,24 @@ def test_a_game_that_gets_slow_is_made_anew(play: Play) -> None:
     assert "below the 20 of client.min_steps_per_s" in failed.error
     playing.until_it_plays_on(playing.node.node.agent.updates)
     assert playing.beat.env_restarts == 1
+
+
+def test_the_restart_hook_is_called_before_a_game_is_made_anew(play: Play, tmp_path: Path) -> None:
+    playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_game")
+    playing.until_failed("the game has crashed")
+    playing.until_it_plays_on(playing.node.node.agent.updates)
+    assert (tmp_path / "hooked").read_text() == "started\n"
+
+
+def test_a_restart_hook_that_is_not_there_is_told_at_once(play: Play) -> None:
+    playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_gam")
+    assert playing.process.wait(20) == 2
+    assert "The nearest known name is start_the_game" in playing.log.read_text()
+
+
+def test_steps_that_miss_the_clock_are_counted_in_the_beat(play: Play) -> None:
+    playing = play("BadSlow", wrong_at=20, client__step_seconds=0.05)
+    playing.node.wait_for_updates(1)
+    until(lambda: playing.beat.late_steps >= 3, "late steps")
+    assert playing.beat.late_steps < playing.beat.env_steps
+    assert (playing.beat.step_ms or 0) > 1

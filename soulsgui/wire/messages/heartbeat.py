@@ -50,6 +50,8 @@ class Heartbeat(Message):
         error: Last error in words, empty when there was none or it is over.
         error_details: Where it happened: the end of a traceback; stays when the error is over.
         step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
+        human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
         leaving: Set in the last beat of a clean stop.
     """
@@ -79,6 +81,8 @@ class Heartbeat(Message):
     error: Words = ""
     error_details: Details = ""
     step_ms: float | None = None
+    late_steps: Count = 0
+    human_steps: Count = 0
     env_restarts: Count = 0
     answered: Answer | None = None
     leaving: bool = False
