@@ -163,6 +163,7 @@ class BaseRunner(ABC):
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
         self.events = EventLog(self._state_dir / EVENTS_FILE, self.publisher.event)
         self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
+        self.supervisor.recover()
 
     def _keep_doing(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Do some work until the runner ends; work that breaks is told and begun again after a moment."""
@@ -229,9 +230,9 @@ class BaseRunner(ABC):
                 now = time.monotonic()
                 if now - log_checked_at > _LOG_CHECK_S:
                     log_checked_at = now
-                    self._own_log.keep_small()
+                    await asyncio.to_thread(self._own_log.keep_small)
                 self._follow_logs()
-                self.publisher.lines(self._follower.poll())
+                self.publisher.lines(await asyncio.to_thread(self._follower.poll))
                 self.publisher.status(self.status(), now)
             except Exception:
                 logger.exception("the state could not be published")

@@ -111,9 +111,11 @@ class _Headless:
             logger.info("control API at %s, data in %s", runner.control.url, runner.folders.data)
             await self._until_end(adopted)
         finally:
-            await runner.close()
-            line.cancel()
-            await asyncio.gather(line, return_exceptions=True)
+            try:
+                await runner.close()
+            finally:
+                line.cancel()
+                await asyncio.gather(line, return_exceptions=True)
         return self._sum_up()
 
     async def _until_end(self, adopted: bool) -> None:

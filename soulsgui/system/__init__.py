@@ -14,6 +14,8 @@ from soulsgui.system.files import (
     in_words,
     is_private,
     make_private,
+    no_room,
+    no_room_words,
     recover_dir,
     replace,
     replace_dir,
@@ -21,8 +23,21 @@ from soulsgui.system.files import (
     sync_tree,
     write_private,
 )
-from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
-from soulsgui.system.identity import ProcessIdentity, boot_id, process_identity, same_boot, same_process
+from soulsgui.system.groups import (
+    kill_group,
+    leads_group,
+    new_session_kwargs,
+    stop_signals,
+    terminate_group,
+)
+from soulsgui.system.identity import (
+    ProcessIdentity,
+    boot_id,
+    process_identity,
+    same_boot,
+    same_process,
+    started_process_identity,
+)
 from soulsgui.system.lock import FileLock, file_lock
 from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
 
@@ -43,14 +58,18 @@ __all__ = [
     "is_private",
     "kill_descendants",
     "kill_group",
+    "leads_group",
     "make_private",
     "new_session_kwargs",
+    "no_room",
+    "no_room_words",
     "process_identity",
     "recover_dir",
     "replace",
     "replace_dir",
     "same_boot",
     "same_process",
+    "started_process_identity",
     "stop_signals",
     "sync_folder",
     "sync_tree",

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from soulsgui.system.machine import free_disk_bytes
+
 # An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
 _REPLACE_TRIES = 50
 _REPLACE_PAUSE_S = 0.02
@@ -77,13 +79,27 @@ def _write_aside_and_replace(
     sync_folder(path.parent, platform)
 
 
+def no_room(error: OSError) -> bool:
+    """Whether an error of the file system means that the disk, or the user's share of it, is full."""
+    return error.errno in _FULL
+
+
+def no_room_words(folder: Path) -> str:
+    """Say that a disk is full: where, and how much of it is free."""
+    return f"no space left on {folder} ({free_disk_bytes(folder) / 1e6:.1f} MB free)"
+
+
 def in_words(error: OSError) -> str:
     """Return an error of the file system in words: a full disk with its place and what to do."""
-    if error.errno not in _FULL:
+    if not no_room(error):
         return str(error)
-    place = f" to write {error.filename}" if error.filename is not None else ""
+    place = free = ""
+    if error.filename is not None:
+        place = f" to write {error.filename}"
+        free = f" ({free_disk_bytes(Path(os.fsdecode(error.filename))) / 1e6:.1f} MB free)"
     return (
-        f"There is no room left on the disk{place}.\nMake room there, or choose another folder: --data-dir."
+        f"There is no room left on the disk{place}{free}.\n"
+        "Make room there, or choose another folder: --data-dir."
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from soulsgui.training.limits import share_of
 from soulsgui.training.numbers import ChunkNumbers
+from soulsgui.training.shares import Shares
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import Reason
@@ -190,6 +190,7 @@ class Sessions:
         self.playing = 0
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
+        self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -204,6 +205,10 @@ class Sessions:
         for client, session in self.by_client.items():
             session.plays = client in clients
         self.playing = sum(session.plays for session in self.by_client.values())
+
+    def measure(self, now: float) -> None:
+        """Take note of what each client has delivered by now (monotonic time, seconds)."""
+        self._shares.measure({client: session.steps for client, session in self.by_client.items()}, now)
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
@@ -229,7 +234,13 @@ class Sessions:
     def _steps_ahead(self, session: Session) -> int | None:
         if self.steps_ahead is None:
             return None
-        return share_of(self.steps_ahead, self.playing, session.num_envs)
+        # Less than a step of each of its environments would hold a client up for ever.
+        part = self._shares.part(session.client, self.playing)
+        return max(int(self.steps_ahead * part), session.num_envs)
+
+    def is_of_another_run(self, hello: Hello | None) -> bool:
+        """Whether a client greets the server's last run: it has not read yet that this one goes on."""
+        return hello is not None and hello.protocol == PROTOCOL and hello.run_id != self._run_id
 
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it.
@@ -319,8 +330,6 @@ class Sessions:
             return old
         if hello.protocol != PROTOCOL:
             return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-        if hello.run_id != self._run_id:
-            return f"it plays for run {hello.run_id[:_SHOWN]!r}, this is {self._run_id}"
         if hello.contract != self._contract:
             return "its environment, wrappers or spaces differ from this run's"
         return ""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.bad_games import HOOKED
+from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, running_node, small_settings
 
@@ -49,10 +51,17 @@ class Playing:
         until(lambda: words in self.beat.error, f"{words}: {self.log}")
         return self.beat
 
-    def until_it_plays_on(self, updates: int) -> None:
-        """Wait until the run goes on with what the client plays."""
+    def until_it_plays_on(self, updates: int, report: Report) -> None:
+        """Wait until the run goes on with what the client plays; note how long that took."""
+        began, before = time.monotonic(), self.node.told()
         until(lambda: self.beat.phase in ("sampling", "waiting"), f"it plays: {self.log}", 40)
+        self.node.wait_for_updates(updates + 1)
+        report.recovered(time.monotonic() - began)
         self.node.wait_for_updates(updates + 3)
+        # Whoever is being mended is out of the round: what it had made for it may come late, nothing else.
+        rejected = self.node.told().rejected
+        assert set(rejected) <= {"late"}
+        report.lost(rejected.get("late", 0) - before.rejected.get("late", 0), "segments that came late")
 
 
 @pytest.fixture
@@ -105,27 +114,27 @@ def play(
     ],
 )
 def test_a_game_that_raises_is_made_anew_and_its_traceback_told(
-    play: Play, game: str, words: str, line: str
+    play: Play, report: Report, game: str, words: str, line: str
 ) -> None:
+    report.injected(f"an environment that raises: {words}")
     playing = play(game)
     failed = playing.until_failed(f"The environment raised in a step: {words}")
     assert "bad_games.py" in failed.error_details
     assert line in failed.error_details
     assert failed.env_restarts == 1
-    playing.until_it_plays_on(playing.node.node.agent.updates)
+    playing.until_it_plays_on(playing.node.node.agent.updates, report)
     after = playing.beat
     assert (after.session, after.instance) == (failed.session, failed.instance)  # the process lived on
     assert after.env_restarts == 1
-    # Whoever is being mended is out of the round: what it had made for it may come late, and nothing else.
-    assert set(playing.node.told().rejected) <= {"late"}
 
 
-def test_a_game_that_hangs_is_killed_with_its_process_and_played_anew(play: Play) -> None:
+def test_a_game_that_hangs_is_killed_with_its_process_and_played_anew(play: Play, report: Report) -> None:
+    report.injected("an environment that hangs, found after 1 s")
     playing = play("BadHangs", client__hang_seconds=1.0)
     failed = playing.until_failed("The environment hangs: a step takes longer than 1 s.")
     assert "time.sleep(100_000)" in failed.error_details
     updates = playing.node.node.agent.updates
-    playing.until_it_plays_on(updates)
+    playing.until_it_plays_on(updates, report)
     until(lambda: playing.beat.session > failed.session, "a new session of a new process")
     # What happened is still told, by the process that came after.
     assert (playing.beat.error, playing.beat.env_restarts) == (failed.error, 1)
@@ -141,29 +150,34 @@ def test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again
     assert "time.sleep(100_000)" in beat.error_details
 
 
-def test_a_game_that_leaks_is_ended_with_its_process_and_played_anew(play: Play) -> None:
+def test_a_game_that_leaks_is_ended_with_its_process_and_played_anew(play: Play, report: Report) -> None:
+    report.injected("an environment that loses 16 MB at each step, found at 400 MB")
     limit = 400 * 2**20
     playing = play("BadLeaks", client__max_memory=limit)
     failed = playing.until_failed("The environment uses too much memory")
     assert "more than the 400 of client.max_memory" in failed.error
     updates = playing.node.node.agent.updates
-    playing.until_it_plays_on(updates)
+    playing.until_it_plays_on(updates, report)
     until(lambda: playing.beat.session > failed.session, "a new session of a new process")
     assert psutil.Process(playing.process.pid).memory_info().rss < limit / 2
 
 
-def test_a_game_that_gets_slow_is_made_anew(play: Play) -> None:
+def test_a_game_that_gets_slow_is_made_anew(play: Play, report: Report) -> None:
+    report.injected("an environment that becomes slow")
     playing = play("BadSlow", client__min_steps_per_s=20.0, client__hang_seconds=2.0)
     failed = playing.until_failed("The environment is too slow")
     assert "below the 20 of client.min_steps_per_s" in failed.error
-    playing.until_it_plays_on(playing.node.node.agent.updates)
+    playing.until_it_plays_on(playing.node.node.agent.updates, report)
     assert playing.beat.env_restarts == 1
 
 
-def test_the_restart_hook_is_called_before_a_game_is_made_anew(play: Play, tmp_path: Path) -> None:
+def test_the_restart_hook_is_called_before_a_game_is_made_anew(
+    play: Play, report: Report, tmp_path: Path
+) -> None:
+    report.injected("an environment that raises, with a restart hook")
     playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_game")
     playing.until_failed("the game has crashed")
-    playing.until_it_plays_on(playing.node.node.agent.updates)
+    playing.until_it_plays_on(playing.node.node.agent.updates, report)
     assert (tmp_path / "hooked").read_text() == "started\n"
 
 

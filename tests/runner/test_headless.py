@@ -1,10 +1,12 @@
 """`soulsgui serve` in a process of its own, with quick stand-ins for the services of a run."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
 
@@ -211,6 +214,52 @@ def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving
     assert code == 1
     assert serving.processes() == []
     assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
+
+
+def test_a_run_that_was_being_ended_is_ended_by_the_next_runner(serving: Serving) -> None:
+    first = serving.start()
+    api, pids = serving.running(first)
+    run = Path(api.status()["run"]["dir"])
+    (run / "deaf").touch()
+    # The answer never comes: the trainer saves, and does not end.
+    threading.Thread(target=_ask_to_stop, args=(api,), daemon=True).start()
+    wait_for(lambda: api.status()["run"]["state"] == "saving")
+    first.kill()
+    first.wait()
+    (run / "deaf").unlink()
+
+    api = serving.api(serving.start("--idle"))
+
+    wait_for(lambda: api.status()["run"]["state"] == "stopped")
+    assert api.status()["run"]["reached"] == "stopped"
+    left = {process.pid for process in serving.processes()}
+    assert left & set(pids.values()) == {pids["redis"]}
+    assert [one["name"] for one in api.status()["services"] if one["state"] != "stopped"] == ["redis"]
+
+
+def _ask_to_stop(api: ApiClient) -> None:
+    with contextlib.suppress(SoulsGuiError):
+        api.command("run.stop")
+
+
+def test_services_of_a_server_that_moves_to_another_port_are_started_anew(serving: Serving) -> None:
+    first = serving.start()
+    api, pids = serving.running(first)
+    run = api.status()["run"]
+    first.kill()
+    first.wait()
+    port = free_port()
+
+    second = serving.start("--idle", "--set", f"redis.port={port}")
+    api, after = serving.running(second)
+
+    assert api.status()["server"]["url"].endswith(f":{port}")
+    assert api.status()["run"]["id"] == run["id"]
+    assert set(after) == set(pids)
+    assert not set(after.values()) & set(pids.values())
+    assert not {process.pid for process in serving.processes()} & set(pids.values())
+    steps = api.status()["run"]["env_steps"]
+    wait_for(lambda: api.status()["run"]["env_steps"] > steps)
 
 
 def test_service_that_died_with_its_runner_is_started_by_the_next(serving: Serving) -> None:

@@ -258,5 +258,6 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
         atomic_write(tmp_path / "run.json", b"{}")
     said = in_words(caught.value)
     assert str(tmp_path / "run.json") in said
+    assert "MB free" in said
     assert "--data-dir" in said
     assert list(tmp_path.iterdir()) == []

@@ -58,10 +58,8 @@ def test_who_is_too_old_is_told_what_to_update() -> None:
         (None, "can't be read"),
         (_hello(client="d"), "calls itself 'd'"),
         (_hello(protocol=2), "speaks protocol 2"),
-        (_hello(run_id="old"), "plays for run 'old'"),
         (_hello(contract="other"), "spaces differ"),
         (_hello(client="x\n" * 1000), "calls itself"),
-        (_hello(run_id="x" * 5000), "plays for run"),
     ],
 )
 @pytest.mark.allow_warnings
@@ -74,6 +72,14 @@ def test_other_hellos_are_refused_in_words(
     assert reason in grant.reason
     assert len(grant.reason) < 200
     assert "\n" not in grant.reason
+
+
+def test_a_greeting_to_another_run_is_told_from_what_is_refused() -> None:
+    sessions = _sessions()
+    assert sessions.is_of_another_run(_hello(run_id="old"))
+    assert sessions.is_of_another_run(_hello(run_id="old", contract="other"))
+    for hello in (None, _hello(), _hello(contract="other"), _hello(run_id="old", protocol=2)):
+        assert not sessions.is_of_another_run(hello)
 
 
 def test_a_new_hello_fences_the_older_session_and_keeps_its_count() -> None:
@@ -136,6 +142,18 @@ def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
     assert sessions.steps_outstanding == 100
     sessions.steps_ahead = 1
     assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
+
+
+def test_who_delivers_more_may_have_more_on_its_way() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 100
+    fast, slow = _admitted(sessions, "fast"), _admitted(sessions, "slow")
+    sessions.measure(0.0)
+    fast.received_steps(300, EntryId(10**15, 0))
+    slow.received_steps(100, EntryId(10**15, 0))
+    sessions.measure(1.0)
+    assert sessions.grant(fast).credit_steps == 300 + 62
+    assert sessions.grant(slow).credit_steps == 100 + 37
 
 
 def test_what_the_server_lost_uses_up_no_credit() -> None:
