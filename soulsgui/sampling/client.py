@@ -88,9 +88,15 @@ def _end_hanging(
     closing.join(_LAST_WORDS_S)
     kill_descendants()
     logging.shutdown()
-    if start_anew is not None and not stop.is_set():
-        start_anew()
-    os._exit(1)
+    code = 1
+    try:
+        if start_anew is not None and not stop.is_set():
+            start_anew()
+    except SystemExit as end:
+        # On Windows the new process is a child, whose end is ours; here it would end this thread alone.
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
 
 
 class Client:
