@@ -394,6 +394,12 @@ def _add_services(commands: Commands) -> None:
         help="environments side by side; default: env.num_envs of the run",
     )
     client.add_argument(
+        "--workers",
+        type=int,
+        metavar="K",
+        help="processes that they are spread over, 0 for none; default: client.workers of the run",
+    )
+    client.add_argument(
         "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
     )
     client.add_argument(
@@ -407,6 +413,8 @@ def _add_services(commands: Commands) -> None:
     )
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
+    worker = _add(commands, "worker", "roles:worker", "step environments for a client", hidden=True)
+    worker.set_defaults(is_service=True)
     job = _add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
     job.set_defaults(is_service=True)
     job.add_argument("work", choices=["figure"])

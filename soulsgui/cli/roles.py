@@ -104,6 +104,8 @@ def client(arguments: Arguments) -> int:
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    if arguments.workers is not None and arguments.workers < 0:
+        raise UsageError(f"--workers should be at least 0, not {arguments.workers}.")
     if arguments.simulate is not None:
         return _fleet(arguments)
     if arguments.invitation:
@@ -116,7 +118,9 @@ def client(arguments: Arguments) -> int:
     address = _server(arguments) if arguments.server else _address(arguments)
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
     start_anew = None if is_supervised() else start_over
-    return run_client(address, name, arguments.num_envs, arguments.episodes, owner, start_anew)
+    return run_client(
+        address, name, arguments.num_envs, arguments.episodes, owner, start_anew, arguments.workers
+    )
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -150,7 +154,12 @@ def _invited_client(arguments: Arguments) -> int:
     if address is None:
         return 0
     return run_client(
-        address, invitation.client, arguments.num_envs, arguments.episodes, start_anew=start_over
+        address,
+        invitation.client,
+        arguments.num_envs,
+        arguments.episodes,
+        start_anew=start_over,
+        workers=arguments.workers,
     )
 
 
@@ -165,6 +174,13 @@ def probe(_arguments: Arguments) -> int:
         report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
         json.dump(report.to_json(), output)
     return 0
+
+
+def worker(_arguments: Arguments) -> int:
+    """`worker`: steps some of a client's environments, as its standard input asks."""
+    from soulsgui.sampling.worker import run_worker
+
+    return run_worker()
 
 
 def job(arguments: Arguments) -> int:

@@ -362,6 +362,15 @@ class ClientSettings(Section):
         to_clients=True,
         ge=2**16,
     )
+    workers: int = setting(
+        0,
+        "Processes that a client spreads its environments over: they step at the same time, and one that "
+        "hangs is mended without ending the client. 0 steps them in its own process, best for quick ones.",
+        unit="processes",
+        to_clients=True,
+        ge=0,
+        le=256,
+    )
     step_seconds: float = setting(
         0.0,
         "Games in real time: a step begins so long after the one before, by a fixed clock; steps that come "

@@ -1,6 +1,6 @@
 """One way to step any vector environment, whatever its autoreset does."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -34,6 +34,24 @@ class StepResult(NamedTuple):
     valid: NDArray[np.bool_]
     reset_obs: NDArray[Any]
     by_human: NDArray[np.bool_]
+
+
+class Stepper(Protocol):
+    """Steps several environments, whatever and wherever they are."""
+
+    num_envs: int
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
+        ...
+
+    def step(self, actions: NDArray[np.int64]) -> StepResult:
+        """Step every environment with its action `[N]`."""
+        ...
+
+    def close(self) -> None:
+        """Close the environments."""
+        ...
 
 
 class EnvStepper:

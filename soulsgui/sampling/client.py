@@ -31,6 +31,7 @@ def run_client(
     episodes: int | None,
     owner: ClientFolder | None = None,
     start_anew: Callable[[], None] | None = None,
+    workers: int | None = None,
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
 
@@ -42,6 +43,7 @@ def run_client(
         num_envs: Environments stepped side by side; None takes what the server's configuration says.
         episodes: Stop after so many finished episodes; None plays on.
         owner: Folder of the owner's runner, in client mode.
+        workers: Processes to spread the environments over; None takes what the server's configuration says.
         start_anew: Where nobody supervises it: lets a new process take the place of this one.
 
     Raises:
@@ -55,7 +57,8 @@ def run_client(
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     try:
         link.open()
-        Client(link, stop, num_envs, episodes, partial(_end_hanging, link, stop, start_anew)).run()
+        on_hang = partial(_end_hanging, link, stop, start_anew)
+        Client(link, stop, num_envs, episodes, on_hang, workers).run()
         link.farewell = link.farewell or "asked to stop"
     except ProcessFault as fault:
         link.failed(fault)
@@ -108,6 +111,7 @@ class Client:
         num_envs: Environments side by side; None takes the server's setting.
         episodes: Stop after so many finished episodes; None plays on.
         on_hang: As `Environment`.
+        workers: As `Environment`.
     """
 
     def __init__(
@@ -117,12 +121,14 @@ class Client:
         num_envs: int | None,
         episodes: int | None,
         on_hang: Callable[[ProcessFault], None],
+        workers: int | None = None,
     ) -> None:
         self._link = link
         self._stop = stop
         self._num_envs = num_envs
         self._episodes_left = episodes
         self._on_hang = on_hang
+        self._workers = workers
         self._run_id = ""
 
     def run(self) -> None:
@@ -155,7 +161,7 @@ class Client:
             check_versions(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with self._link.checked("environment"):
-            environment = Environment(config.settings, self._num_envs, self._on_hang)
+            environment = Environment(config.settings, self._num_envs, self._on_hang, self._workers)
         try:
             progress = self._link.progress
             progress.env_id, progress.num_envs = environment.id, environment.num_envs

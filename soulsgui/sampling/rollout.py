@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import BoxSpec
-from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.environments.step import Stepper, StepResult
 from soulsgui.errors import EnvironmentFault
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
@@ -48,7 +48,7 @@ class Rollout:
 
     def __init__(
         self,
-        stepper: EnvStepper,
+        stepper: Stepper,
         observation: BoxSpec,
         segment_length: int,
         seed: int,
@@ -73,7 +73,7 @@ class Rollout:
         self._seed = seed
         self._obs: NDArray[Any] | None = None
 
-    def begin_anew(self, stepper: EnvStepper) -> None:
+    def begin_anew(self, stepper: Stepper) -> None:
         """Go on with other environments, in new episodes; the old ones are closed already.
 
         Args:

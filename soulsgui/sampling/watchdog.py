@@ -56,8 +56,8 @@ class Watchdog(threading.Thread):
 
     Args:
         limits: What the environment may do.
-        on_hang: Called in this thread, once, when the environment hangs; nothing but the end of the process
-            helps then.
+        on_hang: Called in this thread when the environment hangs: nothing but the end of the process that it
+            hangs in helps then. Called again when that was no help.
     """
 
     def __init__(self, limits: Limits, on_hang: Callable[[ProcessFault], None]) -> None:
@@ -100,7 +100,12 @@ class Watchdog(threading.Thread):
 
     @contextmanager
     def inside(self, doing: str) -> Iterator[None]:
-        """Do something slow of the environment, as `enter` and `leave`."""
+        """Make or close the environment; complaints of what it was before are forgotten.
+
+        Args:
+            doing: What it is given to do, in words such as "being made".
+        """
+        self._complaint = None
         self.enter(doing)
         try:
             yield
@@ -125,7 +130,7 @@ class Watchdog(threading.Thread):
     # --- the thread ----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Look until closed, or until the environment hangs."""
+        """Look until closed."""
         limits = self._limits
         entered, looks, unmeasured = -1, 0, 0.0
         rate = SampleRate(limits.rate_window_s)
@@ -134,7 +139,7 @@ class Watchdog(threading.Thread):
             entered, looks = self._entered, looks + 1 if same else 0
             if looks * LOOK_EVERY_S >= limits.hang_s:
                 self._on_hang(self._hang())
-                return
+                looks = 0
             if limits.min_steps_per_s and self._sampling:
                 self._look_at_rate(rate)
             unmeasured += LOOK_EVERY_S

@@ -1,6 +1,5 @@
 """Environments under a watchdog: whatever goes wrong in them becomes a fault that says where."""
 
-import time
 import traceback
 from typing import Any
 
@@ -11,9 +10,8 @@ from soulsgui.environments.make import Vector
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault
 from soulsgui.printable import printable
+from soulsgui.sampling.pace import Pace
 from soulsgui.sampling.watchdog import Watchdog
-
-_NEWEST_PART = 0.02
 
 BROKEN = (Exception, SystemExit)
 """What a broken environment may raise: games like to end the whole program."""
@@ -25,15 +23,17 @@ class WatchedStepper(EnvStepper):
     Args:
         vector_env: The environments.
         watchdog: Is told when they are busy.
-
-    Attributes:
-        step_s: Recent mean time of a step of all of them, seconds.
     """
 
     def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
         super().__init__(vector_env)
         self._watchdog = watchdog
-        self.step_s = 0.0
+        self._pace = Pace()
+
+    @property
+    def step_s(self) -> float:
+        """Recent mean time of a step of all of them, seconds."""
+        return self._pace.step_s
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew, as `EnvStepper.reset`.
@@ -56,12 +56,9 @@ class WatchedStepper(EnvStepper):
             EnvironmentFault: The environment raised, or its watchdog complains.
         """
         self._watchdog.enter("a step")
-        began = time.perf_counter()
         try:
-            result = super().step(actions)
-            took_s = time.perf_counter() - began
-            self.step_s += _NEWEST_PART * (took_s - self.step_s) if self.step_s else took_s
-            return result
+            with self._pace:
+                return super().step(actions)
         except BROKEN as error:
             raise fault_of(error, "a step") from error
         finally:

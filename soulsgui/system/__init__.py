@@ -7,7 +7,7 @@ anywhere. Rooms: `become` (going on as another program), `family` (this process 
 """
 
 from soulsgui.system.become import become
-from soulsgui.system.family import family_memory, kill_descendants
+from soulsgui.system.family import family_memory, kill_descendants, kill_tree
 from soulsgui.system.files import (
     atomic_write,
     find_dir,
@@ -58,6 +58,7 @@ __all__ = [
     "is_private",
     "kill_descendants",
     "kill_group",
+    "kill_tree",
     "leads_group",
     "make_private",
     "new_session_kwargs",

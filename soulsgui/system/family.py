@@ -17,6 +17,17 @@ def family_memory() -> int:
 
 def kill_descendants() -> None:
     """End everything that this process started, at once."""
-    for child in psutil.Process().children(recursive=True):
+    _kill(psutil.Process().children(recursive=True))
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and everything it started, at once; one that is gone already is no error."""
+    with contextlib.suppress(psutil.Error):
+        leader = psutil.Process(pid)
+        _kill([*leader.children(recursive=True), leader])
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
         with contextlib.suppress(psutil.Error):
-            child.kill()
+            process.kill()

@@ -193,3 +193,24 @@ def test_steps_that_miss_the_clock_are_counted_in_the_beat(play: Play) -> None:
     until(lambda: playing.beat.late_steps >= 3, "late steps")
     assert playing.beat.late_steps < playing.beat.env_steps
     assert (playing.beat.step_ms or 0) > 1
+
+
+@pytest.mark.parametrize(
+    ("game", "words", "line", "changed"),
+    [
+        ("BadRaises", "RuntimeError: the game has crashed", "the game has crashed", {}),
+        ("BadHangs", "a step takes longer than 1 s", "time.sleep(100_000)", {"client__hang_seconds": 1.0}),
+        ("BadLeaks", "uses too much memory", "", {"client__max_memory": 500 * 2**20}),
+    ],
+)
+def test_workers_are_mended_without_an_end_of_the_client(
+    play: Play, report: Report, game: str, words: str, line: str, changed: dict[str, Any]
+) -> None:
+    report.injected(f"an environment in a process of its own: {words}")
+    playing = play(game, client__workers=1, **changed)
+    failed = playing.until_failed(words)
+    assert line in failed.error_details
+    playing.until_it_plays_on(playing.node.node.agent.updates, report)
+    after = playing.beat
+    assert (after.session, after.instance, after.env_restarts) == (failed.session, failed.instance, 1)
+    assert len(psutil.Process(playing.process.pid).children()) == 1, "the bad one is gone"
