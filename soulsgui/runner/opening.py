@@ -149,6 +149,7 @@ def goals(settings: Settings) -> dict[str, Any]:
         "seed": settings.seed,
         "goal_return": settings.stop.mean_return,
         "goal_env_steps": settings.stop.env_steps,
+        "goal_window": settings.stop.window,
         "local_clients": settings.clients.local,
     }
 

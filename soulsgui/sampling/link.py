@@ -183,7 +183,7 @@ class ClientLink:
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
-        self.progress.session = ""
+        self.progress.end_session()
         uploader = Uploader(
             self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
         )
@@ -203,7 +203,7 @@ class ClientLink:
         if self._uploader is not None and self._uploader.failure is not None:
             raise self._uploader.failure
         grant, session = view.grant, self.progress.session
-        if grant is None or not session:
+        if grant is None or not session or self.progress.was_in(grant.session):
             return None
         if grant.session != session:
             if EntryId.parse(grant.session) > EntryId.parse(session):

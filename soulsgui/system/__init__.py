@@ -3,13 +3,14 @@
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
 anywhere. Rooms: `become` (going on as another program), `family` (this process and what it started), `groups`
 (process groups, signals), `identity` (telling a process from all others), `files` (private, atomic), `lock`
-(one process at a time), `machine` (ports, disk, screen).
+(one process at a time), `machine` (ports, disk, screen), `user` (who we are).
 """
 
 from soulsgui.system.become import become
 from soulsgui.system.family import family_memory, kill_descendants, kill_tree
 from soulsgui.system.files import (
     atomic_write,
+    explained,
     find_dir,
     in_words,
     is_private,
@@ -40,6 +41,7 @@ from soulsgui.system.identity import (
 )
 from soulsgui.system.lock import FileLock, file_lock
 from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
+from soulsgui.system.user import user_name
 
 __all__ = [
     "FileLock",
@@ -47,6 +49,7 @@ __all__ = [
     "atomic_write",
     "become",
     "boot_id",
+    "explained",
     "family_memory",
     "file_lock",
     "find_dir",
@@ -75,6 +78,7 @@ __all__ = [
     "sync_folder",
     "sync_tree",
     "terminate_group",
+    "user_name",
     "who_listens",
     "write_private",
 ]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
@@ -21,6 +21,7 @@ from redis.retry import Retry
 
 from soulsgui.errors import UsageError
 from soulsgui.system import write_private
+from soulsgui.wire.tls import PinnedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Address:
         password: The password of the server, or of the user; never printed.
         prefix: First part of every key.
         user: Who to log in as; empty for the server's own processes.
+        pin: The server's certificate (`tls.pin_of`); empty where nothing is encrypted.
     """
 
     host: str
@@ -61,9 +63,15 @@ class Address:
     password: str = ""
     prefix: str = "souls:"
     user: str = ""
+    pin: str = ""
 
     def __repr__(self) -> str:
         return f"Address({self.host}:{self.port})"
+
+    @property
+    def url(self) -> str:
+        """The address as people read it, without who may come in."""
+        return f"{'rediss' if self.pin else 'redis'}://{self.host}:{self.port}"
 
     def write(self, path: Path) -> None:
         """Write the address into a file that only its owner can read."""
@@ -84,6 +92,7 @@ class Address:
                 str(fields["password"]),
                 str(fields["prefix"]),
                 str(fields.get("user", "")),
+                str(fields.get("pin", "")),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(
@@ -91,25 +100,32 @@ class Address:
             ) from error
 
 
-def connect(address: Address, name: str = "") -> redis.Redis:
+def connect(address: Address, name: str = "", timeout_s: float | None = None) -> redis.Redis:
     """Return a client of the server; it connects at its first command.
 
     Args:
         address: The server.
         name: Shown in the server's list of connections.
+        timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
-    return redis.Redis(
-        host=address.host,
-        port=address.port,
-        username=address.user or None,
-        password=address.password or None,
-        client_name=name or None,
-        socket_timeout=_SOCKET_TIMEOUT_S,
-        socket_connect_timeout=_SOCKET_TIMEOUT_S,
-        socket_keepalive=True,
-        health_check_interval=15,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
+    limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
+    how: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "username": address.user or None,
+        "password": address.password or None,
+        "client_name": name or None,
+        "socket_timeout": limit_s,
+        "socket_connect_timeout": limit_s,
+        "socket_keepalive": True,
+        "health_check_interval": 15,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+    if not address.pin:
+        return redis.Redis(**how)
+    return redis.Redis.from_pool(
+        redis.ConnectionPool(connection_class=PinnedConnection, pin=address.pin, **how)
     )
 
 

@@ -35,14 +35,14 @@ class Serving:
     def control(self) -> Path:
         return self.folder / "data" / "server" / CONTROL_FILE
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Run `serve` with these words."""
+    def start(self, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
+        """Run `serve` with these words; standard error goes into a file unless told otherwise."""
         places = ["--config-dir", str(self.folder / "config"), "--data-dir", str(self.folder / "data")]
         words = ("serve", "--local-clients", "1", *words)
         runner = subprocess.Popen(
             [sys.executable, str(FAKE_SERVE), *words, *places],
             stdout=subprocess.PIPE,
-            stderr=(self.folder / "stderr").open("a"),
+            stderr=(self.folder / "stderr").open("a") if stderr is None else stderr,
             text=True,
             env=os.environ | {"PYTHONPATH": str(Path.cwd())},
         )
@@ -329,3 +329,40 @@ def test_server_without_a_run_does_not_tell_of_an_older_one(serving: Serving) ->
     runner = serving.start("--idle", "--json")
     serving.api(runner).command("server.shutdown")
     assert ended(runner) == (0, "{}\n")
+
+
+def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> None:
+    screen, inner = os.openpty()
+    runner = serving.start("--idle", stderr=inner)
+    os.close(inner)
+    api = serving.api(runner)
+    wait_for(lambda: b"no run goes on" in os.read(screen, 4096))
+    os.write(screen, b"\x13")  # Ctrl+S
+    run = api.command("run.start")["run_id"]
+    wait_for(lambda: api.status()["run"]["seconds"] > 2.0)
+    assert api.status()["run"]["id"] == run
+    api.command("server.shutdown")
+    wait_for(lambda: not serving.control.exists())
+    os.write(screen, b"\x11")  # Ctrl+Q: what is summed up may be written
+    assert ended(runner)[0] == 0
+    os.close(screen)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="shows the files of a process")
+def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_nothing_else(
+    serving: Serving,
+) -> None:
+    places = f"--config-dir {serving.folder / 'config'} --data-dir {serving.folder / 'data'}"
+    script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {places} <&- >&- 2>&-"
+    runner = subprocess.Popen(
+        ["sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+    )
+    serving.runners.append(runner)
+    api = serving.api(runner)
+    for number in range(3):
+        assert str(Path(f"/proc/{runner.pid}/fd/{number}").readlink()) == os.devnull
+    api.command("server.shutdown")
+    assert runner.wait(LIMIT_S) == 0

@@ -170,7 +170,7 @@ def _look(icon: str, tone: Tone, word: str) -> Look:
 
 def server_words(status: Status) -> tuple[Look, str]:
     """Return how the server is, and where: `this computer, 127.0.0.1:6379`."""
-    address = status.server.url.removeprefix("redis://")
+    address = status.server.url.partition("://")[2]
     where = tr("this computer, {address}").format(address=address) if address else tr("this computer")
     if status.server.reachable:
         return _look("state-good", Tone.GOOD, tr("Server")), where
