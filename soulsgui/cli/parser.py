@@ -312,6 +312,13 @@ def _add_clients(commands: Commands) -> None:
         command = _add(clients, name, "remote:wish", text)
         command.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
         command.set_defaults(wish=name)
+    releasing = _add(clients, "release", "remote:release", "let a client that was cut off send again")
+    releasing.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    rejects = _add(clients, "rejects", "remote:rejects", "the last samples that were refused, and why")
+    rejects.add_argument(
+        "client", nargs="?", default="", metavar="NAME", help="only those of this client; default: of all"
+    )
+    _json(rejects)
     invite = _add(commands, "invite", "inviting:invite", "let another computer play for this server")
     invite.add_argument("client", metavar="NAME", help="its id, such as gamer-01")
     invite.add_argument(

@@ -27,6 +27,7 @@ from soulsgui.wire.control.commands import (
     InviteParams,
     LocalClientsParams,
     Params,
+    RejectsParams,
     RunResumeParams,
     RunsEditParams,
     RunStartParams,
@@ -60,6 +61,7 @@ from soulsgui.wire.control.results import (
     InvitationList,
     NewInvitation,
     Preset,
+    RejectList,
     RunSummary,
 )
 from soulsgui.wire.control.states import (
@@ -121,6 +123,8 @@ __all__ = [
     "NewInvitation",
     "Params",
     "Preset",
+    "RejectList",
+    "RejectsParams",
     "RowsChange",
     "RunResumeParams",
     "RunStartParams",
