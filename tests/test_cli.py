@@ -34,7 +34,18 @@ from tests.runner.fake_program import save
 
 Capture = pytest.CaptureFixture[str]
 
-HIDDEN = ("probe", "job")
+HIDDEN = ("probe", "worker", "job")
+
+
+def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture) -> None:
+    assert soulsgui(tmp_path, "env", "check", "Acrobot-v1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Acrobot-v1: works"
+    assert "  takes        one of 3 actions" in lines
+    assert soulsgui(tmp_path, "env", "check", "--set", "env.id=Acrobat-v1", "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["spaces"]) == (False, None)
+    assert "Acrobot-v1" in report["problems"][0]
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_library(commands)
     _add_config(commands)
+    _add_env(commands)
     _add_clients(commands)
     _add_looking(commands)
     _add_services(commands)
@@ -289,6 +290,16 @@ def _add_config(commands: Commands) -> None:
     )
 
 
+def _add_env(commands: Commands) -> None:
+    env = _group(commands, "env", "the environment that is played")
+    check = _add(env, "check", "environments:check", "make an environment, play it at random, and report")
+    check.add_argument(
+        "env_id", nargs="?", default="", metavar="ID", help="its id; default: env.id of your settings"
+    )
+    _preset(check)
+    _json(check)
+
+
 def _add_clients(commands: Commands) -> None:
     clients = _group(commands, "clients", "everyone who plays for this server")
     _json(_add(clients, "list", "remote:clients", "list them"))
@@ -395,6 +406,12 @@ def _add_services(commands: Commands) -> None:
         help="environments side by side; default: env.num_envs of the run",
     )
     client.add_argument(
+        "--workers",
+        type=int,
+        metavar="K",
+        help="processes that they are spread over, 0 for none; default: client.workers of the run",
+    )
+    client.add_argument(
         "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
     )
     client.add_argument(
@@ -408,6 +425,8 @@ def _add_services(commands: Commands) -> None:
     )
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
+    worker = _add(commands, "worker", "roles:worker", "step environments for a client", hidden=True)
+    worker.set_defaults(is_service=True)
     job = _add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
     job.set_defaults(is_service=True)
     job.add_argument("work", choices=["figure"])

@@ -104,17 +104,23 @@ def client(arguments: Arguments) -> int:
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    if arguments.workers is not None and arguments.workers < 0:
+        raise UsageError(f"--workers should be at least 0, not {arguments.workers}.")
     if arguments.simulate is not None:
         return _fleet(arguments)
     if arguments.invitation:
         return _invited_client(arguments)
+    from soulsgui.process import is_supervised, start_over
     from soulsgui.sampling.client import run_client
     from soulsgui.wire.messages.owner import ClientFolder
 
     name = _client_name(arguments)
     address = _server(arguments) if arguments.server else _address(arguments)
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
-    return run_client(address, name, arguments.num_envs, arguments.episodes, owner)
+    start_anew = None if is_supervised() else start_over
+    return run_client(
+        address, name, arguments.num_envs, arguments.episodes, owner, start_anew, arguments.workers
+    )
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -133,7 +139,7 @@ def _fleet(arguments: Arguments) -> int:
 def _invited_client(arguments: Arguments) -> int:
     """Play for the server of an invitation, wherever it is found."""
     from soulsgui.cli.inviting import take_up
-    from soulsgui.process import setup_logging, stop_on_signals
+    from soulsgui.process import setup_logging, start_over, stop_on_signals
     from soulsgui.runner.join.finder import find_server
 
     if arguments.server or arguments.server_file:
@@ -147,7 +153,14 @@ def _invited_client(arguments: Arguments) -> int:
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
-    return run_client(address, invitation.client, arguments.num_envs, arguments.episodes)
+    return run_client(
+        address,
+        invitation.client,
+        arguments.num_envs,
+        arguments.episodes,
+        start_anew=start_over,
+        workers=arguments.workers,
+    )
 
 
 def probe(_arguments: Arguments) -> int:
@@ -161,6 +174,13 @@ def probe(_arguments: Arguments) -> int:
         report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
         json.dump(report.to_json(), output)
     return 0
+
+
+def worker(_arguments: Arguments) -> int:
+    """`worker`: steps some of a client's environments, as its standard input asks."""
+    from soulsgui.sampling.worker import run_worker
+
+    return run_worker()
 
 
 def job(arguments: Arguments) -> int:

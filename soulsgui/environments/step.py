@@ -1,6 +1,6 @@
 """One way to step any vector environment, whatever its autoreset does."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.make import Vector
 from soulsgui.errors import EnvironmentCheckError
+
+HUMAN = "human_interrupt"
+"""Key of an environment's info: true in steps in which a person played, not the policy."""
 
 
 class StepResult(NamedTuple):
@@ -21,6 +24,7 @@ class StepResult(NamedTuple):
     | truncated | `[N]` bool | the episode was cut off |
     | valid | `[N]` bool | False: no transition happened, the environment was reset in this step |
     | reset_obs | `[N, *shape]` | what to act on next |
+    | by_human | `[N]` bool | a person played this step, not the policy: the environment said so in its info |
     """
 
     next_obs: NDArray[Any]
@@ -29,6 +33,25 @@ class StepResult(NamedTuple):
     truncated: NDArray[np.bool_]
     valid: NDArray[np.bool_]
     reset_obs: NDArray[Any]
+    by_human: NDArray[np.bool_]
+
+
+class Stepper(Protocol):
+    """Steps several environments, whatever and wherever they are."""
+
+    num_envs: int
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
+        ...
+
+    def step(self, actions: NDArray[np.int64]) -> StepResult:
+        """Step every environment with its action `[N]`."""
+        ...
+
+    def close(self) -> None:
+        """Close the environments."""
+        ...
 
 
 class EnvStepper:
@@ -58,6 +81,8 @@ class EnvStepper:
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
         self._all_valid.flags.writeable = False
+        self._nobody = np.zeros(self.num_envs, dtype=np.bool_)
+        self._nobody.flags.writeable = False
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew in every environment and return the observations `[N, *shape]`."""
@@ -77,12 +102,13 @@ class EnvStepper:
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
         ended = terminated | truncated
+        by_human = self._by_human(info, ended)
         if self._mode is AutoresetMode.NEXT_STEP:
             valid = ~self._ended
             self._ended = ended
-            return StepResult(obs, reward, terminated, truncated, valid, obs)
+            return StepResult(obs, reward, terminated, truncated, valid, obs, by_human)
         if not ended.any():
-            return StepResult(obs, reward, terminated, truncated, self._all_valid, obs)
+            return StepResult(obs, reward, terminated, truncated, self._all_valid, obs, by_human)
         if self._mode is AutoresetMode.SAME_STEP:
             next_obs, reset_obs = _with_final(obs, ended, info), obs
         else:
@@ -90,7 +116,21 @@ class EnvStepper:
                 obs.copy(),
                 np.asarray(self.vector_env.reset(options={"reset_mask": ended})[0]),
             )
-        return StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs)
+        return StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs, by_human)
+
+    def _by_human(self, info: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return in which environments a person played the step `[N]`, as their infos say."""
+        final = info.get("final_info")
+        if HUMAN not in info and (final is None or HUMAN not in final):
+            return self._nobody
+        found = np.zeros(self.num_envs, dtype=np.bool_)
+        found[:] = info.get(HUMAN, False)
+        if self._mode is AutoresetMode.SAME_STEP:
+            # Where an episode ended, the info is already that of the reset.
+            last = np.zeros(self.num_envs, dtype=np.bool_)
+            last[:] = final.get(HUMAN, False) if final is not None else False
+            found = np.where(ended, last, found)
+        return found
 
     def close(self) -> None:
         """Close the environments."""

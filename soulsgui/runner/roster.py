@@ -276,6 +276,11 @@ class Roster:
                 "waited_s": beat.waited_s,
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
+                "late_steps": beat.late_steps,
+                "human_steps": beat.human_steps,
+                "env_restarts": beat.env_restarts,
             }
         )
 

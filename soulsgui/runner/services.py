@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.local_clients import local_address_file
 from soulsgui.runner.redis_server import REDIS, RedisServer
@@ -169,7 +169,7 @@ class RunServices:
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
             binding=_binding(address_file),
-            env=child_env(),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def _node_argv(self, role: str) -> tuple[str, ...]:

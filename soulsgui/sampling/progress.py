@@ -5,7 +5,8 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from soulsgui.wire.messages.base import Instance
+from soulsgui.errors import EnvironmentFault
+from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 
@@ -23,6 +24,8 @@ class Progress:
         instance: This process.
         num_envs: Environments stepped side by side.
         versions: Versions of the packages that matter.
+        error_details: Where the last failure of the environment happened: a traceback.
+        env_restarts: How often the environment was made anew because it had failed.
         checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
     """
 
@@ -44,9 +47,15 @@ class Progress:
     sent_steps: int = 0
     update: int = 0
     error: str = ""
+    error_details: str = ""
+    env_restarts: int = 0
+    step_ms: float | None = None
+    late_steps: int = 0
+    human_steps: int = 0
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
+    _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
     _counter: int = 0
@@ -107,6 +116,25 @@ class Progress:
         """Count environment steps that were given up."""
         with self._lock:
             self.dropped += steps
+
+    def environment_failed(self, fault: EnvironmentFault) -> None:
+        """Take note that the environment failed."""
+        with self._lock:
+            self.error, self.error_details = fault.message, _end_of(fault.details)
+            self._fault = fault.message
+            self.env_restarts += 1
+
+    def environment_works(self) -> None:
+        """Take note that the environment has been well for a while: its failure is no error any more."""
+        with self._lock:
+            if self.error == self._fault:
+                self.error = ""
+
+    def goes_on_after(self, before: Heartbeat) -> None:
+        """Take over the failures of the environment that an earlier process of this client told of."""
+        with self._lock:
+            self.error, self.error_details = before.error, before.error_details
+            self._fault, self.env_restarts = before.error, before.env_restarts
 
     def episode_ended(self, total_return: float, length: int) -> int:
         """Count a finished episode; return its number, from 0."""
@@ -176,6 +204,23 @@ class Progress:
                 update=self.update,
                 versions=self.versions,
                 error=self.error[:1000],
+                error_details=self.error_details,
+                env_restarts=self.env_restarts,
+                late_steps=self.late_steps,
+                human_steps=self.human_steps,
+                step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
                 leaving=self.leaving,
             )
+
+
+def _end_of(details: str) -> str:
+    """Return the end of a traceback, where the cause stands: whole lines that fit into a beat."""
+    kept: list[str] = []
+    left = LONGEST_DETAILS
+    for line in reversed(details.splitlines(keepends=True)):
+        left -= len(line.encode(errors="replace"))
+        if left < 0:
+            break
+        kept.append(line)
+    return "".join(reversed(kept))

@@ -4,12 +4,15 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import BoxSpec
-from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.environments.step import Stepper, StepResult
+from soulsgui.errors import EnvironmentFault
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
@@ -35,20 +38,24 @@ class Rollout:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         seed: Seed of the environments and of the actions.
-        on_episode: Called with each finished episode.
+        on_episode: Called with each finished episode that no person played in.
+        clock: The pace of the steps; None for as fast as it goes.
 
     Attributes:
+        human_steps: Steps that a person played; they are not recorded.
         open_steps: Transitions that were collected and are not cut into segments yet.
     """
 
     def __init__(
         self,
-        stepper: EnvStepper,
+        stepper: Stepper,
         observation: BoxSpec,
         segment_length: int,
         seed: int,
         on_episode: Callable[[FinishedEpisode], None],
+        clock: StepClock | None = None,
     ) -> None:
+        self._clock = clock or StepClock(0.0)
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
@@ -57,11 +64,27 @@ class Rollout:
             stepper.num_envs, observation.shape, observation.dtype, segment_length
         )
         self.open_steps = 0
+        self.human_steps = 0
         num_envs = stepper.num_envs
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
+        self._by_human = np.zeros(num_envs, np.bool_)
         self._began = np.full(num_envs, time.monotonic())
-        self._obs = self._within(stepper.reset(seed=seed))
+        self._seed = seed
+        self._obs: NDArray[Any] | None = None
+
+    def begin_anew(self, stepper: Stepper) -> None:
+        """Go on with other environments, in new episodes; the old ones are closed already.
+
+        Args:
+            stepper: As many environments of the same kind.
+        """
+        self._stepper = stepper
+        self._recorder.break_off()
+        self._returns[:], self._lengths[:], self._by_human[:] = 0.0, 0, False
+        # The same seed would lead to where the old ones failed.
+        self._seed = int(self._rng.integers(2**31))
+        self._obs = None
 
     def play(
         self,
@@ -84,13 +107,21 @@ class Rollout:
             most: Transitions to collect over all environments.
             go_on: Asked before each step; False ends early.
             hold_s: Longest time between a step and the cut after it, seconds; looked at after each step.
+
+        Raises:
+            EnvironmentFault: An environment failed; what was collected before was yielded.
         """
         left, due = most, math.inf
+        self._clock.begin()
         recorder = self._recorder
         while left > 0 and go_on():
             if not recorder.length:
                 due = time.monotonic() + hold_s
-            left -= self._step(act, left)
+            try:
+                left -= self._step(act, left)
+            except EnvironmentFault:
+                yield from self._cut(model_id, digest)
+                raise
             if recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
         yield from self._cut(model_id, digest)
@@ -130,12 +161,20 @@ class Rollout:
             left: Keep at most so many.
             told: Environments `[N]` whose episodes are told of when they end; None for all.
         """
+        if self._obs is None:
+            self._obs = self._within(self._stepper.reset(seed=self._seed))
+            self._began[:] = time.monotonic()
         action, log_prob = act(self._obs, self._rng)
+        self._clock.wait()
         result = self._stepper.step(action)
         result = result._replace(
             next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
         )
         keep = result.valid
+        if result.by_human.any():
+            self._by_human |= result.by_human
+            self.human_steps += int(np.count_nonzero(result.by_human & keep))
+            keep = keep & ~result.by_human
         kept = int(np.count_nonzero(keep))
         if kept > left:
             keep = keep & (np.cumsum(keep) <= left)
@@ -152,7 +191,8 @@ class Rollout:
         ended = (result.terminated | result.truncated) & result.valid
         if ended.any():
             now = time.monotonic()
-            for env in np.flatnonzero(ended if told is None else ended & told):
+            wanted = ended & ~self._by_human
+            for env in np.flatnonzero(wanted if told is None else wanted & told):
                 self._on_episode(
                     FinishedEpisode(
                         env_index=int(env),
@@ -165,6 +205,7 @@ class Rollout:
             self._began[ended] = now
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
+            self._by_human[ended] = False
 
     def close(self) -> None:
         """Close the environments."""

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import redis
 
@@ -42,6 +43,7 @@ class Uploader(threading.Thread):
         on_session: Called in this thread when a session has begun.
         drops: Whether the oldest chunks are dropped when the buffer is full, or more waits than the granted
             steps cover. The newest chunk always stays.
+        spaces: What the environment shows and takes, where the server is to be told.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Uploader(threading.Thread):
         buffer_bytes: int,
         on_session: Callable[[], None],
         drops: bool = False,
+        spaces: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(name="uploader", daemon=True)
         keys = Keys(address.prefix)
@@ -60,6 +63,7 @@ class Uploader(threading.Thread):
         self._buffer_bytes = buffer_bytes
         self._drops = drops
         self._contract = contract
+        self._spaces = spaces
         self._on_session = on_session
         self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
         self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
@@ -201,6 +205,8 @@ class Uploader(threading.Thread):
             run_id=progress.run_id,
             contract=self._contract,
             num_envs=progress.num_envs,
+            versions=progress.versions,
+            spaces=self._spaces,
         ).to_json()
 
     def _session_grant(self) -> Grant | None:

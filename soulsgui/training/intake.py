@@ -61,7 +61,8 @@ class Intake:
         bytes_ahead: int,
         taker: Taker,
     ) -> None:
-        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
+        least = config.settings.get("clients.min_versions", {})
+        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
         self.chunks = Ingest(config, spaces.observation, self.sessions, taker, self.rejects)
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)

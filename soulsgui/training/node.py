@@ -13,10 +13,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import redis
 
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
+from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
 from soulsgui.errors import CheckpointError
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
@@ -230,6 +232,7 @@ class TrainingNode(Trainee):
         config = server_config(
             self.settings, self.run_folder, self.attempt, self.spaces, self.agent, self.family
         )
+        self._reference = reference_observation(self.spaces.observation)
         self._link = Link(self._address, self._stop, self.name)
         self._publisher = Publisher(self.keys, config, self._remembered_ids)
         self._intake = Intake(
@@ -357,7 +360,10 @@ class TrainingNode(Trainee):
 
     def _prepare_weights(self) -> None:
         """Make the agent's weights the newest ones under the present model id."""
-        self._publisher.prepare(self._standing(), self.agent.export_weights())
+        outputs = self.agent.outputs(self._reference)[0, :MOST_OUTPUTS]
+        # What is not finite can't be compared, and is told of by the next update.
+        reference = tuple(map(float, outputs)) if np.isfinite(outputs).all() else ()
+        self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
         self._unpublished = True
 
     def _publish(self) -> None:

@@ -11,7 +11,7 @@ from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 
-_AWAY_PHASES = ("paused", "finishing", "stopping")
+_AWAY_PHASES = ("restarting", "paused", "finishing", "stopping")
 
 
 class Roster:

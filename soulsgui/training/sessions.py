@@ -2,8 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from soulsgui.training.admission import problem_of
 from soulsgui.training.numbers import ChunkNumbers
@@ -225,6 +226,7 @@ class Sessions:
         run_id: The run.
         contract: Its contract hash.
         bytes_ahead: Bytes all clients together may have on the way.
+        least_versions: Oldest version of each package that a client may run.
 
     Attributes:
         by_client: The session of each client that has one.
@@ -234,8 +236,15 @@ class Sessions:
         held: Whether nobody is granted more than was before: the server's memory fills up.
     """
 
-    def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        contract: str,
+        bytes_ahead: int,
+        least_versions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._run_id = run_id
+        self._least_versions = least_versions
         self._contract = contract
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
@@ -308,7 +317,7 @@ class Sessions:
             now: Monotonic time, seconds.
         """
         self.end(client)
-        problem = problem_of(hello, client, self._contract)
+        problem = problem_of(hello, client, self._contract, self._least_versions)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         if problem:
             session.status, session.reason, session.plays = "refused", problem, False

@@ -11,6 +11,7 @@ import numpy as np
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import ProcessFault
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.sampling.client import Client
 from soulsgui.sampling.link import ClientLink
@@ -174,13 +175,14 @@ class PlayingClient:
         self.link = ClientLink(address, "c", 1, self.stop, owner)
         self.progress = self.link.progress
         self.failure: BaseException | None = None
+        self.hangs: list[ProcessFault] = []
         self._thread = threading.Thread(target=self._run, name="client")
         self._thread.start()
 
     def _run(self) -> None:
         try:
             self.link.open()
-            Client(self.link, self.stop, None, None).run()
+            Client(self.link, self.stop, None, None, self.hangs.append).run()
         except BaseException as error:
             self.failure = error
         finally:

@@ -267,7 +267,7 @@ def test_what_is_cut_fits_into_a_chunk() -> None:
     obs = np.zeros((4, side, side), np.float32)
     none, all_ = np.zeros(4, np.bool_), np.ones(4, np.bool_)
     for _ in range(recorder.capacity):  # each step an episode: no chunk is larger
-        result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs)
+        result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs, none)
         recorder.add(obs, np.zeros(4, np.int64), np.zeros(4, np.float32), result)
     segments = recorder.cut(1, 7)
     assert segments is not None

@@ -39,6 +39,19 @@ def test_a_good_hello_is_accepted() -> None:
     assert sessions.by_client == {"c": session}
 
 
+@pytest.mark.allow_warnings
+def test_who_is_too_old_is_told_what_to_update() -> None:
+    sessions = Sessions("run-1", "contract-1", AHEAD, {"soulsgui": "0.3", "soulsgym": "1.2"})
+    old = {"soulsgui": "0.2.9", "numpy": "2.0"}
+    refused = sessions.hello("c", EntryId(1, 0), _hello(versions=old), 0.0)
+    assert refused.status == "refused"
+    assert refused.reason == (
+        "update needed: soulsgui 0.2.9 is older than 0.3; soulsgym is missing, 1.2 or newer is needed"
+    )
+    new = {"soulsgui": "0.10", "soulsgym": "1.2.0"}
+    assert sessions.hello("c", EntryId(2, 0), _hello(versions=new), 0.0).status == "accepted"
+
+
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [

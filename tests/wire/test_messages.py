@@ -11,7 +11,7 @@ from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash
-from soulsgui.wire.messages.session import Grant, Hello, RoundShare, Wish
+from soulsgui.wire.messages.session import MAX_HELLO_BYTES, Grant, Hello, RoundShare, Wish
 
 PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
 MESSAGES: list[Message] = [
@@ -97,7 +97,7 @@ def test_hellos_with_impossible_numbers_are_no_hellos(num_envs: int) -> None:
 
 
 def test_hellos_beyond_the_limit_are_no_hellos() -> None:
-    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_BYTES}"')) is None
+    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_HELLO_BYTES}"')) is None
 
 
 def test_rows_are_told_apart() -> None:

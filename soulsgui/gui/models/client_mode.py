@@ -205,6 +205,11 @@ def checks(client: ClientStatus | None) -> list[Check]:
             tr("Environment not looked for yet"),
             tr("Environment not found"),
         ),
+        "network": (
+            tr("Network agrees"),
+            tr("Network not compared yet"),
+            tr("Network gives other numbers"),
+        ),
     }
     result = []
     for name, (well, unknown, bad) in words.items():

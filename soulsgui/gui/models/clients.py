@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 
 from soulsgui.gui import text
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.models.client_columns import Seen, columns, state_words
 from soulsgui.gui.models.rows import Index, NamedRows
@@ -153,4 +154,16 @@ def _tip(status: ClientStatus, column: str) -> str | None:
         return text.reasons(status.rejected)
     if column == "state":
         return state_words(status)
-    return status.error or None
+    if column == "rate" and (pace := _pace(status)):
+        return pace
+    return "\n\n".join(filter(None, (status.error, status.error_details))) or None
+
+
+def _pace(status: ClientStatus) -> str:
+    """Return in words what there is to tell of the pace of a game; empty when there is nothing."""
+    parts = []
+    if status.late_steps:
+        parts.append(tr("{count} steps came late").format(count=text.count(status.late_steps)))
+    if status.human_steps:
+        parts.append(tr("{count} steps played by hand").format(count=text.count(status.human_steps)))
+    return "\n".join(parts)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 
 from soulsgui.errors import UsageError
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.service import ServiceSpec
@@ -221,7 +221,7 @@ def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
         tier=0,
         log_path=folder.logs / f"{CLIENT}.log",
         health=reports.health,
-        env=child_env(),
+        env=child_env() | SUPERVISED_ENV,
     )
 
 

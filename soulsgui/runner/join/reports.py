@@ -109,6 +109,11 @@ class Reports:
                 "rejected": dict(report.grant.rejected) if report.grant is not None else {},
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
+                "late_steps": beat.late_steps,
+                "human_steps": beat.human_steps,
+                "env_restarts": beat.env_restarts,
                 "checks": report.checks,
             }
         )

@@ -79,7 +79,7 @@ class SimulatedClient:
 
     async def _session(self, stop: asyncio.Event) -> None:
         config = self._view.config
-        if config is None:
+        if config is None or not config.spaces:
             self.progress.phase = "waiting"
             await self._beat_when_due()
             await _sleep(stop, _STEP_S)

@@ -122,6 +122,11 @@ class ClientStatus(Message):
             what its owner wants (`wire.messages.owner.OwnerState`).
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        error_details: Where the last error happened: the end of a traceback.
+        step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock.
+        human_steps: Steps that a person played; they are not sent.
+        env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
     """
 
@@ -150,6 +155,11 @@ class ClientStatus(Message):
     wish: str = "run"
     version: str = ""
     error: str = ""
+    error_details: str = ""
+    step_ms: float | None = None
+    late_steps: int = 0
+    human_steps: int = 0
+    env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     invited: float | None = None
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from soulsgui.wire.messages.base import Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Message, Words
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
@@ -12,7 +12,7 @@ MAX_BYTES = 8192
 MAX_ENVS = 65_536
 """Most environments one client may step side by side."""
 
-Phase = Literal["joining", "waiting", "sampling", "paused", "finishing", "stopping"]
+Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 
 
 class Answer(Message):
@@ -51,7 +51,12 @@ class Heartbeat(Message):
         waiting: Part of the last seconds in which it waited so, 0 to 1.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
-        error: Last error in words, empty when there was none.
+        error: Last error in words, empty when there was none or it is over.
+        error_details: Where it happened: the end of a traceback; stays when the error is over.
+        step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
+        human_steps: Steps that a person played; they are not sent.
+        env_restarts: How often the environment was made anew because it had failed.
         leaving: Set in the last beat of a clean stop.
     """
 
@@ -82,6 +87,11 @@ class Heartbeat(Message):
     update: Count = 0
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""
+    error_details: Details = ""
+    step_ms: float | None = None
+    late_steps: Count = 0
+    human_steps: Count = 0
+    env_restarts: Count = 0
     answered: Answer | None = None
     leaving: bool = False
 

@@ -157,9 +157,9 @@ def test_the_server_is_named_with_its_address() -> None:
 
 
 def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
-    assert len({check.look.word for check in checks(None)}) == 3
+    assert len({check.look.word for check in checks(None)}) == 4
     found = checks(_status(checks={"configuration": True, "version": False}).clients[0])
-    assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle"]
+    assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle", "state-idle"]
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
 
 

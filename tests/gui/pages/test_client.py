@@ -165,7 +165,8 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     assert per_update > ENVS * STEPS * 1.2, "its samples are part of the rounds"
     until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
     assert int(page.given.value("episodes").replace(",", "")) > 0
-    assert page.checks.words == ["Configuration received", "Version fits", "Environment found"]
+    words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
+    assert page.checks.words == words
     assert page.state.server.startswith("this computer, 127.0.0.1:")
     until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
