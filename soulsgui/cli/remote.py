@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.errors import ServerTimeoutError, UsageError
+from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
 
@@ -143,9 +143,16 @@ def wish(arguments: Arguments) -> int:
     return 0
 
 
+def rename(arguments: Arguments) -> int:
+    """`clients rename`: what a client is called on screen."""
+    _client(arguments).command("clients.rename", {"client": arguments.client, "name": arguments.name})
+    say(f"{arguments.client} is called {arguments.name or arguments.client}")
+    return 0
+
+
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
-    client = _client(arguments)
+    client = _client_to_end(arguments)
     if arguments.what == "run":
         return run_stop(arguments)
     if arguments.what == "clients":
@@ -163,6 +170,29 @@ def shutdown(arguments: Arguments) -> int:
     _wait_for_end(runner.pid)
     say("the server has ended")
     return 0
+
+
+def stop_join(arguments: Arguments) -> int:
+    """`join --stop`: end the runner of client mode of this data folder, with its client."""
+    path = folders_of(arguments).client / CONTROL_FILE
+    if not path.exists():
+        raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).")
+    control = ControlFile.load(path)
+    ApiClient(control).command("server.shutdown")
+    _wait_for_end(control.pid)
+    say("this computer helps no longer")
+    return 0
+
+
+def _client_to_end(arguments: Arguments) -> ApiClient:
+    try:
+        return _client(arguments)
+    except ServerUnreachableError as error:
+        if (folders_of(arguments).client / CONTROL_FILE).exists():
+            raise ServerUnreachableError(
+                f"{error.message} But this computer plays for a server.", "End that: soulsgui join --stop"
+            ) from error
+        raise
 
 
 def _wait_for_end(pid: int) -> None:

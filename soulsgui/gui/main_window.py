@@ -30,6 +30,7 @@ from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.gui.window_menu import WindowMenu
 from soulsgui.wire.control import ApiError, CheckpointInfo, Event
+from soulsgui.wire.invitation import Invitation
 
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
@@ -69,6 +70,7 @@ class MainWindow(QMainWindow):
         self._run_before = feed.status.run
         self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
+        self._restarting = False
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
         self._build()
@@ -132,6 +134,7 @@ class MainWindow(QMainWindow):
         self.toolbar.saved.connect(self._saved)
         self.toolbar.resume.finished.connect(self._show_overview)
         self.toolbar.bell.chosen.connect(self._event_chosen)
+        self.menu.invite_wanted.connect(self.open_invite)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
         self.menu.quit_wanted.connect(self.close)
         self.menu.problem.connect(self._refused)
@@ -199,6 +202,28 @@ class MainWindow(QMainWindow):
 
         ConfigDialog(self._feed, self, self).open()
 
+    def open_invitation(self, invitation: Invitation) -> None:
+        """Ask about an invitation, on the page of client mode."""
+        self._client_side.open_invitation(invitation)
+        self.show_page(table.CLIENT)
+
+    def open_invite(self) -> None:
+        """Open the dialog that invites other computers."""
+        from soulsgui.gui.dialogs.invite import InviteDialog
+
+        InviteDialog(self._feed, self, self).open()
+
+    def restart_server(self) -> None:
+        """End the server, its run saved, and start it again."""
+        self._restarting = True
+        call = self._feed.call("server.shutdown")
+        call.failed.connect(self._not_restarted)
+        call.silent.connect(self._not_restarted)
+
+    def _not_restarted(self, error: ApiError) -> None:
+        self._restarting = False
+        self._refused(error)
+
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
         return self._client_side
@@ -261,6 +286,9 @@ class MainWindow(QMainWindow):
     # --- what the feed tells -----------------------------------------------------------------------
 
     def _connection_changed(self, connection: Connection) -> None:
+        if self._restarting and connection.state is ConnectionState.SHUT_DOWN:
+            self._restarting = False
+            self.start_wanted.emit()
         self.banner.show_connection(connection)
         self.status_line.dim(not connection.live)
         self._status.request()

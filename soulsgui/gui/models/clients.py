@@ -9,12 +9,14 @@ from PySide6.QtGui import QGuiApplication
 
 from soulsgui.gui import text
 from soulsgui.gui.icons import icon, palette_colours
-from soulsgui.gui.models.client_columns import Seen, columns, state_words
+from soulsgui.gui.models.client_columns import Seen, columns, shown_state, state_words
 from soulsgui.gui.models.rows import Index, NamedRows
 from soulsgui.gui.states import client_look
 from soulsgui.wire.control import ClientStatus
 
 CLIENT_ROLE = Qt.ItemDataRole.UserRole
+RATES_ROLE = Qt.ItemDataRole.UserRole + 1
+"""The rates of the last minute of a client, oldest first."""
 
 
 class ClientsModel(NamedRows):
@@ -38,14 +40,15 @@ class ClientsModel(NamedRows):
         self._filter = ""
         self._dirty = False
         self._members_changed = False
+        aging = [self.column_number(name) for name in ("state", "age")]
+        self._aging = min(aging), max(aging)
 
     # --- data in ---
 
     def replace(self, clients: Iterable[ClientStatus]) -> None:
         """Take a snapshot: these clients and no others; shown at the next `tick`."""
-        self._all = {}
-        self._members_changed = True
-        self.apply(clients)
+        present = list(clients)
+        self.apply(present, set(self._all) - {client.id for client in present})
 
     def apply(self, changed: Iterable[ClientStatus], removed: Iterable[str] = ()) -> None:
         """Take changes; shown at the next `tick`."""
@@ -54,7 +57,10 @@ class ClientsModel(NamedRows):
             known = self._all.get(status.id)
             if known is None or known.status.name != status.name:
                 self._members_changed = True
-            self._all[status.id] = Seen(status, now)
+            if known is None:
+                self._all[status.id] = Seen(status, now)
+            else:
+                known.take(status, now)
         for client in removed:
             if self._all.pop(client, None) is not None:
                 self._members_changed = True
@@ -72,9 +78,12 @@ class ClientsModel(NamedRows):
             self._dirty = False
             self.show_rows(self._sorted())
         elif self._rows:
-            age = self.column_number("age")
-            last = len(self._rows) - 1
-            self.dataChanged.emit(self.index(0, age), self.index(last, age), [Qt.ItemDataRole.DisplayRole])
+            # Of the state, too, ages are a part: one range from there to there.
+            first, last = self._aging
+            place = len(self._rows) - 1
+            self.dataChanged.emit(
+                self.index(0, first), self.index(place, last), [Qt.ItemDataRole.DisplayRole]
+            )
 
     def _sorted(self) -> list[str]:
         """Return the clients to show, in order; equal ones by name, so that rows do not dance."""
@@ -124,6 +133,8 @@ class ClientsModel(NamedRows):
             return _tip(seen.status, column.name)
         if role == CLIENT_ROLE:
             return seen.status.id
+        if role == RATES_ROLE:
+            return tuple(seen.rates)
         if column.name == "state":
             return _state_data(seen.status, role)
         return None
@@ -141,7 +152,8 @@ def _searched(status: ClientStatus) -> str:
 
 
 def _state_data(status: ClientStatus, role: int) -> Any:
-    look = client_look("late" if status.stalled and status.state == "online" else status.state)
+    state = shown_state(status)
+    look = client_look("late" if status.stalled and state == "online" else state)
     colours = palette_colours(QGuiApplication.palette())
     if role == Qt.ItemDataRole.DecorationRole:
         return icon(look.icon, colours, look.tone)
