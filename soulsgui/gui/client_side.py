@@ -27,15 +27,16 @@ class ClientSide(QObject):
 
     Args:
         parent: The window.
+        feed: The runner of client mode; None makes one.
     """
 
     start_wanted = Signal()
     invitation_opened = Signal(object)
     problem = Signal(object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, feed: Feed | None = None) -> None:
         super().__init__(parent)
-        self.feed = Feed(self)
+        self.feed = feed or Feed(self)
         self.invitation: Invitation | None = None
         self._on_wanted = False
         self.feed.connection_changed.connect(self._connection_changed)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
-    QDialog,
     QFileDialog,
     QFormLayout,
     QFrame,
@@ -23,6 +22,7 @@ from PySide6.QtWidgets import (
 from soulsgui.errors import UsageError
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.dialogs.lan_switch import LanSwitch
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
@@ -38,7 +38,7 @@ from soulsgui.wire.invitation import SUFFIX, Invitation, invitation_file_name
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
 
-_CHARACTERS = 76
+_CHARACTERS = 100
 
 
 def _wrapped(parent: QWidget, tone: str = "", weight: str = "") -> QLabel:
@@ -51,7 +51,7 @@ def _wrapped(parent: QWidget, tone: str = "", weight: str = "") -> QLabel:
     return label
 
 
-class InviteDialog(QDialog):
+class InviteDialog(GrowingDialog):
     """Asks for a name, invites, and gives the invitation out: as a link, as a file.
 
     Args:

@@ -4,7 +4,6 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
-    QDialog,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -15,16 +14,18 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError, ClientStatus
 
-_CHARACTERS = 48
+_CHARACTERS = 64
 _LONGEST = 64
 
 
-class RenameDialog(QDialog):
+class RenameDialog(GrowingDialog):
     """Calls a client something else; closes when the server has written it.
 
     Args:
@@ -60,6 +61,7 @@ class RenameDialog(QDialog):
             Words(tr("&Rename"), tr("Renaming …"), tr("Renamed")), "check", self._send, self
         )
         self.save.setProperty("role", "primary")
+        dress(self.save, "check")
         self.save.setDefault(True)
         self.save.finished.connect(self._saved)
         self.save.problem.connect(self._failed)

@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.gui import text
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.states import client_look
+from soulsgui.gui.states import client_look, shown_state
 from soulsgui.wire.control import ClientStatus
 
 KEPT_RATES = 60
@@ -73,12 +73,6 @@ def _low(number: float | None) -> float:
     return float("-inf") if number is None else number
 
 
-def shown_state(status: ClientStatus) -> str:
-    """Return a client's state as it is shown: one that was invited and never came is not about to join."""
-    never_seen = status.state == "joining" and status.age_s is None
-    return "invited" if never_seen and status.invited is not None and not status.local else status.state
-
-
 def state_words(status: ClientStatus, age_s: float | None = None) -> str:
     """Return a client's state with what else there is to say: a wish still to be followed, or a stall.
 
@@ -113,7 +107,7 @@ def columns() -> tuple[Column, ...]:
             tr("State"),
             lambda seen, now: state_words(seen.status, seen.age_s(now)),
             lambda seen: client_look(shown_state(seen.status)).rank,
-            width=24,
+            width=32,
         ),
         Column("name", tr("Client"), lambda seen, now: seen.status.name, _name, width=16),
         Column(

@@ -9,9 +9,9 @@ from PySide6.QtGui import QGuiApplication
 
 from soulsgui.gui import text
 from soulsgui.gui.icons import icon, palette_colours
-from soulsgui.gui.models.client_columns import Seen, columns, shown_state, state_words
+from soulsgui.gui.models.client_columns import Seen, columns, state_words
 from soulsgui.gui.models.rows import Index, NamedRows
-from soulsgui.gui.states import client_look
+from soulsgui.gui.states import client_look, shown_state
 from soulsgui.wire.control import ClientStatus
 
 CLIENT_ROLE = Qt.ItemDataRole.UserRole

@@ -51,8 +51,8 @@ def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None
         (ConnectionState.WELCOME, "Not joined", False),
         (ConnectionState.SHUT_DOWN, "Not joined", False),
         (ConnectionState.RUNNER_GONE, "Not joined", False),
-        (ConnectionState.STARTING, "Connecting …", True),
-        (ConnectionState.CONNECTING, "Connecting …", True),
+        (ConnectionState.STARTING, "Getting ready …", False),
+        (ConnectionState.CONNECTING, "Getting ready …", False),
         (ConnectionState.START_FAILED, "The runner could not be started", False),
         (ConnectionState.RECONNECTING, "Connection to this computer lost, trying again …", True),
         (ConnectionState.WRONG_TOKEN, "this computer does not accept this window's token", False),
@@ -67,11 +67,17 @@ def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool
     assert why_not_pause(words)
 
 
+@pytest.mark.parametrize("state", [ConnectionState.STARTING, ConnectionState.CONNECTING])
+def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) -> None:
+    words = client_words(Connection(state, "this computer"), _status(), NOW, on_wanted=True)
+    assert (words.look.word, words.on) == ("Connecting …", True)
+
+
 @pytest.mark.parametrize(
     ("status", "title", "detail"),
     [
-        (_status("stopped"), "Not joined", "Switch on"),
-        (_status("stopped", outcome="ended as asked"), "Not joined", "Switch on"),
+        (_status("stopped"), "Not joined", "switch on"),
+        (_status("stopped", outcome="ended as asked"), "Not joined", "switch on"),
         (
             _status("stopped", outcome="exit 0 after 3 s: the server asked it to stop"),
             "Not joined",
