@@ -93,6 +93,9 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
 async def rename(runner: "Runner", params: ClientRenameParams) -> dict[str, Any]:
     """Call a client something else on screen; its id stays."""
     _known(runner, params.client)
+    if params.name.strip() != params.client and params.name.strip() in runner.roster:
+        message = f"{params.name.strip()} is the id of another client."
+        raise Refused(ErrorCode.NOT_NOW, message, "Choose another name.")
     await asyncio.to_thread(runner.client_names.set, params.client, params.name)
     runner.look_at_clients()
     return {}
