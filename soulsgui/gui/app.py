@@ -112,7 +112,9 @@ def _recorded(instance: Instance) -> Iterator[None]:
         handler.close()
 
 
-def _live(app: QApplication, folders: Folders, instance: Instance, mode: Mode | None, opened: str) -> int:
+def _live(
+    app: QApplication, folders: Folders, instance: Instance, mode: Mode | None, opened: str = ""
+) -> int:
     preferences = Preferences(folders)
     theme = Theme(app, preferences.theme)
     if preferences.font_percent != 100:
