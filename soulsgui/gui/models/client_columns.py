@@ -30,14 +30,9 @@ class Seen:
     __slots__ = ("at", "rates", "status")
 
     def __init__(self, status: ClientStatus, at: float) -> None:
-        self.rates: deque[float] = deque(maxlen=KEPT_RATES)
-        self.take(status, at)
-
-    def take(self, status: ClientStatus, at: float) -> None:
-        """Take a newer status."""
         self.status = status
         self.at = at
-        self.rates.append(status.env_steps_per_s)
+        self.rates: deque[float] = deque((status.env_steps_per_s,), maxlen=KEPT_RATES)
 
     def age_s(self, now: float) -> float | None:
         """Return seconds since the last sign of life: the server's count, gone on by our own clock."""
@@ -69,8 +64,7 @@ class Column:
     about: str = ""
 
 
-def _low(number: float | None) -> float:
-    return float("-inf") if number is None else number
+_LOWEST = float("-inf")
 
 
 def state_words(status: ClientStatus, age_s: float | None = None) -> str:
@@ -207,7 +201,7 @@ def _number(
         name,
         title,
         lambda seen, now: shown(seen.status),
-        lambda seen: _low(key(seen.status)),
+        lambda seen: _LOWEST if (number := key(seen.status)) is None else number,
         number=True,
         width=width,
         about=about,
