@@ -75,7 +75,9 @@ class RawWay:
     def __init__(self, address: Address, floats: int) -> None:
         self._blob = np.random.default_rng(0).normal(size=floats).astype(np.float32).tobytes()
         self._writer, self._reader = connect(address), connect(address)
-        self._heard: redis.client.PubSub = self._reader.pubsub(ignore_subscribe_messages=True)
+        self._heard: redis.client.PubSub = self._reader.pubsub(  # type: ignore[no-untyped-call]
+            ignore_subscribe_messages=True
+        )
         self._heard.subscribe("raw:event")
         self._heard.get_message(timeout=1)
 

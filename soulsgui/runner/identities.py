@@ -21,8 +21,8 @@ from soulsgui.system import (
     kill_group,
     make_private,
     new_session_kwargs,
-    process_identity,
     same_process,
+    started_process_identity,
     terminate_group,
     write_private,
 )
@@ -74,7 +74,7 @@ class Identities:
         Returns:
             None when it has ended already.
         """
-        identity = process_identity(pid)
+        identity = started_process_identity(pid)
         if identity is None:
             return None
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ _SLEPT_S = 2.0
 _LOG_CHECK_S = 10.0
 _CLOSE_S = 12.0
 _STRAY_GRACE_S = 4.0
+_STRAY_END_S = 4.0
 
 
 class Supervisor:
@@ -249,7 +250,7 @@ class Supervisor:
         for stray in strays:
             stray.kill()
         # The next process of this name may need what it holds: its port, its files.
-        deadline = time.monotonic() + _STRAY_GRACE_S
+        deadline = time.monotonic() + _STRAY_END_S
         while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
             await asyncio.sleep(_FAST_STEP_S)
         for record in records:

@@ -18,12 +18,21 @@ from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, Wish
-from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpack_weights
+from soulsgui.wire.weights import (
+    HEADER_BYTES,
+    WeightsHeader,
+    body_offset,
+    read_header,
+    unpack_body,
+    unpack_weights,
+)
 
 logger = logging.getLogger(__name__)
 
 _LOOK_AT_LEAST_EVERY_S = 1.0
 _STOP_WITHIN_S = 0.1
+_AT_ONCE_BYTES = 65536
+"""New weights that are smaller come with the first answer; of larger ones the head comes first."""
 
 WHEN_AWAY = "A server on this machine is started with: soulsgui serve"
 """What a client's user can do while there is no server."""
@@ -72,6 +81,7 @@ class Downloader(threading.Thread):
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "downloader", WHEN_AWAY)
         self._view = View()
+        self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
 
     def close(self) -> None:
         """End."""
@@ -91,13 +101,14 @@ class Downloader(threading.Thread):
                 subscription.subscribe(*channels)
                 for _ in channels:  # confirmations: from here on no notice is missed
                     subscription.get_message(timeout=_LOOK_AT_LEAST_EVERY_S)
+                noticed = True
                 while not self._stop_event.is_set():
-                    self._look()
+                    self._look(noticed)
                     returned = self._link.away
                     self._link.back()
                     if returned:
                         self._on_return()
-                    self._wait(subscription)
+                    noticed = self._wait(subscription)
             except AWAY as error:
                 try:
                     self._link.lost(error)
@@ -109,38 +120,59 @@ class Downloader(threading.Thread):
             finally:
                 subscription.close()
 
-    def _wait(self, subscription: redis.client.PubSub) -> None:
-        """Wait for a notice, but not for longer than until the next look."""
+    def _wait(self, subscription: redis.client.PubSub) -> bool:
+        """Wait for a notice, but not for longer than until the next look; return whether weights are new."""
         for _ in range(round(_LOOK_AT_LEAST_EVERY_S / _STOP_WITHIN_S)):
-            if subscription.get_message(timeout=_STOP_WITHIN_S) or self._stop_event.is_set():
-                return
+            notice = subscription.get_message(timeout=_STOP_WITHIN_S)
+            if notice:
+                return bool(notice["channel"] == self._keys.weights_event.encode())
+            if self._stop_event.is_set():
+                break
+        return False
 
-    def _look(self) -> None:
-        """Read everything again, and the weights when they are new."""
+    def _look(self, noticed: bool) -> None:
+        """Read everything again, and the weights when they are new.
+
+        Args:
+            noticed: Whether new weights are to be expected.
+        """
         keys, old = self._keys, self._view
+        most = _AT_ONCE_BYTES if noticed else HEADER_BYTES
         pipeline = self._link.redis.pipeline(transaction=False)
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
         pipeline.get(keys.wish(self._client))
-        pipeline.getrange(keys.weights, 0, HEADER_BYTES - 1)
+        pipeline.getrange(keys.weights, 0, most - 1)
         config, grant, wish, head = pipeline.execute()
-        header, tensors = self._weights(head)
-        view = View(
-            old.version, ServerConfig.read(config), header, tensors, Grant.read(grant), Wish.read(wish)
-        )
+        if config != self._config[0]:
+            self._config = config, ServerConfig.read(config)
+        header, tensors = self._weights(head, most)
+        view = View(old.version, self._config[1], header, tensors, Grant.read(grant), Wish.read(wish))
         if view != old:
             self._view = View(old.version + 1, view.config, view.header, view.tensors, view.grant, view.wish)
             self._on_change(self._view)
 
-    def _weights(self, head: bytes) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+    def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
+        """Return the newest weights.
+
+        Args:
+            head: The beginning of their blob.
+            most: The blob is longer when the head has so many bytes.
+        """
         old = self._view
         if not head:
             return None, None
         try:
-            if read_header(head) == old.header:
+            header = read_header(head)
+            if header == old.header:
                 return old.header, old.tensors
-            blob = self._link.redis.get(self._keys.weights)
-            return unpack_weights(blob) if isinstance(blob, bytes) else (None, None)
+            if len(head) < most:
+                return unpack_weights(head)
+            rest = self._link.redis.getrange(self._keys.weights, body_offset(head), -1)
+            assert isinstance(rest, bytes)
+            return header, unpack_body(header, rest)
         except CodecError as error:
-            logger.warning("weights ignored: %s", error)
+            now = self._link.redis.getrange(self._keys.weights, 0, len(head) - 1)
+            if now == head:  # otherwise newer ones came between the two reads: they are read at the next look
+                logger.warning("weights ignored: %s", error)
             return old.header, old.tensors

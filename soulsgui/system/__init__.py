@@ -21,7 +21,14 @@ from soulsgui.system.files import (
     write_private,
 )
 from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
-from soulsgui.system.identity import ProcessIdentity, boot_id, process_identity, same_boot, same_process
+from soulsgui.system.identity import (
+    ProcessIdentity,
+    boot_id,
+    process_identity,
+    same_boot,
+    same_process,
+    started_process_identity,
+)
 from soulsgui.system.lock import FileLock, file_lock
 from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
 
@@ -48,6 +55,7 @@ __all__ = [
     "replace_dir",
     "same_boot",
     "same_process",
+    "started_process_identity",
     "stop_signals",
     "sync_folder",
     "sync_tree",

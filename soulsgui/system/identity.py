@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypedDict
@@ -25,6 +26,7 @@ _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 _START_TOLERANCE_S = {"linux": 0.005}
 _START_TOLERANCE_ELSEWHERE_S = 2.0
 _BOOT_TOLERANCE_S = 60.0
+_EXEC_S = 1.0
 
 
 def boot_id(source: Path = _BOOT_ID_FILE, boot_time: Callable[[], float] = psutil.boot_time) -> str:
@@ -65,6 +67,28 @@ def process_identity(pid: int, platform: str = sys.platform) -> ProcessIdentity 
         return ProcessIdentity(pid=pid, start_time=start_time, boot_id=boot_id(), cmdline=process.cmdline())
     except (psutil.Error, OSError, ValueError, OverflowError):
         return None
+
+
+def started_process_identity(pid: int, limit_s: float = _EXEC_S) -> ProcessIdentity | None:
+    """Record who was just started under `pid`.
+
+    For an instant after `Popen` has returned, a process may have no command line yet: the kernel has closed
+    what the parent waits for and not yet laid out the new program. A record without it would never be found
+    right again.
+
+    Args:
+        pid: A child of ours.
+        limit_s: How long to wait for its command line, seconds.
+
+    Returns:
+        As `process_identity`.
+    """
+    deadline = time.monotonic() + limit_s
+    while True:
+        identity = process_identity(pid)
+        if identity is None or identity["cmdline"] or time.monotonic() > deadline:
+            return identity
+        time.sleep(0.001)
 
 
 def same_process(identity: Mapping[str, object], platform: str = sys.platform) -> bool:

@@ -135,6 +135,7 @@ class Intake:
         self.ingest.set_clients(connection, self._roster.clients)
         self._readmit(connection)
         self.sessions.set_playing(self.eligible())
+        self.sessions.measure(now)
         self._beats_are_new = True
         for client, session in list(self.sessions.by_client.items()):
             reason = self._roster.gone(session)

@@ -119,17 +119,6 @@ def steps_ahead(dqn: DQNSettings, publish_s: float, steps_per_s: float | None) -
     return min(int(steps_per_s * min(publish_s * dqn.max_model_delay / 2, AHEAD_S)), dqn.buffer_size)
 
 
-def share_of(steps: int, sharers: int, num_envs: int) -> int:
-    """Return one client's part of the transitions that may be on their way.
-
-    Args:
-        steps: Those of all clients.
-        sharers: Clients that play.
-        num_envs: Environments this one steps side by side: less than a step of each would hold it up forever.
-    """
-    return max(steps // max(sharers, 1), num_envs)
-
-
 def publish_interval(
     dqn: DQNSettings, publish_s: float, outstanding: int, steps_per_s: float | None
 ) -> float:

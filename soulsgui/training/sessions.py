@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from soulsgui.training.limits import share_of
 from soulsgui.training.numbers import ChunkNumbers
+from soulsgui.training.shares import Shares
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import Reason
@@ -180,6 +180,7 @@ class Sessions:
         self.playing = 0
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
+        self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -194,6 +195,10 @@ class Sessions:
         for client, session in self.by_client.items():
             session.plays = client in clients
         self.playing = sum(session.plays for session in self.by_client.values())
+
+    def measure(self, now: float) -> None:
+        """Take note of what each client has delivered by now (monotonic time, seconds)."""
+        self._shares.measure({client: session.steps for client, session in self.by_client.items()}, now)
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
@@ -219,7 +224,9 @@ class Sessions:
     def _steps_ahead(self, session: Session) -> int | None:
         if self.steps_ahead is None:
             return None
-        return share_of(self.steps_ahead, self.playing, session.num_envs)
+        # Less than a step of each of its environments would hold a client up for ever.
+        part = self._shares.part(session.client, self.playing)
+        return max(int(self.steps_ahead * part), session.num_envs)
 
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it.

@@ -70,6 +70,29 @@ def read_header(blob: bytes) -> WeightsHeader:
     return header
 
 
+def body_offset(blob: bytes) -> int:
+    """Return where the tensors begin in packed weights whose header was read."""
+    return _LENGTH.size + int(_LENGTH.unpack_from(blob)[0])
+
+
+def unpack_body(header: WeightsHeader, body: bytes) -> dict[str, NDArray[Any]]:
+    """Return the tensors behind a header, after checking the hash.
+
+    Args:
+        header: What was read of the blob's beginning.
+        body: The blob from `body_offset` on.
+
+    Raises:
+        CodecError: The body is damaged, or belongs to other weights.
+    """
+    if tensors_digest(body) != header.digest:
+        raise CodecError("weights are damaged: their hash differs")
+    try:
+        return safetensors.numpy.load(body)
+    except Exception as error:
+        raise CodecError(f"not weights: {error}") from error
+
+
 def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]:
     """Return header and tensors, after checking the hash.
 
@@ -77,11 +100,4 @@ def unpack_weights(blob: bytes) -> tuple[WeightsHeader, dict[str, NDArray[Any]]]
         CodecError: The blob is damaged.
     """
     header = read_header(blob)
-    (length,) = _LENGTH.unpack_from(blob)
-    body = bytes(blob[_LENGTH.size + length :])
-    if tensors_digest(body) != header.digest:
-        raise CodecError("weights are damaged: their hash differs")
-    try:
-        return header, safetensors.numpy.load(body)
-    except Exception as error:
-        raise CodecError(f"not weights: {error}") from error
+    return header, unpack_body(header, blob[body_offset(blob) :])

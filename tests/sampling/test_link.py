@@ -34,8 +34,8 @@ class _Server:
         self.connection = connection
         self.publisher = Publisher(self.keys, CONFIG)
 
-    def publish(self, model_id: int, session: str = "", steps: int = 8) -> None:
-        weights = {"w": np.full(3, model_id, np.float32)}
+    def publish(self, model_id: int, session: str = "", steps: int = 8, size: int = 3) -> None:
+        weights = {"w": np.full(size, model_id, np.float32)}
         self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights)
         share = RoundShare(round_id=model_id, steps_per_env=steps)
         grants = {"c": Grant(session=session, status="accepted", round=share)} if session else {}
@@ -83,6 +83,17 @@ def test_published_weights_are_here_at_once(link: ClientLink, trainer: _Server) 
     assert link.view.config == CONFIG
 
 
+def test_large_weights_come_after_their_head(
+    link: ClientLink, trainer: _Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    for model_id in (3, 4):
+        trainer.publish(model_id, size=100_000)
+        assert link.wait(lambda view, wanted=model_id: _model_id(view) == wanted, 10)  # type: ignore[misc]
+        assert link.view.tensors is not None
+        np.testing.assert_array_equal(link.view.tensors["w"], np.full(100_000, model_id, np.float32))
+    assert "ignored" not in caplog.text
+
+
 def test_wishes_are_heard_at_once_and_answered_in_the_beat(link: ClientLink, trainer: _Server) -> None:
     until(trainer.beat, "the first beat")
     trainer.publish(1)
@@ -97,17 +108,24 @@ def test_wishes_are_heard_at_once_and_answered_in_the_beat(link: ClientLink, tra
 
 
 @pytest.mark.allow_warnings
+@pytest.mark.parametrize(("size", "place"), [(3, 0), (100_000, 0), (100_000, 300_000)])
 def test_damaged_weights_are_ignored(
-    link: ClientLink, trainer: _Server, caplog: pytest.LogCaptureFixture
+    link: ClientLink, trainer: _Server, caplog: pytest.LogCaptureFixture, size: int, place: int
 ) -> None:
-    trainer.publish(1)
+    trainer.publish(1, size=size)
     assert link.wait(lambda view: view.header is not None, 10)
-    trainer.connection.setrange(trainer.keys.weights, 0, "garbage garbage")
+    if place:  # a new head before a damaged body
+        trainer.publisher.prepare(Standing(9, 9, 0, 0), {"w": np.zeros(size, np.float32)})
+        damaged = bytearray(trainer.publisher._blob)
+        damaged[place] ^= 1
+        trainer.connection.set(trainer.keys.weights, bytes(damaged))
+    else:
+        trainer.connection.setrange(trainer.keys.weights, 0, "garbage garbage")
     trainer.connection.publish(trainer.keys.weights_event, "2")
     until(lambda: "weights ignored" in caplog.text, "the damage is noticed")
     assert _model_id(link.view) == 1
-    trainer.publish(2)
-    assert link.wait(lambda view: _model_id(view) == 2, 10)
+    trainer.publish(10)
+    assert link.wait(lambda view: _model_id(view) == 10, 10)
 
 
 def test_the_goodbye_is_the_last_beat(redis_address: Address, trainer: _Server) -> None:

@@ -13,7 +13,7 @@ import pytest
 from soulsgui.sampling import owner
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
-from soulsgui.system import process_identity
+from soulsgui.system import process_identity, started_process_identity
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.owner import (
     KEPT_EPISODES,
@@ -40,7 +40,7 @@ class _Owner:
         self.changes += 1
 
     def watched_by(self, pid: int) -> None:
-        self.folder.runner.write_text(json.dumps(process_identity(pid)))
+        self.folder.runner.write_text(json.dumps(started_process_identity(pid)))
 
     def want(self, state: OwnerState) -> None:
         self.folder.wish.write_text(OwnerWish(state=state).to_json())

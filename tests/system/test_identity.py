@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.system import ProcessIdentity, boot_id, process_identity, same_boot, same_process
+from soulsgui.system import (
+    ProcessIdentity,
+    boot_id,
+    process_identity,
+    same_boot,
+    same_process,
+    started_process_identity,
+)
 
 PLATFORMS = pytest.mark.parametrize("platform", ["linux", "darwin"])
 
@@ -18,6 +25,7 @@ PLATFORMS = pytest.mark.parametrize("platform", ["linux", "darwin"])
 def child() -> Iterator[subprocess.Popen[bytes]]:
     """A process that waits for its standard input to end."""
     process = subprocess.Popen([sys.executable, "-c", "input()", "marker"], stdin=subprocess.PIPE)
+    started_process_identity(process.pid)
     yield process
     process.kill()
     process.communicate()
@@ -105,3 +113,25 @@ def test_the_kernels_id_names_the_boot(tmp_path: Path) -> None:
 )
 def test_computed_boot_times_may_waver(first: str, second: str, same: bool) -> None:
     assert same_boot(first, second) is same
+
+
+def test_the_identity_of_a_process_that_is_just_beginning_waits_for_its_command_line(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = identity_of(child.pid)
+    seen = [ProcessIdentity(**known), ProcessIdentity(**known), known]
+    for early in seen[:2]:
+        early["cmdline"] = []
+    monkeypatch.setattr("soulsgui.system.identity.process_identity", lambda pid: seen.pop(0))
+    assert started_process_identity(child.pid) == known
+    assert seen == []
+
+
+def test_nobody_is_waited_for_who_has_ended_or_never_gets_a_command_line(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = ProcessIdentity(**{**identity_of(child.pid), "cmdline": []})
+    monkeypatch.setattr("soulsgui.system.identity.process_identity", lambda pid: bare)
+    assert started_process_identity(child.pid, limit_s=0.01) == bare
+    monkeypatch.setattr("soulsgui.system.identity.process_identity", lambda pid: None)
+    assert started_process_identity(child.pid) is None

@@ -12,7 +12,6 @@ from soulsgui.training.limits import (
     entries_to_read,
     epsilon_at,
     publish_interval,
-    share_of,
     steps_ahead,
 )
 
@@ -122,15 +121,6 @@ def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
 
 def test_a_small_memory_limits_the_first_samples_too() -> None:
     assert steps_ahead(DQNSettings(buffer_size=200, learning_starts=100), 0.2, None) == 200
-
-
-@pytest.mark.parametrize(
-    ("steps", "sharers", "num_envs", "share"), [(100, 4, 2, 25), (100, 0, 2, 100), (3, 4, 8, 8), (0, 1, 1, 1)]
-)
-def test_every_client_has_a_share_it_can_step_with(
-    steps: int, sharers: int, num_envs: int, share: int
-) -> None:
-    assert share_of(steps, sharers, num_envs) == share
 
 
 @pytest.mark.parametrize(

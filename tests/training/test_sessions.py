@@ -125,6 +125,18 @@ def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
     assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
 
 
+def test_who_delivers_more_may_have_more_on_its_way() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 100
+    fast, slow = _admitted(sessions, "fast"), _admitted(sessions, "slow")
+    sessions.measure(0.0)
+    fast.received_steps(300, EntryId(10**15, 0))
+    slow.received_steps(100, EntryId(10**15, 0))
+    sessions.measure(1.0)
+    assert sessions.grant(fast).credit_steps == 300 + 62
+    assert sessions.grant(slow).credit_steps == 100 + 37
+
+
 def test_what_the_server_lost_uses_up_no_credit() -> None:
     session = _admitted(_sessions())
     session.grant(AHEAD, 100)

@@ -1,0 +1,88 @@
+"""R13, R14: many clients come at once, and come back at once after the server has gone."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import Heartbeat
+from tests.end_to_end.server import RunningServer, wait_for
+from tests.faults.report import Report
+
+KEYS = Keys("souls:")
+COUNTS = [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server that trains, with one real client."""
+    server = RunningServer(
+        tmp_path, ("--preset", "cartpole_dqn", "--local-clients", "1", "--set", "stop.mean_return=null")
+    )
+    server.wait_updates(1)
+    yield server
+    server.close()
+
+
+def beats(server: RunningServer, count: int) -> list[Heartbeat]:
+    """What each simulated client says of itself; fewer while the server is away or some are not there."""
+    connection = server.redis()
+    try:
+        texts = connection.mget([KEYS.beat(f"sim-{number}") for number in range(1, count + 1)])
+    except (OSError, redis.RedisError):
+        return []
+    finally:
+        connection.close()
+    return [beat for beat in map(Heartbeat.read, texts) if beat is not None]
+
+
+def sent(server: RunningServer, count: int) -> dict[str, tuple[str, int]]:
+    """Session and chunks sent of each client that has sent any in it."""
+    return {
+        beat.client: (beat.session, beat.sent_chunks) for beat in beats(server, count) if beat.sent_chunks
+    }
+
+
+def shown_online(server: RunningServer) -> int:
+    return sum(client.state == "online" for client in server.status().clients)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_many_clients_come_at_once_and_all_are_admitted_seen_and_trained_with(
+    server: RunningServer, report: Report, count: int
+) -> None:
+    report.injected(f"{count} clients at once")
+    began = time.perf_counter()
+    server.spawn("client", "--name", "sim", "--simulate", str(count), "--rate", "1")
+    wait_for(lambda: len(sent(server, count)) == count, "chunks of all clients", 60)
+    report.recovered(time.perf_counter() - began)
+    wait_for(lambda: shown_online(server) == count + 1, "all shown online", 30)
+    server.wait_updates(10)
+    assert not server.status().run.rejected
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_after_a_restart_of_the_server_all_clients_are_back(
+    server: RunningServer, report: Report, count: int
+) -> None:
+    server.spawn("client", "--name", "sim", "--simulate", str(count), "--rate", "1")
+    wait_for(lambda: len(sent(server, count)) == count, "chunks of all clients", 60)
+    before = sent(server, count)
+    pid = server.pid("redis")
+    assert pid is not None
+    report.injected(f"Redis killed under {count} clients")
+    os.kill(pid, signal.SIGKILL)
+    began = time.perf_counter()
+
+    def all_went_on() -> bool:
+        now = sent(server, count)
+        return len(now) == count and all(found != before[name] for name, found in now.items())
+
+    wait_for(all_went_on, "all clients send again", 60)
+    report.recovered(time.perf_counter() - began)
+    server.wait_updates(10)
