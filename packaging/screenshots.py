@@ -98,7 +98,7 @@ def join(folder: Path, api: ApiClient, screen: Screen, target: Path, theme: Them
     screen.focus("SoulsGUI")
     time.sleep(START_S)
     save(screen, target / f"consent_{theme.value}.png")
-    screen.press("Return")
+    screen.press("alt+t")
     seconds_until(lambda: _plays(api, "gamer-01"), "the client plays", START_LIMIT_S)
     time.sleep(START_S)
     save(screen, target / f"client_{theme.value}.png")

@@ -154,7 +154,8 @@ class ConsentPanel(QWidget):
         self._show()
         self._side.be_ready()
         self._connection_changed()
-        self.accept.setFocus()
+        # A yes is given on purpose, not by a key that was meant for something else.
+        self.decline.setFocus()
 
     def _connection_changed(self) -> None:
         if self._invitation is None:
