@@ -4,10 +4,12 @@ import _thread
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import NoReturn
 
 import soulsgui
 from soulsgui.printable import printable
-from soulsgui.system import stop_signals
+from soulsgui.system import process_identity, same_process, stop_signals
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -51,6 +53,26 @@ def own_command(role: str) -> list[str]:
     return [sys.executable, "-P", "-m", "soulsgui", role]
 
 
+def typed_command(*words: str) -> str:
+    """Return what a person types to run a command of this program, wherever the shell looks for programs.
+
+    Args:
+        words: The command with its options.
+    """
+    python = Path(sys.executable)
+    script = python.with_name(f"soulsgui{python.suffix}")
+    found = shutil.which("soulsgui")
+    if getattr(sys, "frozen", False):
+        program = [str(python)]
+    elif found is not None and script.exists() and Path(found).samefile(script):
+        program = ["soulsgui"]
+    elif script.exists():
+        program = [str(script)]
+    else:
+        program = [str(python), "-m", "soulsgui"]
+    return " ".join(f'"{word}"' if " " in word else word for word in (*program, *words))
+
+
 def child_env() -> dict[str, str]:
     """Return what the environment of a child has beside ours.
 
@@ -63,6 +85,20 @@ def child_env() -> dict[str, str]:
         older = os.environ.get("PYTHONPATH", "")
         env["PYTHONPATH"] = f"{root}{os.pathsep}{older}" if older else str(root)
     return env
+
+
+def still_runs(pid: int, identity: Mapping[str, object]) -> bool:
+    """Return whether one of our processes still runs, not somebody else under its pid.
+
+    Args:
+        pid: Its pid.
+        identity: What `system.process_identity` said of it; empty where nobody wrote that down: then whoever
+            runs under the pid has to be this program.
+    """
+    if identity:
+        return same_process(identity)
+    now = process_identity(pid)
+    return now is not None and any("soulsgui" in word.lower() for word in now["cmdline"])
 
 
 def setup_logging(level: str = "info") -> None:

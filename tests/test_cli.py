@@ -2,12 +2,15 @@
 
 import argparse
 import json
+import os
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -24,9 +27,9 @@ from soulsgui.runner.headless import ServeOptions, serve
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import RunRecord
-from soulsgui.system import free_port, is_private
+from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ClientStatus, Status
+from soulsgui.wire.control import ApiError, ClientStatus, ControlFile, ErrorCode, Status
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import command_line
 from tests.runner.children import until_now
@@ -413,7 +416,7 @@ def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch
         def command(self, name: str, params: dict[str, str]) -> None:
             asked.append(f"{name} {params['client']}")
 
-    monkeypatch.setattr(remote, "_client", lambda _arguments: Server())
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "shutdown", "clients") == 0
     assert asked == ["clients.stop here", "clients.stop client-1"]
 
@@ -550,3 +553,141 @@ def test_stop_ends_the_runner_of_client_mode_with_its_client_and_shutdown_names_
     finally:
         join.kill()
         join.wait()
+
+
+@pytest.mark.parametrize("words", [["config", "show"], ["config", "set", "seed=3"], ["serve", "--idle"]])
+@pytest.mark.parametrize("data", [b"seed: 5 # \xe9\n", "seed: 5\n".encode("utf-16"), b"#" * 10_485_760])
+def test_a_configuration_that_is_no_text_is_code_2_with_the_remedy(
+    folder: Path, words: list[str], data: bytes, capsys: Capture
+) -> None:
+    (folder / "config").mkdir()
+    (folder / "config" / "config.yaml").write_bytes(data)
+    assert soulsgui(folder, *words) == 2
+    said = capsys.readouterr().err
+    assert "config.yaml" in said
+    assert "move it away" in said
+    assert (folder / "config" / "config.yaml").read_bytes() == data
+
+
+def stale(folder: Path, port: int, **fields: object) -> None:
+    """Leave a control.json of a runner that has ended; its pid is that of this process now."""
+    control = ControlFile(port=port, token="t", server_id="s", pid=os.getpid())
+    (folder / "data" / "server").mkdir(parents=True)
+    path = folder / "data" / "server" / "control.json"
+    path.write_text(control.model_copy(update=fields).to_json())
+
+
+class _OtherRunner(BaseHTTPRequestHandler):
+    """What has the port of a runner that ended: one of another data folder."""
+
+    def do_GET(self) -> None:
+        error = ApiError(code=ErrorCode.NOT_ALLOWED, message="wrong token")
+        body = json.dumps({"ok": False, "error": error.model_dump(mode="json")}).encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def other_runner() -> Iterator[int]:
+    """The port of another runner."""
+    server = HTTPServer(("127.0.0.1", 0), _OtherRunner)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_place_of_a_dead_runner_is_not_taken_for_it(
+    folder: Path, other_runner: int, capsys: Capture
+) -> None:
+    identity = process_identity(os.getpid())
+    assert identity is not None
+    stale(folder, other_runner, process=dict(identity) | {"start_time": identity["start_time"] - 60.0})
+    assert soulsgui(folder, "status") == 3
+    said = capsys.readouterr().err
+    assert "has ended without a farewell" in said
+    assert "soulsgui serve" in said
+
+
+def test_a_runner_that_lives_and_refuses_is_believed(
+    folder: Path, other_runner: int, capsys: Capture
+) -> None:
+    stale(folder, other_runner, process=dict(process_identity(os.getpid()) or {}))
+    assert soulsgui(folder, "status") == 4
+    assert "wrong token" in capsys.readouterr().err
+
+
+def started(folder: Path, script: str, **env: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run the program through a shell, as a person may."""
+    command = f"{sys.executable} -m soulsgui"
+    places = f"--config-dir {folder / 'config'} --data-dir {folder / 'data'}"
+    return subprocess.run(
+        ["sh", "-c", script.format(soulsgui=command, places=places)],
+        capture_output=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())} | env,
+    )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_letters_that_a_terminal_does_not_know_are_no_error(folder: Path, encoding: str) -> None:
+    library = Library(folder / "data" / "runs")
+    made = library.create("one", 1_000_000.0)
+    record = RunRecord(id=made.run_id, name="läuft → 人", created=1.0, state="stopped", error="ö … →")
+    library.write_record(made, record.model_copy(update={"note": "ü → 人"}))
+    for words in ("runs list", "runs list --json", "config set seed=→", "--help", "logs →"):
+        done = started(folder, f"{{soulsgui}} {words} {{places}}", PYTHONIOENCODING=encoding, LC_ALL="C")
+        assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
+    assert "\\u4eba" in started(
+        folder, "{soulsgui} runs list {places}", PYTHONIOENCODING=encoding
+    ).stdout.decode(encoding)
+
+
+@pytest.mark.parametrize("words", ["status", "runs list", "--help", "config set seed=x", "run"])
+def test_closed_standard_streams_are_no_error(folder: Path, words: str) -> None:
+    wanted = started(folder, f"{{soulsgui}} {words} {{places}}").returncode
+    closed = started(folder, f"{{soulsgui}} {words} {{places}} <&- >&- 2>&-")
+    assert closed.returncode == wanted
+
+
+def test_a_run_is_started_with_a_number_of_local_clients(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Server:
+        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
+            asked.append(params)
+            return {"run_id": "r1", "run_dir": "/r1"}
+
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    assert soulsgui(folder, "run", "start", "--local-clients", "3", "--set", "seed=4") == 0
+    assert soulsgui(folder, "run", "start") == 0
+    assert [params["overrides"] for params in asked] == [{"seed": 4, "clients.local": 3}, {}]
+
+
+def test_a_path_that_is_too_long_is_told_with_the_remedy(folder: Path, capsys: Capture) -> None:
+    assert run(["serve", "--idle", "--data-dir", str(folder / ("x" * 300)), "--config-dir", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert "File name too long" in said
+    assert "--data-dir DIR" in said
+
+
+def test_a_control_file_that_can_not_be_read_is_told_with_the_reason(folder: Path, capsys: Capture) -> None:
+    assert run(["status", "--data-dir", str(folder / ("x" * 300)), "--config-dir", str(folder)]) == 3
+    assert "control.json can't be read: File name too long" in capsys.readouterr().err
+
+
+def test_a_configuration_that_can_not_be_read_names_its_folder(folder: Path, capsys: Capture) -> None:
+    config = folder / ("x" * 300)
+    assert run(["config", "show", "--config-dir", str(config), "--data-dir", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"can't be read in {config}: File name too long" in said
+    assert "--config-dir DIR" in said

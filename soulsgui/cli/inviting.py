@@ -8,12 +8,11 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
+from soulsgui.cli.runner import runner_of
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.system import become, write_private
-from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
-from soulsgui.wire.control import ControlFile
 from soulsgui.wire.invitation import (
     SUFFIX,
     Invitation,
@@ -36,7 +35,7 @@ def invite(arguments: Arguments) -> int:
     path = (arguments.file or Path(invitation_file_name(client))).absolute()
     _check_place(path, client)
     params = {"client": client, "reissue": arguments.reissue}
-    made = _runner(arguments).command("clients.invite.create", params)
+    made = runner_of(arguments).command("clients.invite.create", params)
     _write(path, made, client)
     host, port = made["addresses"][0]
     warning = "" if made["lan"] else _ONLY_HERE.format(client=client)
@@ -67,7 +66,7 @@ def invite(arguments: Arguments) -> int:
 
 def revoke(arguments: Arguments) -> int:
     """`revoke`: take an invitation back."""
-    cut_off = _runner(arguments).command("clients.revoke", {"client": arguments.client})["cut_off"]
+    cut_off = runner_of(arguments).command("clients.revoke", {"client": arguments.client})["cut_off"]
     when = "is cut off" if cut_off else "is cut off as soon as Redis answers"
     say(f"{arguments.client} is revoked and {when}.")
     return 0
@@ -137,10 +136,6 @@ def _is_file(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return path.is_file()
     return False
-
-
-def _runner(arguments: Arguments) -> ApiClient:
-    return ApiClient(ControlFile.load(folders_of(arguments).server / CONTROL_FILE))
 
 
 def _check_place(path: Path, client: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
+from soulsgui.cli.runner import RunnerClient
 from soulsgui.config.paths import Folders
 from soulsgui.errors import ServerUnreachableError
 from soulsgui.printable import printable
@@ -15,8 +16,8 @@ from soulsgui.runner.library import Library
 from soulsgui.runner.logs import LogFollower
 from soulsgui.runner.outcome import duration_words
 from soulsgui.runner.words import count_words, size_words, table
-from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
-from soulsgui.wire.control import ControlFile, HistoryLogsParams, LogLine, RunSummary
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.control import HistoryLogsParams, LogLine, RunSummary
 
 _FOLLOW_EVERY_S = 0.2
 
@@ -74,7 +75,7 @@ def runs(arguments: Arguments) -> int:
 def _known_runs(folders: Folders) -> list[RunSummary]:
     """Ask the runner, who knows which run goes on; without one, none does."""
     try:
-        client = ApiClient(ControlFile.load(folders.server / CONTROL_FILE))
+        client = RunnerClient(folders.server / CONTROL_FILE)
         return [RunSummary.model_validate(run) for run in client.command("runs.list")["runs"]]
     except ServerUnreachableError:
         return Library(folders.runs).summaries(None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TextIO
 
 from soulsgui.cli.parser import Arguments, parse
+from soulsgui.cli.streams import mend_standard_streams
 from soulsgui.errors import SoulsGuiError
 from soulsgui.printable import printable
 
@@ -17,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     Args:
         argv: The command line without the program's name; None takes that of the process.
     """
+    mend_standard_streams()
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 

@@ -182,6 +182,12 @@ def _run_name(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _local_clients(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--local-clients", type=int, metavar="N", help="clients on this machine; default: clients.local"
+    )
+
+
 def _note(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--note", default="", metavar="TEXT", help="your own words about it; default: none")
 
@@ -214,9 +220,7 @@ def _add_server(commands: Commands) -> None:
         help="go on with a run, or with `latest`; default: begin a new one",
     )
     _run_name(serve)
-    serve.add_argument(
-        "--local-clients", type=int, metavar="N", help="clients on this machine; default: clients.local"
-    )
+    _local_clients(serve)
     serve.add_argument(
         "--until-done",
         action="store_true",
@@ -246,6 +250,7 @@ def _add_run(commands: Commands) -> None:
     start = _add(run, "start", "remote:run_start", "begin a new run")
     _preset(start)
     _run_name(start)
+    _local_clients(start)
     _note(start)
     resume = _add(run, "resume", "remote:run_resume", "go on with a run as a new attempt")
     resume.add_argument("run", nargs="?", default="latest", metavar="RUN", help=_WHICH_RUN)

@@ -7,24 +7,17 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
+from soulsgui.cli.runner import RunnerClient, runner_of
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
-from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, ApiClient
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
 from soulsgui.wire.control import ControlFile
 
 _WATCH_EVERY_S = 1.0
 
 
-def _control(arguments: Arguments) -> ControlFile:
-    return ControlFile.load(folders_of(arguments).server / CONTROL_FILE)
-
-
-def _client(arguments: Arguments) -> ApiClient:
-    return ApiClient(_control(arguments))
-
-
 def status(arguments: Arguments) -> int:
     """`status`: what the server does, once or every second."""
-    client = _client(arguments)
+    client = runner_of(arguments)
     while True:
         found = client.status()
         if arguments.as_json:
@@ -43,8 +36,8 @@ def status(arguments: Arguments) -> int:
 
 def control(arguments: Arguments) -> int:
     """`control`: how to reach the runner, for tunnels."""
-    found = _control(arguments)
-    client = ApiClient(found)
+    client = runner_of(arguments)
+    found = client.control
     hello = client.command("server.hello")
     if arguments.as_json:
         say_json(found.model_dump(mode="json"))
@@ -61,20 +54,23 @@ def call(arguments: Arguments) -> int:
         raise UsageError(f"The parameters are not JSON: {error}", "For instance: '{\"count\": 2}'") from error
     if not isinstance(params, dict):
         raise UsageError("The parameters are no JSON object.", "For instance: '{\"count\": 2}'")
-    say_json(_client(arguments).command(arguments.name, params))
+    say_json(runner_of(arguments).command(arguments.name, params))
     return 0
 
 
 def run_start(arguments: Arguments) -> int:
     """`run start`: begin a new run."""
+    overrides = _overrides(arguments)
+    if arguments.local_clients is not None:
+        overrides |= {"clients.local": arguments.local_clients}
     params = {
         "preset": arguments.preset,
         "name": arguments.name,
         "note": arguments.note,
-        "overrides": _overrides(arguments),
+        "overrides": overrides,
         "if_active": _if_active(arguments),
     }
-    return _say_run(_client(arguments).command("run.start", params), "started")
+    return _say_run(runner_of(arguments).command("run.start", params), "started")
 
 
 def run_resume(arguments: Arguments) -> int:
@@ -85,12 +81,12 @@ def run_resume(arguments: Arguments) -> int:
         "without_goal": arguments.without_goal,
         "if_active": _if_active(arguments),
     }
-    return _say_run(_client(arguments).command("run.resume", params), "resumed")
+    return _say_run(runner_of(arguments).command("run.resume", params), "resumed")
 
 
 def run_stop(arguments: Arguments) -> int:
     """`run stop`: save and end the run."""
-    return _say_run(_client(arguments).command("run.stop"), "stopped")
+    return _say_run(runner_of(arguments).command("run.stop"), "stopped")
 
 
 def _say_run(result: dict[str, Any], what: str) -> int:
@@ -116,7 +112,7 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
 
 def quicksave(arguments: Arguments) -> int:
     """`quicksave`: save a checkpoint and say where."""
-    saved = _client(arguments).command("checkpoint.save", {"note": arguments.note})["checkpoint"]
+    saved = runner_of(arguments).command("checkpoint.save", {"note": arguments.note})["checkpoint"]
     if arguments.as_json:
         say_json(saved)
     else:
@@ -128,7 +124,7 @@ def clients(arguments: Arguments) -> int:
     """`clients list`: everyone on the roster."""
     from soulsgui.runner.words import client_rows
 
-    found = _client(arguments).status()["clients"]
+    found = runner_of(arguments).status()["clients"]
     if arguments.as_json:
         say_json(found)
     else:
@@ -138,21 +134,21 @@ def clients(arguments: Arguments) -> int:
 
 def wish(arguments: Arguments) -> int:
     """`clients pause|resume|drain|stop`: what a client is wanted to do."""
-    _client(arguments).command(f"clients.{arguments.wish}", {"client": arguments.client})
+    runner_of(arguments).command(f"clients.{arguments.wish}", {"client": arguments.client})
     say(f"{arguments.client}: {arguments.wish} is wished")
     return 0
 
 
 def rename(arguments: Arguments) -> int:
     """`clients rename`: what a client is called on screen."""
-    _client(arguments).command("clients.rename", {"client": arguments.client, "name": arguments.name})
+    runner_of(arguments).command("clients.rename", {"client": arguments.client, "name": arguments.name})
     say(f"{arguments.client} is called {arguments.name or arguments.client}")
     return 0
 
 
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
-    client = _client_to_end(arguments)
+    client = _runner_to_end(arguments)
     if arguments.what == "run":
         return run_stop(arguments)
     if arguments.what == "clients":
@@ -165,9 +161,8 @@ def shutdown(arguments: Arguments) -> int:
             client.command("clients.stop", {"client": name})
         say(f"{len(names)} clients are asked to stop")
         return 0
-    runner = _control(arguments)
     client.command("server.shutdown")
-    _wait_for_end(runner.pid)
+    _wait_for_end(client.control)
     say("the server has ended")
     return 0
 
@@ -177,16 +172,16 @@ def stop_join(arguments: Arguments) -> int:
     path = folders_of(arguments).client / CONTROL_FILE
     if not path.exists():
         raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).")
-    control = ControlFile.load(path)
-    ApiClient(control).command("server.shutdown")
-    _wait_for_end(control.pid)
+    runner = RunnerClient(path)
+    runner.command("server.shutdown")
+    _wait_for_end(runner.control)
     say("this computer helps no longer")
     return 0
 
 
-def _client_to_end(arguments: Arguments) -> ApiClient:
+def _runner_to_end(arguments: Arguments) -> RunnerClient:
     try:
-        return _client(arguments)
+        return runner_of(arguments)
     except ServerUnreachableError as error:
         if (folders_of(arguments).client / CONTROL_FILE).exists():
             raise ServerUnreachableError(
@@ -195,14 +190,14 @@ def _client_to_end(arguments: Arguments) -> ApiClient:
         raise
 
 
-def _wait_for_end(pid: int) -> None:
-    from soulsgui.system import process_identity
+def _wait_for_end(runner: ControlFile) -> None:
+    from soulsgui.process import still_runs
 
     deadline = time.monotonic() + COMMAND_TIMEOUT_S
-    while process_identity(pid) is not None:
+    while still_runs(runner.pid, runner.process):
         if time.monotonic() > deadline:
             raise ServerTimeoutError(
-                f"The runner (process {pid}) has not ended within {COMMAND_TIMEOUT_S:.0f} s.",
+                f"The runner (process {runner.pid}) has not ended within {COMMAND_TIMEOUT_S:.0f} s.",
                 "Look at its log: soulsgui logs runner",
             )
         time.sleep(0.05)

@@ -11,6 +11,7 @@ from ruamel.yaml.comments import CommentedMap
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import parse_layer
+from soulsgui.config.reading import read_settings
 from soulsgui.config.removal import without
 from soulsgui.errors import SoulsGuiError
 from soulsgui.system import atomic_write
@@ -26,9 +27,13 @@ def text_hash(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text, empty when there is no file yet."""
+    """Return the file's text, empty when there is no file yet.
+
+    Raises:
+        ConfigError: It can't be read, or is no text of settings.
+    """
     try:
-        return path.read_text(encoding="utf-8")
+        return read_settings(path)
     except FileNotFoundError:
         return ""
 

@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError
 
-from soulsgui.config.errors import ConfigError, Problem, file_problem, nearest
+from soulsgui.config.errors import ConfigError, Problem, nearest
 from soulsgui.config.plain import NotPlainError, plain
+from soulsgui.config.reading import MOST_BYTES, read_settings, too_large
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
@@ -77,11 +78,9 @@ def read_layer(path: Path) -> Layer:
         ConfigError: The file can't be read or is not YAML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_settings(path)
     except FileNotFoundError:
         return Layer(path.name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise file_problem(path, None, f"can't be read: {error}") from error
     return parse_layer(text, path.name)
 
 
@@ -89,8 +88,10 @@ def parse_layer(text: str, source: str) -> Layer:
     """Read settings from YAML text.
 
     Raises:
-        ConfigError: The text is not YAML, or not a map at the top.
+        ConfigError: The text is not YAML, not a map at the top, or far too long.
     """
+    if len(text) > MOST_BYTES:
+        raise too_large(Path(source), len(text.encode(errors="replace")))
     try:
         return _layer_of_text(text, source)
     except ConfigError:

@@ -6,7 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
-from soulsgui.config.layers import Layer, combine, layer_of_tree, parse_assignments, read_layer
+from soulsgui.config.layers import (
+    Layer,
+    combine,
+    layer_of_tree,
+    parse_assignments,
+    parse_layer,
+    read_layer,
+)
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.schema import Settings
 
@@ -49,6 +56,34 @@ def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = (
     if chosen:
         layers.append(preset_layer(chosen, "--preset" if preset else own.source))
     return [*layers, own, *overrides]
+
+
+def text_problems(text: str, source: str) -> list[Problem]:
+    """Return every mistake of a text that would be the user's config.yaml.
+
+    Args:
+        text: The text.
+        source: The file's name.
+    """
+    try:
+        _check_own(parse_layer(text, source))
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def file_problems(path: Path) -> list[Problem]:
+    """Return every mistake of the user's config.yaml; a missing one has none."""
+    try:
+        _check_own(read_layer(path))
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def _check_own(own: Layer) -> None:
+    presets = [preset_layer(own.preset, own.source)] if own.preset else []
+    combine([defaults_layer(), *presets, own])
 
 
 def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:

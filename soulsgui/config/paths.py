@@ -1,9 +1,12 @@
 """Where things are: the shipped files, the folders of the user, and the names inside them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+
+from soulsgui.errors import UsageError
 
 APP_NAME = "SoulsGUI"
 
@@ -25,13 +28,39 @@ def shipped(*parts: str) -> Path:
 
 
 def default_config_dir() -> Path:
-    """Return the folder of the user's overrides and secrets."""
-    return Path(platformdirs.user_config_dir(APP_NAME, appauthor=False))
+    """Return the folder of the user's overrides and secrets.
+
+    Raises:
+        UsageError: The user has no home.
+    """
+    return _place(platformdirs.user_config_dir)
 
 
 def default_data_dir() -> Path:
-    """Return the folder of runs, server and client state."""
-    return Path(platformdirs.user_data_dir(APP_NAME, appauthor=False))
+    """Return the folder of runs, server and client state.
+
+    Raises:
+        UsageError: The user has no home.
+    """
+    return _place(platformdirs.user_data_dir)
+
+
+def _place(find: Callable[..., str]) -> Path:
+    try:
+        path = Path(find(APP_NAME, appauthor=False))
+    except RuntimeError as error:
+        raise _homeless() from error
+    if not path.is_absolute():  # older versions leave `~` as it is
+        raise _homeless()
+    return path
+
+
+def _homeless() -> UsageError:
+    """Return the error for a user whom the system does not know, as in many containers."""
+    return UsageError(
+        "This user has no home folder: HOME is not set, and the system knows of none.",
+        "Set HOME, or name both folders: --config-dir DIR --data-dir DIR",
+    )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QCoreApplication, QObject, Signal
@@ -15,8 +16,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from soulsgui import __version__
-from soulsgui.config.paths import APP_NAME, Folders
-from soulsgui.errors import SoulsGuiError
+from soulsgui.config.paths import APP_NAME, Folders, default_data_dir
+from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.gui import loop
 from soulsgui.gui.connecting import Connector, connect_client_side
 from soulsgui.gui.feed import Feed
@@ -28,12 +29,21 @@ from soulsgui.gui.opened import take_opened
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action
 from soulsgui.gui.theme import Theme
-from soulsgui.process import setup_logging
+from soulsgui.process import setup_logging, typed_command
 from soulsgui.system import stop_signals
 
 logger = logging.getLogger(__name__)
 
 _LOG_BYTES = 2**20
+
+
+class WindowLog(RotatingFileHandler):
+    """Loses lines without a word while the disk is full: standard error has them too."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say what is wrong with a record, unless it is the disk."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class Mishaps(QObject):
@@ -94,9 +104,7 @@ def _raise_first(instance: Instance, opened: str) -> int:
 def _recorded(instance: Instance) -> Iterator[None]:
     """Write the window's log, and what Python was doing when the process is struck down."""
     setup_logging()
-    handler = RotatingFileHandler(
-        instance.folder / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8"
-    )
+    handler = WindowLog(instance.folder / "window.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
     handler.setFormatter(logging.getLogger().handlers[0].formatter)
     logging.getLogger().addHandler(handler)
     try:
@@ -169,10 +177,13 @@ async def _life(
     window.show()
     if instance.crashed:
         _tell_of_crash(window, instance.crash_report)
+    if trouble := preferences.keep():
+        window.notify("warning", tr("This window can't remember its settings."), trouble)
     goes_on = await closed
     await tasks.cancel_all()
     if goes_on:
-        sys.stderr.write(tr("Training goes on; open SoulsGUI again or run `soulsgui status`.") + "\n")
+        words = tr("Training goes on. Open SoulsGUI again, or look at it with: {command}")
+        sys.stderr.write(words.format(command=status_command(folders)) + "\n")
     return 0
 
 
@@ -184,6 +195,15 @@ def _open(window: MainWindow, folders: Folders, word: str) -> None:
         window.notify("error", error.message, error.remedy)
     else:
         window.open_invitation(invitation)
+
+
+def status_command(folders: Folders) -> str:
+    """Return what to type to see how the server of these folders does."""
+    usual: Path | None = None
+    with suppress(UsageError):  # who has no home has named the folders
+        usual = default_data_dir()
+    where = () if folders.data == usual else ("--data-dir", str(folders.data))
+    return typed_command("status", *where)
 
 
 def _obey_signals(window: MainWindow) -> None:

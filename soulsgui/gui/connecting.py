@@ -9,10 +9,12 @@ from typing import Any
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, Signal
 
+from soulsgui.config.load import file_problems
 from soulsgui.config.paths import Folders
 from soulsgui.errors import NotAllowedError, ServerTimeoutError, ServerUnreachableError, SoulsGuiError
 from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import ClientSide
+from soulsgui.gui.config_editor.problems import sentence
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
@@ -26,6 +28,7 @@ from soulsgui.gui.runner_process import (
     server_place,
     start_runner,
 )
+from soulsgui.process import still_runs
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import API_OLDEST, API_VERSION, ApiError, ControlFile, ErrorCode, Hello
 
@@ -35,6 +38,7 @@ _LOOK_EVERY_S = 0.05
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 _ASLEEP_S = 5.0
+_PROBLEMS_TOLD = 4
 
 
 def too_old_or_new(hello: Hello, server: str) -> Connection | None:
@@ -113,6 +117,8 @@ class Connector(QObject):
         super().__init__(feed)
         self._feed = feed
         self._place = place or server_place(folders)
+        self._of_server = self._place.folder == folders.server
+        self._overrides = folders.overrides
         self._server = server
         self._tasks = tasks
         self._may_start = may_start
@@ -186,12 +192,9 @@ class Connector(QObject):
         self._link = RunnerLink(control)
         try:
             hello = await self._link.hello()
-        except (ServerUnreachableError, WrongTokenError):
-            # Another program may have its port, or, since the machine started anew, its pid.
-            before = self._feed.hello
-            known = self._runner if before is not None and before.pid == control.pid else None
-            process = known or WatchedProcess(control.pid)
-            if process.alive and process.is_soulsgui:
+        except (ServerUnreachableError, ServerTimeoutError, WrongTokenError):
+            # Another program may have its port, or its pid.
+            if still_runs(control.pid, control.process):
                 raise
             return False
         self._runner = WatchedProcess(hello.pid)
@@ -275,7 +278,17 @@ class Connector(QObject):
         self._may_start = False
         # Whoever asked for a try while this one went on has had it.
         self._wake.clear()
-        self._say(ConnectionState.START_FAILED, cause)
+        wrong = file_problems(self._overrides) if self._of_server else []
+        words = "\n".join(sentence(problem) for problem in wrong[:_PROBLEMS_TOLD])
+        self._feed.set_connection(
+            Connection(
+                ConnectionState.START_FAILED,
+                self._server,
+                since=self._feed.last_data,
+                detail=words or cause,
+                config=self._overrides if wrong else None,
+            )
+        )
         await self._until_woken()
 
     # --- helpers -----------------------------------------------------------------------------------

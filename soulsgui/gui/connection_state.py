@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
@@ -37,6 +38,7 @@ class Connection:
         phase: What the runner is doing while it starts.
         since: When the data on screen was last right, seconds since the epoch; None when never.
         detail: What the system said, in words.
+        config: The file of settings whose mistakes keep the runner from starting; None for another reason.
     """
 
     state: ConnectionState
@@ -44,6 +46,7 @@ class Connection:
     phase: str = ""
     since: float | None = None
     detail: str = ""
+    config: Path | None = None
 
     @property
     def live(self) -> bool:
@@ -93,6 +96,9 @@ def _starting(connection: Connection, server: str, now: float) -> BannerWords:
 
 
 def _start_failed(connection: Connection, server: str, now: float) -> BannerWords:
+    if connection.config is not None:
+        title = tr("The configuration has mistakes")
+        return BannerWords("state-bad", Tone.BAD, title, connection.detail, tr("Mend it…"))
     title = tr("The runner could not be started")
     return BannerWords("state-bad", Tone.BAD, title, connection.detail, tr("Try again"))
 
@@ -173,3 +179,16 @@ def why_not(connection: Connection) -> str:
         return tr("The server is shut down: start it first.")
     server = connection.server or tr("the server")
     return tr("Not connected to {server}.").format(server=server)
+
+
+def how_to_update(state: ConnectionState) -> tuple[str, str]:
+    """Return what to do where window and runner are of different ages, and how that is typed."""
+    if state is ConnectionState.TOO_OLD:
+        return (
+            tr("Update this window, then start it again."),
+            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
+        )
+    return (
+        tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
+        tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),
+    )

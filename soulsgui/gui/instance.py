@@ -1,6 +1,5 @@
 """One window per user and data folder: a second start raises the first; a crash is told once."""
 
-import getpass
 import hashlib
 import json
 import logging
@@ -10,7 +9,8 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from soulsgui.config.paths import Folders
-from soulsgui.system import FileLock
+from soulsgui.errors import UsageError
+from soulsgui.system import FileLock, user_name
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,9 @@ class Instance(QObject):
 
     Args:
         folders: The user's folders.
+
+    Raises:
+        UsageError: The data folder can't be written to.
     """
 
     raise_wanted = Signal()
@@ -42,7 +45,7 @@ class Instance(QObject):
     def __init__(self, folders: Folders) -> None:
         super().__init__()
         self.folder = folders.data / "window"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         self._lock = FileLock(self.folder / "window.lock")
         self._open_mark = self.folder / "open"
         self._server = QLocalServer(self)
@@ -51,6 +54,17 @@ class Instance(QObject):
         self._asking: set[QLocalSocket] = set()
         self.crashed = False
         self.crash_report = ""
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # Also a folder that is there may refuse new files.
+            (self.folder / "window.lock").touch()
+        except OSError as error:
+            raise UsageError(
+                f"The window can't write into {self.folder}: {error.strerror or error}.",
+                "Mend that, or choose another data folder: --data-dir DIR",
+            ) from error
 
     def claim(self) -> bool:
         """Become the window of the folder; False when there is one already."""
@@ -153,5 +167,5 @@ def _opened(line: bytes) -> str:
 
 def socket_name(folder: Path) -> str:
     """Return the name under which the window of a folder listens; short, for paths of sockets are."""
-    text = f"{getpass.getuser()} {folder.resolve()}"
+    text = f"{user_name()} {folder.resolve()}"
     return f"soulsgui-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

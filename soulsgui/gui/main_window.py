@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
-from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_update
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
@@ -124,8 +125,10 @@ class MainWindow(QMainWindow):
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
         self.pages.start_wanted.connect(self.start_wanted)
+        self.pages.mend_wanted.connect(self.open_config)
         feed.asked.connect(self._asked)
         self.offer.next_wanted.connect(self._start_preset)
+        self.offer.go_on_wanted.connect(self._go_on_without_goal)
         self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
         self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
         self.toolbar.configure_wanted.connect(self.open_config)
@@ -197,7 +200,10 @@ class MainWindow(QMainWindow):
         self.pages.before_run(go_on)
 
     def open_config(self) -> None:
-        """Open the editor of the configuration as a dialog."""
+        """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""
+        if self._feed.connection.config is not None:
+            self._mend_config(self._feed.connection.config)
+            return
         from soulsgui.gui.dialogs.config import ConfigDialog
 
         ConfigDialog(self._feed, self, self).open()
@@ -223,6 +229,13 @@ class MainWindow(QMainWindow):
     def _not_restarted(self, error: ApiError) -> None:
         self._restarting = False
         self._refused(error)
+
+    def _mend_config(self, path: Path) -> None:
+        from soulsgui.gui.dialogs.mend_config import MendConfigDialog
+
+        dialog = MendConfigDialog(path, self)
+        dialog.mended.connect(self.start_wanted)
+        dialog.open()
 
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
@@ -329,10 +342,12 @@ class MainWindow(QMainWindow):
     # --- what the user does ------------------------------------------------------------------------
 
     def _banner_acted(self, state: ConnectionState) -> None:
-        if state is ConnectionState.REDIS_DOWN:
+        if self._feed.connection.config is not None:
+            self.open_config()
+        elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
         elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
-            self.notify("info", *_how_to_update(state))
+            self.notify("info", *how_to_update(state))
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()
         else:
@@ -346,7 +361,13 @@ class MainWindow(QMainWindow):
             self.offer.hide()
 
     def _start_preset(self, preset: str) -> None:
-        call = self._feed.call("run.start", {"preset": preset})
+        self._begin("run.start", {"preset": preset})
+
+    def _go_on_without_goal(self, run: str) -> None:
+        self._begin("run.resume", {"run": run, "without_goal": True})
+
+    def _begin(self, command: str, params: dict[str, Any]) -> None:
+        call = self._feed.call(command, params)
         call.failed.connect(self._refused)
         call.silent.connect(self._refused)
         self._show_overview()
@@ -413,15 +434,3 @@ class MainWindow(QMainWindow):
         self.show()
         self.raise_()
         self.activateWindow()
-
-
-def _how_to_update(state: ConnectionState) -> tuple[str, str]:
-    if state is ConnectionState.TOO_OLD:
-        return (
-            tr("Update this window, then start it again."),
-            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
-        )
-    return (
-        tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
-        tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),
-    )

@@ -55,10 +55,12 @@ class OfferBar(QFrame):
     """Says that the goal was reached, with buttons for what comes next.
 
     Signals:
+        go_on_wanted: The run is to go on without its goal; with its id.
         next_wanted: The next task is to be trained; with the preset's name.
         run_wanted: The run is to be seen; with its id.
     """
 
+    go_on_wanted = Signal(str)
     next_wanted = Signal(str)
     run_wanted = Signal(str)
 
@@ -77,6 +79,8 @@ class OfferBar(QFrame):
         self.train_next.setProperty("role", "primary")
         dress(self.train_next, "play")
         self.train_next.clicked.connect(self._train_next)
+        self.go_on = QPushButton(self.tr("Go on without the goal"), self)
+        self.go_on.clicked.connect(self._go_on)
         self.open_run = QPushButton(self.tr("Open run"), self)
         self.open_run.clicked.connect(self._open_run)
         self.close_button = QPushButton(self)
@@ -90,7 +94,7 @@ class OfferBar(QFrame):
         row.setSpacing(8)
         row.addWidget(mark)
         row.addWidget(self.words, 1)
-        for button in (self.train_next, self.open_run, self.close_button):
+        for button in (self.train_next, self.go_on, self.open_run, self.close_button):
             row.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
 
@@ -106,6 +110,11 @@ class OfferBar(QFrame):
         self.hide()
         if self._offer is not None:
             self.next_wanted.emit(self._offer.next_preset)
+
+    def _go_on(self) -> None:
+        self.hide()
+        if self._offer is not None:
+            self.go_on_wanted.emit(self._offer.run_id)
 
     def _open_run(self) -> None:
         self.hide()

@@ -24,6 +24,7 @@ class PageStack(QStackedWidget):
 
     Signals:
         start_wanted: The server is to be started.
+        mend_wanted: The file of settings is to be mended first.
 
     Args:
         entries: All pages by name.
@@ -33,6 +34,7 @@ class PageStack(QStackedWidget):
     """
 
     start_wanted = Signal()
+    mend_wanted = Signal()
 
     def __init__(
         self, entries: dict[str, PageEntry], feed: Feed, shell: Shell, parent: QWidget | None = None
@@ -46,6 +48,7 @@ class PageStack(QStackedWidget):
         self._covered = False
         self.cover = Cover(self)
         self.cover.start_wanted.connect(self.start_wanted)
+        self.cover.mend_wanted.connect(self.mend_wanted)
         self.addWidget(self.cover)
         feed.connection_changed.connect(self._connection_changed)
         self._connection_changed(feed.connection)
@@ -86,7 +89,8 @@ class PageStack(QStackedWidget):
         return page
 
     def _connection_changed(self, connection: Connection) -> None:
-        self._covered = covers(connection.state, self._covered)
+        never = connection.config is not None and self._feed.last_data is None
+        self._covered = never or covers(connection.state, self._covered)
         self.cover.show_connection(connection)
         self._bring_to_front()
 

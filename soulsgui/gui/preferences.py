@@ -5,7 +5,9 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QSettings
 
+from soulsgui import __version__
 from soulsgui.config.paths import Folders
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.theme import ThemeChoice
 from soulsgui.wire.control import Hello
 
@@ -85,6 +87,20 @@ class Preferences:
     @page.setter
     def page(self, name: str) -> None:
         self.settings.setValue("window/page", name)
+
+    def keep(self) -> str:
+        """Write down what is remembered, and return why that can't be done; empty when it can."""
+        # Something to write, or a folder that can't be written to would go unnoticed.
+        self.settings.setValue("window/version", __version__)
+        self.settings.sync()
+        status = self.settings.status()
+        if status is QSettings.Status.NoError:
+            return ""
+        if status is QSettings.Status.FormatError:
+            return tr("{path} is damaged. Move it away.").format(path=self.settings.fileName())
+        return tr("{path} can't be written. Look at its rights and at the free space of its disk.").format(
+            path=self.settings.fileName()
+        )
 
     def seen_event(self, server_id: str) -> int:
         """Return the number of the last event of a server that was seen."""

@@ -50,6 +50,9 @@ def may_resume(connection: Connection, run: RunStatus, newest: RunSummary | None
     if not newest.resumable:
         reason = tr("“{run}” has no checkpoint to go on from. Start a new run.")
         return Permission(False, reason.format(run=run_title(newest)))
+    if newest.reached in ("mean_return", "env_steps"):
+        reason = tr("“{run}” has reached its goal and would end again at once. Runs goes on with it without.")
+        return Permission(False, reason.format(run=run_title(newest)))
     return Permission(True, tr("Go on with “{run}” from its newest checkpoint").format(run=run_title(newest)))
 
 

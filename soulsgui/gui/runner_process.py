@@ -85,12 +85,6 @@ class WatchedProcess:
         """Whether it still runs."""
         return self._identity is not None and same_process(self._identity)
 
-    @property
-    def is_soulsgui(self) -> bool:
-        """Whether it was this program when it was seen first."""
-        words = self._identity["cmdline"] if self._identity is not None else []
-        return any("soulsgui" in word.lower() for word in words)
-
 
 @dataclass
 class StartedRunner:

@@ -251,9 +251,10 @@ class Toolbar(QToolBar):
         _permit(self.stop, may_stop(connection, run))
         _permit(self.quicksave, may_save(connection, run))
         refusal = why_not(connection)
-        _permit(
-            self.configure, Permission(not refusal, refusal or tr("Settings of the next run and the server"))
-        )
+        can = Permission(not refusal, refusal or tr("Settings of the next run and the server"))
+        if connection.config is not None:
+            can = Permission(True, tr("Mend the mistakes for which no server can start"))
+        _permit(self.configure, can)
         state = run.state if connection.live else ""
         elsewhere = other_side(self._mode, state, self._client.playing)
         self.badge.setText(elsewhere)

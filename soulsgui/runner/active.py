@@ -13,6 +13,7 @@ from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
 from soulsgui.runner.opening import ActiveRun, choose_checkpoint, spaces_are_known, write_spaces
 from soulsgui.runner.run import Reached, new_attempt_words
+from soulsgui.runner.saved import SaveNews
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 
@@ -26,6 +27,10 @@ class Active:
     Attributes:
         begun: Whether its services have been started.
         ending: Why it is being ended; empty while it is not.
+        error: What is wrong with it, when that is why.
+        saves: Whether it is saved at its end.
+        loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
+        save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
 
     Args:
@@ -45,6 +50,10 @@ class Active:
         self.best = best
         self.begun = False
         self.ending: Reached = ""
+        self.error = ""
+        self.saves = True
+        self.loss = ""
+        self.save_news = SaveNews()
         self.written_at = float("-inf")
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
@@ -63,7 +72,20 @@ class Active:
             clients=self.crew.clients,
             began=self._began,
             seconds_before=self._seconds_before,
+            ending=self.ending,
+            error=self.error,
+            saves=self.saves,
         )
+
+    def end_because(self, reached: Reached, error: str = "", saves: bool = True) -> None:
+        """Note that it is to be ended.
+
+        Args:
+            reached: Why.
+            error: What is wrong with it, when that is why.
+            saves: Whether it is saved first.
+        """
+        self.ending, self.error, self.saves = reached, error, saves
 
     async def start(self, bus: Bus, probe: Probe) -> None:
         """Start the services of a new run; if that fails, nothing of it is left.
@@ -74,7 +96,7 @@ class Active:
         """
         probing = asyncio.ensure_future(probe(self.settings))
         try:
-            await bus.call(clear_run_keys(bus.keys, resume=False))
+            await bus.call(clear_run_keys(bus.keys))
             # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
             await self.crew.start()
             write_spaces(self.run, await probing)
@@ -103,7 +125,7 @@ class Active:
             choose_checkpoint(self.run, checkpoint)
             if not spaces_are_known(self.run):
                 write_spaces(self.run, await probe(self.settings))
-            await bus.call(clear_run_keys(bus.keys, resume=True))
+            await bus.call(clear_run_keys(bus.keys, self.run.run_id))
             await self.crew.start()
             self.begun = True
         except BaseException:
@@ -111,7 +133,9 @@ class Active:
             raise
 
     async def adopt(self, left: ActiveRun) -> list[str]:
-        """Take over the services that live on from an earlier runner; if there are any, start the others.
+        """Take over the services that live on from an earlier runner.
+
+        If there are any, the others are started, unless the run is being ended.
 
         Args:
             left: What that runner wrote down.
@@ -119,7 +143,7 @@ class Active:
         Returns:
             Who was taken over.
         """
-        adopted = await self.crew.adopt()
+        adopted = await self.crew.adopt(start_others=not self.ending)
         if adopted:
             self._began_at, self._began = time.monotonic(), time.time()
             self._seconds_before = left.seconds(self._began)
@@ -149,22 +173,21 @@ class Active:
             self._choice_pending = False
             choose_checkpoint(self.run, "")
 
-    async def end(self, save: bool, last_verdict: LastVerdict) -> None:
-        """End the services.
+    async def end(self, last_verdict: LastVerdict) -> None:
+        """End the services, saved or not as was wished.
 
         Args:
-            save: Whether trainer and best model are saved first.
             last_verdict: Tells what telemetry says once it has counted all that was played.
         """
         await self.best.settle()
         # What the clients played last may make another model the best: they end first.
         await self.crew.end_clients()
-        verdict = await last_verdict() if save else None
+        verdict = await last_verdict() if self.saves else None
         # Asked for before the stop, so the trainer obeys in this order, and one wait serves both.
         last_best = asyncio.create_task(self.best.last(verdict))
         await asyncio.sleep(0)
         try:
-            await self.crew.end(save)
+            await self.crew.end(self.saves)
         finally:
             last_best.cancel()
             await asyncio.gather(last_best, return_exceptions=True)

@@ -96,14 +96,23 @@ class Runner(BaseRunner):
         return adopted
 
     async def close(self) -> None:
-        """End the run, every service, and the control API; nothing is left behind."""
+        """End the run, every service, and the control API; nothing is left behind.
+
+        Raises:
+            Refused: The run could not be saved.
+        """
         try:
             if self.conductor.run is not None:
                 await self.conductor.stop(self.save_at_end)
-            await self.conductor.close()
         finally:
+            await self.conductor.close()
             self._reader.ending = True
             await self._clean_up()
+
+    def hurry(self) -> None:
+        """End every service at once, saved or not."""
+        self.conductor.hurry()
+        super().hurry()
 
     def _invitations(self) -> Invitations:
         found = Invitations(self.folders.invited)

@@ -27,7 +27,14 @@ from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.refusal import Refused, Result
 from soulsgui.runner.services import RUNNER
 from soulsgui.runner.supervisor import Supervisor
-from soulsgui.system import FileLock, atomic_write, make_private, stop_signals, write_private
+from soulsgui.system import (
+    FileLock,
+    atomic_write,
+    make_private,
+    process_identity,
+    stop_signals,
+    write_private,
+)
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import ControlFile, ErrorCode, Job, Params, Snapshot, Status
 from soulsgui.wire.messages.base import Message
@@ -163,6 +170,7 @@ class BaseRunner(ABC):
         self._follower = LogFollower({RUNNER: logs / f"{RUNNER}.log"})
         self.events = EventLog(self._state_dir / EVENTS_FILE, self.publisher.event)
         self.supervisor = Supervisor(self._state_dir, self._changed.set, self._on_event)
+        self.supervisor.recover()
 
     def _keep_doing(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Do some work until the runner ends; work that breaks is told and begun again after a moment."""
@@ -201,7 +209,12 @@ class BaseRunner(ABC):
         identity = identity.model_copy(update={"control_port": api.port})
         atomic_write(self._identity_file, identity.to_json().encode())
         self.control = ControlFile(
-            host=HOST, port=api.port, token=api.token, server_id=identity.server_id, pid=os.getpid()
+            host=HOST,
+            port=api.port,
+            token=api.token,
+            server_id=identity.server_id,
+            pid=os.getpid(),
+            process=_own_identity(),
         )
 
     def _announce(self) -> None:
@@ -229,9 +242,9 @@ class BaseRunner(ABC):
                 now = time.monotonic()
                 if now - log_checked_at > _LOG_CHECK_S:
                     log_checked_at = now
-                    self._own_log.keep_small()
+                    await asyncio.to_thread(self._own_log.keep_small)
                 self._follow_logs()
-                self.publisher.lines(self._follower.poll())
+                self.publisher.lines(await asyncio.to_thread(self._follower.poll))
                 self.publisher.status(self.status(), now)
             except Exception:
                 logger.exception("the state could not be published")
@@ -291,3 +304,13 @@ class BaseRunner(ABC):
         if name in self.long_commands:
             return await self.jobs.run(name, work, self.long_commands[name])
         return await work
+
+
+def _own_identity() -> dict[str, Any]:
+    """Return what tells this process from others; nothing when its command line is no text."""
+    found = process_identity(os.getpid())
+    try:
+        "".join(found["cmdline"] if found is not None else []).encode()
+    except UnicodeEncodeError:
+        return {}
+    return dict(found or {})

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import redis
 
@@ -12,6 +12,7 @@ from soulsgui.wire.commands import NodeAnswer, NodeCommand, send_command
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import NODES, Keys
+from soulsgui.wire.messages.server_config import ServerConfig
 
 T = TypeVar("T")
 
@@ -80,21 +81,34 @@ class Bus:
         self._connection.close()
 
 
-def clear_run_keys(keys: Keys, resume: bool) -> Callable[[redis.Redis], Any]:
+def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]:
     """Return the operation that takes away what an earlier run left on the server.
 
-    Weights stay at a resume, so that model ids never go back.
+    At a resume the weights stay, so that model ids never go back, and so do the grants. The description of
+    another run goes: who reads it now would play for that one.
 
     Args:
         keys: Key names.
-        resume: Whether the run goes on with what it had.
+        run_id: The run that goes on with what it had; empty for a new one.
     """
     names = [key for node in NODES for key in (keys.node(node), keys.commands(node))]
-    if not resume:
-        names += [keys.config, keys.weights]
 
     def clear(connection: redis.Redis) -> None:
-        grants = [] if resume else list(connection.scan_iter(keys.grant("*"), count=1000))
-        connection.delete(*names, *grants)
+        others = not run_id or _described(connection, keys) != run_id
+        gone = [keys.config] if others else []
+        if not run_id:
+            gone += [
+                keys.weights,
+                *(key.decode() for key in connection.scan_iter(keys.grant("*"), count=1000)),
+            ]
+        connection.delete(*names, *gone)
 
     return clear
+
+
+def _described(connection: redis.Redis, keys: Keys) -> str:
+    """Return the run that the server describes to clients, empty when it describes none."""
+    # MGET answers nil for a key of another type, where GET would fail.
+    (data,) = cast("list[bytes | None]", connection.mget([keys.config]))
+    config = ServerConfig.read(data)
+    return config.run_id if config is not None else ""

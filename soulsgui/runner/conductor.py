@@ -14,53 +14,37 @@ from soulsgui.runner.active import Active, Probe
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.crew import READY_LIMIT_S, Crew
-from soulsgui.runner.events import EventLog
+from soulsgui.runner.ending import Ending
+from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import (
-    choose_checkpoint,
+    ActiveRun,
     effective_settings,
     goals,
     left_run,
     new_run,
     refuse_reached,
-    remember_active,
     without_goal,
 )
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run import (
-    END_WORDS,
-    Reached,
-    RunRecord,
-    RunView,
-    ended,
-    goal_reached,
-    interrupted,
-    seen_as,
-    with_progress,
-)
+from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
+from soulsgui.runner.standing import Standing
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.metrics import AttemptRow, Row
-from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
-
-_WRITE_EVERY_S = 5.0
-_LAST_TURN_S = 1.0
-_COUNTED_S = 3.0
-_STATES_TO_COUNT = 2
 
 
 class Conductor:
     """The run of a server.
 
     Attributes:
-        record: The run that goes on, or the last one.
-        over: Set while no run goes on.
         begun: Ids of the runs that were begun, resumed or taken over here.
 
     Args:
@@ -93,16 +77,31 @@ class Conductor:
         self._events = events
         self._base = base
         self._probe = probe
-        self._lock = asyncio.Lock()
-        self._active: Active | None = None
+        self._standing = Standing(folders, library, knowledge)
+        self._ending = Ending(self._standing, library, supervisor, knowledge, events)
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.over = asyncio.Event()
-        self.over.set()
         self.begun: set[str] = set()
-        self.record = self._library.last_record()
 
     # --- what others may know ----------------------------------------------------------------------
+
+    @property
+    def record(self) -> RunRecord:
+        """The run that goes on, or the last one."""
+        return self._standing.record
+
+    @record.setter
+    def record(self, record: RunRecord) -> None:
+        self._standing.record = record
+
+    @property
+    def over(self) -> asyncio.Event:
+        """Set while no run goes on."""
+        return self._standing.over
+
+    @property
+    def _active(self) -> Active | None:
+        return self._standing.active
 
     @property
     def run(self) -> RunFolder | None:
@@ -131,8 +130,7 @@ class Conductor:
 
     def node(self, name: str) -> NodeState | None:
         """Return the state of a node of the run that goes on."""
-        state = self._knowledge.node(name)
-        return state if state is not None and state.run_id == self.record.id else None
+        return self._standing.node(name)
 
     # --- beginning ---------------------------------------------------------------------------------
 
@@ -222,7 +220,7 @@ class Conductor:
         try:
             await active.start(self._bus, self._probe)
         except BaseException:
-            self._set_active(None)
+            self._standing.set_active(None)
             self.record = self._library.last_record()
             raise
         self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
@@ -232,39 +230,30 @@ class Conductor:
             await active.resume(self._bus, self._probe, checkpoint)
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
-            self._finish(active, "stopped" if cancelled else "failed", str(error))
+            active.end_because("stopped" if cancelled else "failed", str(error))
+            self._ending.finish(active)
             raise
         began = f" from {checkpoint}" if checkpoint else ""
         self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
 
     def _begin(
-        self, run: RunFolder, settings: Settings, record: RunRecord, clients: list[str] | None = None
+        self, run: RunFolder, settings: Settings, record: RunRecord, left: ActiveRun | None = None
     ) -> Active:
-        if clients is None:
-            clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
+        clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
+        if left is not None:
+            clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
         crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients)
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
+        if left is not None:
+            active.end_because(left.ending, left.error, left.saves)
         self.record = record
         self.begun.add(run.run_id)
-        self._set_active(active)
-        self._note_record(active)
+        self._standing.set_active(active)
+        self._standing.note_record(run)
         return active
-
-    def _set_active(self, active: Active | None) -> None:
-        self._active = active
-        try:
-            remember_active(self._folders, active.left() if active is not None else None)
-        except Exception:
-            # Only a runner after a crash of this one would read it.
-            logger.exception("which run goes on can't be written down")
-        finally:
-            if active is None:
-                self.over.set()
-            else:
-                self.over.clear()
 
     # --- after a crash of the runner ---------------------------------------------------------------
 
@@ -278,20 +267,25 @@ class Conductor:
         if found is None:
             return False
         left, run, settings = found
-        active = self._begin(run, settings, self._library.record(run), left.clients)
+        active = self._begin(run, settings, self._library.record(run), left)
         adopted = await active.adopt(left)
-        if not adopted:
+        if not adopted and left.ending:
+            await self._ending.conclude(active)
+        elif not adopted:
             self._interrupted(active)
+        if not adopted:
             return False
-        self._set_active(active)
+        self._standing.set_active(active)
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
         self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
+        if left.ending:
+            self._spawn(self._ending.end(active))
         return True
 
     def _interrupted(self, active: Active) -> None:
         self.record = interrupted(self.record)
-        self._library.write_record(active.run, self.record)
-        self._set_active(None)
+        self._standing.note_record(active.run)
+        self._standing.set_active(None)
         self._events.add(
             "error",
             f"Run {active.run.run_id} was interrupted",
@@ -309,29 +303,27 @@ class Conductor:
             now: Monotonic time, seconds.
             wall_time: Seconds since the epoch.
         """
+        reached = self._standing.look(now, wall_time)
         active = self._active
-        if active is None:
+        if active is None or active.ending:
+            return
+        if reached:
+            self._ending.wish(active, reached, self.record.detail if reached == "failed" else "")
+            self._spawn(self._ending.end(active))
             return
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
-        status = active.crew.trainer_status() if active.begun else None
-        present = trainer if status is not None and status.state == "running" else None
-        known = self._knowledge
-        view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full)
-        active.note_progress(trainer)
-        progress = with_progress(self.record, trainer, telemetry, wall_time)
-        self.record = seen_as(progress, view, active.seconds(now))
-        if active.ending:
-            return
-        goal = goal_reached(trainer, telemetry)
-        if goal or self.record.state == "failed":
-            active.ending = goal or "failed"
-            self._spawn(self._end(active, "" if goal else self.record.detail))
-            return
+        self._tell_of_saving(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
-        if now - active.written_at >= _WRITE_EVERY_S:
-            active.written_at = now
-            self._note_record(active)
+        self._standing.write_now_and_then(active, now)
+
+    def _tell_of_saving(self, active: Active, trainer: NodeState | None) -> None:
+        news = active.save_news.of(trainer)
+        if news is not None:
+            what, remedy = news
+            said = f"Run {active.run.run_id} {what}"
+            level: Level = "error" if remedy else "info"
+            self._events.add(level, said, remedy=remedy, service=TRAINER, run_id=active.run.run_id)
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
@@ -368,12 +360,12 @@ class Conductor:
         Raises:
             Refused: No run goes on.
         """
-        async with self._lock:
+        async with self._ending.lock:
             active = self._active
             if active is None or active.ending:
                 raise no_run()
             await active.crew.set_clients(count)
-            self._set_active(active)
+            self._standing.set_active(active)
             self.record = self.record.model_copy(update={"local_clients": count})
 
     # --- ending ------------------------------------------------------------------------------------
@@ -397,9 +389,21 @@ class Conductor:
             if active.ending:
                 await self.over.wait()
             else:
-                active.ending = "stopped"
-                await self._end(active, "", save)
+                self._ending.wish(active, "stopped", save=save)
+                await self._ending.end(active)
+        if active.loss:
+            raise Refused(
+                ErrorCode.FAILED,
+                f"Run {active.run.run_id} has ended, but was not saved: {active.loss}.",
+                "Mend the cause (a full disk: free some space there), then go on from its last checkpoint: "
+                f"soulsgui run resume {active.run.run_id}",
+            )
         return active.run
+
+    def hurry(self) -> None:
+        """Note that nobody waits for the end of the run to be saved any more."""
+        if self._active is not None:
+            self._active.saves = False
 
     async def fail(self, error: str) -> None:
         """Save and end the run because it can't reach what it was begun for; nothing happens without one.
@@ -409,59 +413,8 @@ class Conductor:
         """
         active = self._active
         if active is not None and not active.ending:
-            active.ending = "failed"
-            await self._end(active, error)
-
-    async def _end(self, active: Active, error: str, save: bool = True) -> None:
-        async with self._lock:
-            try:
-                await active.end(save, self._last_verdict)
-                # What was being read when the last service ended may be older than its last words.
-                for _ in range(2):
-                    await self._knowledge.next_turn(_LAST_TURN_S)
-            finally:
-                self._finish(active, active.ending, error)
-
-    async def _last_verdict(self) -> Verdict | None:
-        """Return what telemetry says once it has read everything that is on the server now."""
-        deadline = time.monotonic() + _COUNTED_S
-        ticks: set[int] = set()
-        # What it said last it may have said before; the state after the next one knows all.
-        while (state := self.node(TELEMETRY)) is not None and time.monotonic() < deadline:
-            ticks.add(state.tick)
-            if len(ticks) > _STATES_TO_COUNT:
-                break
-            await self._knowledge.next_turn(_LAST_TURN_S)
-        return state.verdict if state is not None else None
-
-    def _finish(self, active: Active, reached: Reached, error: str) -> None:
-        try:
-            self.turn(time.monotonic(), time.time())
-            restarts = active.crew.restarts()
-            self.record = ended(self.record, reached, error).model_copy(update={"restarts": restarts})
-            self._note_record(active)
-            self._knowledge.roster.set_local([])
-        except Exception:
-            # Whatever went wrong with what is told of it: the run is over, and others wait for that.
-            logger.exception("the end of run %s could not be noted", active.run.run_id)
-        finally:
-            self._set_active(None)
-        self._events.add(
-            "error" if reached == "failed" else "info",
-            f"Run {active.run.run_id} {END_WORDS[reached]}",
-            cause=error,
-            remedy=f"Look at its logs: soulsgui logs {TRAINER}" if reached == "failed" else "",
-            run_id=active.run.run_id,
-        )
-
-    def _note_record(self, active: Active) -> None:
-        try:
-            if self.record.reached:
-                choose_checkpoint(active.run, "")
-            self._library.write_record(active.run, self.record)
-        except Exception as error:
-            # Nothing ends for want of a record: the disk may be full for a while.
-            logger.error("the record of run %s can't be written: %s", active.run.run_id, error)
+            self._ending.wish(active, "failed", error)
+            await self._ending.end(active)
 
     async def close(self) -> None:
         """Wait for what is under way."""

@@ -86,20 +86,28 @@ class Crew:
         await self._bus.call(self._roster.without_wish(*self.clients))
         await self._bus.call(self._roster.listing(self.clients))
 
-    async def adopt(self) -> list[str]:
-        """Take over those that live on from an earlier runner; if there are any, start the others.
+    async def adopt(self, start_others: bool = True) -> list[str]:
+        """Take over those that live on from an earlier runner.
+
+        Those that can't be taken over, because they work for a server at another address, are ended and
+        started anew.
+
+        Args:
+            start_others: Whether these, and those that don't live, are started if any lives.
 
         Returns:
-            Who was taken over.
+            Who lived on.
         """
         self._roster.set_local(self.clients)
         specs = [self.spec(name) for name in self.names]
         adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
-        if adopted:
+        left = {record.name for record in self._supervisor.orphans()}
+        living = [spec.name for spec in specs if spec.name in adopted or spec.name in left]
+        if living and start_others:
             for spec in specs:
                 if spec.name not in adopted:
                     await self._start_missing(spec)
-        return adopted
+        return living
 
     async def _start_missing(self, spec: ServiceSpec) -> None:
         try:

@@ -7,10 +7,9 @@ import shutil
 import sys
 import time
 from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.load import layers_of
@@ -22,6 +21,7 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import as_api_error
 from soulsgui.runner.run import ENDED_STATES, RunRecord
+from soulsgui.runner.terminal import Terminal, own_terminal
 from soulsgui.runner.words import run_line, summary_text
 from soulsgui.wire.control import RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY
@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 _LINE_EVERY_S = 0.5
 _GOAL_EVERY_S = 1.0
-_CLEAR = "\r\x1b[K"
 _LINE_EVERY_WITHOUT_TERMINAL_S = 10.0
 
 
@@ -68,9 +67,13 @@ def serve(folders: Folders, options: ServeOptions) -> int:
     settings = combine(layers_of(folders, options.preset, [options.overrides]))
     _check(folders, options, settings)
     setup_logging(settings.logging.level)
-    if sys.stderr.isatty():
-        _keep_line_whole(logging.getLogger().handlers[0])
-    return asyncio.run(_Headless(folders, options, settings).run())
+    with own_terminal() as terminal:
+        if terminal is not None:
+            # Only what matters interrupts the status line.
+            logging.getLogger().handlers[0].setLevel(logging.WARNING)
+        headless = _Headless(folders, options, settings, terminal)
+        asyncio.run(headless.run())
+    return headless.sum_up()
 
 
 def _check(folders: Folders, options: ServeOptions, settings: Settings) -> None:
@@ -96,25 +99,30 @@ def _check(folders: Folders, options: ServeOptions, settings: Settings) -> None:
 
 
 class _Headless:
-    def __init__(self, folders: Folders, options: ServeOptions, settings: Settings) -> None:
+    def __init__(
+        self, folders: Folders, options: ServeOptions, settings: Settings, terminal: Terminal | None
+    ) -> None:
         self._options = options
+        self._terminal = terminal
         self._runner = Runner(folders, settings, options.overrides)
         self._error: SoulsGuiError | None = None
 
-    async def run(self) -> int:
+    async def run(self) -> None:
+        """Serve until the end."""
         runner = self._runner
         runner.obey_signals()
         adopted = await runner.open()
-        shown = _StatusLine(runner, sys.stderr, self._options.idle)
+        shown = _StatusLine(runner, self._terminal, self._options.idle)
         line = asyncio.create_task(shown.keep_showing())
         try:
             logger.info("control API at %s, data in %s", runner.control.url, runner.folders.data)
             await self._until_end(adopted)
         finally:
-            await runner.close()
-            line.cancel()
-            await asyncio.gather(line, return_exceptions=True)
-        return self._sum_up()
+            try:
+                await runner.close()
+            finally:
+                line.cancel()
+                await asyncio.gather(line, return_exceptions=True)
 
     async def _until_end(self, adopted: bool) -> None:
         runner, options = self._runner, self._options
@@ -155,7 +163,12 @@ class _Headless:
             answer = as_api_error(error, "run.resume" if options.resume else "run.start")
             self._error = SoulsGuiError(answer.message, answer.remedy)
 
-    def _sum_up(self) -> int:
+    def sum_up(self) -> int:
+        """Say what came of the run, and return the exit code.
+
+        Raises:
+            SoulsGuiError: It could not be begun.
+        """
         if self._error is not None:
             raise self._error
         conductor, library = self._runner.conductor, self._runner.library
@@ -185,60 +198,34 @@ async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
         task.result()
 
 
-def _keep_line_whole(handler: logging.Handler) -> None:
-    """Let only what matters interrupt the status line, and begin on a line of its own."""
-
-    def clear(_record: logging.LogRecord) -> bool:
-        # The terminal may be gone: whoever logs must not end for that.
-        with suppress(OSError, ValueError):
-            sys.stderr.write(_CLEAR)
-        return True
-
-    handler.setLevel(logging.WARNING)
-    handler.addFilter(clear)
-
-
 class _StatusLine:
     """Shows the state: in place on a terminal, else as a log line now and then.
 
     Args:
         runner: Whose state.
-        stream: Standard error.
+        terminal: Where it is shown; None writes it into the log.
         idle: Whether to say so while no run has begun.
     """
 
-    def __init__(self, runner: Runner, stream: TextIO, idle: bool) -> None:
+    def __init__(self, runner: Runner, terminal: Terminal | None, idle: bool) -> None:
         self._runner = runner
-        self._stream = stream
+        self._terminal = terminal
         self._idle = idle
-        self._in_place = stream.isatty()
         self._run_id = ""
 
     async def keep_showing(self) -> None:
         """Show until cancelled."""
         shown_state, shown, shown_at = "", "", float("-inf")
-        try:
-            while True:
-                state, line = self._line()
-                now = time.monotonic()
-                due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
-                if self._in_place:
-                    self._write(f"{_CLEAR}{line[: shutil.get_terminal_size().columns - 1]}")
-                elif line and line != shown and due:
-                    shown_state, shown, shown_at = state, line, now
-                    logger.info("%s", line)
-                await asyncio.sleep(_LINE_EVERY_S)
-        finally:
-            if self._in_place:
-                self._write("\n")
-
-    def _write(self, text: str) -> None:
-        """Write to the terminal; once it is gone, nobody looks at the line any more."""
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._in_place = False
+        while True:
+            state, line = self._line()
+            now = time.monotonic()
+            due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
+            if self._terminal is not None:
+                self._terminal.show(line[: shutil.get_terminal_size().columns - 1])
+            elif line and line != shown and due:
+                shown_state, shown, shown_at = state, line, now
+                logger.info("%s", line)
+            await asyncio.sleep(_LINE_EVERY_S)
 
     def _line(self) -> tuple[str, str]:
         """Return state and line of the run; one that was over before this server began is not told of."""

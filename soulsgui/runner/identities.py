@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ import psutil
 from soulsgui.system import (
     ProcessIdentity,
     kill_group,
+    leads_group,
     make_private,
     new_session_kwargs,
     same_process,
@@ -28,6 +30,9 @@ from soulsgui.system import (
 )
 
 logger = logging.getLogger(__name__)
+
+TOKEN = "SOULSGUI_SERVICE_TOKEN"
+"""Variable in the environment of a service: tells it from every other process before it is recorded."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _GREATEST_PID = 2**31 - 1
@@ -42,11 +47,13 @@ class ServiceRecord:
         name: Name of the service.
         argv: Command line it was started with.
         identity: Which process it is.
+        binding: What else it was started with (`ServiceSpec.binding`).
     """
 
     name: str
     argv: tuple[str, ...]
     identity: ProcessIdentity
+    binding: str = ""
 
     @property
     def pid(self) -> int:
@@ -68,20 +75,64 @@ class Identities:
     def __init__(self, state_dir: Path) -> None:
         self._folder = state_dir / "services"
 
-    def write(self, name: str, argv: Sequence[str], pid: int) -> ServiceRecord | None:
+    def announce(self, name: str, argv: Sequence[str], binding: str = "") -> str:
+        """Record that a process is about to be started, in case this one is killed before it can name it.
+
+        Args:
+            name: Name of the service.
+            argv: Its command line.
+            binding: What else it is started with.
+
+        Returns:
+            What its environment must hold under `TOKEN`: by this it is found.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        token = secrets.token_hex(16)
+        self._store(name, {"name": name, "argv": list(argv), "binding": binding, "token": token})
+        return token
+
+    def write(self, name: str, argv: Sequence[str], pid: int, binding: str = "") -> ServiceRecord | None:
         """Record a process that was just started.
 
         Returns:
             None when it has ended already.
+
+        Raises:
+            OSError: It can't be written.
         """
         identity = started_process_identity(pid)
         if identity is None:
             return None
+        self._store(name, {"name": name, "argv": list(argv), "binding": binding, **identity})
+        return ServiceRecord(name, tuple(argv), identity, binding)
+
+    def recover(self) -> list[ServiceRecord]:
+        """Record the processes that an earlier runner started and could not record any more.
+
+        Nothing is looked for unless a start was announced and never recorded.
+        """
+        found = []
+        for path in sorted(self._folder.glob("*.json")):
+            announced = _announced(path)
+            if announced is None:
+                continue
+            pid = find_marked(announced.token, announced.argv)
+            record = None
+            if pid is not None:
+                record = self.write(announced.name, announced.argv, pid, announced.binding)
+            if record is None:
+                path.unlink(missing_ok=True)
+            else:
+                found.append(record)
+        return found
+
+    def _store(self, name: str, fields: Mapping[str, object]) -> None:
+        path = self._path(name)
         self._folder.mkdir(parents=True, exist_ok=True)
         make_private(self._folder)
-        record = {"name": name, "argv": list(argv), **identity}
-        write_private(self._path(name), json.dumps(record).encode())
-        return ServiceRecord(name, tuple(argv), identity)
+        write_private(path, json.dumps(fields).encode())
 
     def read(self, name: str) -> ServiceRecord | None:
         """Return the record of a service, or None where there is no readable one."""
@@ -102,19 +153,70 @@ class Identities:
         return self._folder / f"{name}.json"
 
 
-def _read(path: Path) -> ServiceRecord | None:
+def _fields(path: Path) -> dict[str, object] | None:
     try:
         fields = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     # The name of the file counts, not what a forged record says of itself.
-    if not isinstance(fields, dict) or not _NAME.fullmatch(path.stem):
+    return fields if isinstance(fields, dict) and _NAME.fullmatch(path.stem) else None
+
+
+def _read(path: Path) -> ServiceRecord | None:
+    fields = _fields(path)
+    if fields is None:
         return None
     identity = _identity(fields)
     argv = _strings(fields.get("argv"))
     if identity is None or argv is None:
         return None
-    return ServiceRecord(path.stem, tuple(argv), identity)
+    return ServiceRecord(path.stem, tuple(argv), identity, _text(fields.get("binding")))
+
+
+@dataclass(frozen=True)
+class _Announced:
+    name: str
+    argv: tuple[str, ...]
+    binding: str
+    token: str
+
+
+def _announced(path: Path) -> _Announced | None:
+    """Return a start that was announced and never recorded, None for every other record."""
+    fields = _fields(path)
+    if fields is None or "pid" in fields:
+        return None
+    argv, token = _strings(fields.get("argv")), _text(fields.get("token"))
+    if not argv or not token:
+        return None
+    return _Announced(path.stem, tuple(argv), _text(fields.get("binding")), token)
+
+
+def find_marked(token: str, argv: Sequence[str]) -> int | None:
+    """Return the process that was started with a token in its environment, None where there is none.
+
+    Its own children have the token as well: it is the one with the arguments it was started with that leads a
+    process group, and where several do (a launcher that stays) the one that was started first.
+
+    Args:
+        token: What was announced.
+        argv: Its command line; a launcher may have put another program before the arguments.
+    """
+    arguments = list(argv[1:])
+    marked = []
+    for process in psutil.process_iter():
+        try:
+            words = process.cmdline()
+            same = len(words) > len(arguments) and words[len(words) - len(arguments) :] == arguments
+            if same and leads_group(process.pid) and process.environ().get(TOKEN) == token:
+                marked.append((process.create_time(), process.pid))
+        except (psutil.Error, OSError):
+            continue  # it has ended, or belongs to somebody else
+    return min(marked)[1] if marked else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _identity(fields: Mapping[str, object]) -> ProcessIdentity | None:

@@ -39,6 +39,7 @@ class Library:
         self.root = runs
         self.checkpoints = Checkpoints()
         self._sizes: dict[str, tuple[float, int]] = {}
+        self._numbers: dict[str, int] = {}
 
     def create(self, name: str, wall_time: float) -> RunFolder:
         """Make the folder of a new run.
@@ -74,7 +75,24 @@ class Library:
         if not self.root.is_dir():
             return []
         found = (RunFolder(path) for path in self.root.iterdir() if path.is_dir())
-        return sorted((run for run in found if _has_record(run)), key=_moment, reverse=True)
+        return sorted((run for run in found if _has_record(run)), key=self._place, reverse=True)
+
+    def next_number(self) -> int:
+        """Return the number of the next run: greater than that of every other one."""
+        return 1 + max((self._number(run) for run in self.folders()), default=0)
+
+    def _place(self, run: RunFolder) -> tuple[int, str, int, str]:
+        """Sort key: the number, which no clock moves; those of before it by their time."""
+        return (self._number(run), *_moment(run))
+
+    def _number(self, run: RunFolder) -> int:
+        """Return the number of a run, which never changes."""
+        if run.run_id not in self._numbers:
+            record = self.record(run)
+            if not record.created:
+                return 0  # it can't be read at the moment
+            self._numbers[run.run_id] = record.number
+        return self._numbers[run.run_id]
 
     def find(self, run_id: str) -> RunFolder:
         """Return a run by its id, by a beginning of it that fits no other, or `latest`.

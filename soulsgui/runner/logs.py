@@ -4,6 +4,8 @@ A service writes into its file through a descriptor it inherited, so nobody can 
 the file has grown too large it is set aside before the next start (renamed), or while the service runs
 (copied and cut to nothing; the descriptor appends, so the next line stands at the beginning).
 
+What is written faster than it is set aside is dropped, all but its end, and a line says how much.
+
 A part set aside is named by the numbers of its lines: `trainer.log.1-52010`; `trainer.log` goes on at 52011.
 So every line keeps its number for as long as it is kept, without a further file to tell it.
 """
@@ -13,6 +15,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,12 +33,19 @@ MAX_BYTES = 8 * 2**20
 KEEP = 3
 """Parts set aside that are kept."""
 
+FLOOD_BYTES = 2 * MAX_BYTES
+"""Of a file larger than this only the end is kept."""
+
 LEVELS = ("debug", "info", "warning", "error", "critical")
 """From the least to the most important."""
 
 _LONGEST_LINE_BYTES = 8192
 _TAIL_BYTES = 64 * 2**10
-_POLL_BYTES = 256 * 2**10
+_POLL_BYTES = 64 * 2**10
+_BEHIND_BYTES = 4 * 2**20
+_BLOCK_BYTES = 2**20
+_TOO_FAST = "it grew faster than it can be kept"
+_SWAP = threading.Lock()
 _PART = re.compile(r"\.(\d+)-(\d+)$")
 
 
@@ -72,22 +82,35 @@ def log_parts(path: Path) -> list[LogPart]:
 
 
 class LogFile:
-    """The log of one service, as the runner keeps it.
+    """The log of one service, as the runner keeps it. Its methods may be called in different threads.
 
     Args:
         path: The file; its folder is made.
         max_bytes: It is set aside when larger.
         keep: So many older parts are kept.
+        flood_bytes: When it is larger than this, only its last `max_bytes` are kept.
         platform: A value of `sys.platform`.
     """
 
     def __init__(
-        self, path: Path, max_bytes: int = MAX_BYTES, keep: int = KEEP, platform: str = sys.platform
+        self,
+        path: Path,
+        max_bytes: int = MAX_BYTES,
+        keep: int = KEEP,
+        platform: str = sys.platform,
+        flood_bytes: int = FLOOD_BYTES,
     ) -> None:
         self.path = path
         self._max_bytes = max_bytes
         self._keep = keep
+        self._flood_bytes = flood_bytes
         self._platform = platform
+        self._moving = threading.Lock()
+
+    @property
+    def too_large(self) -> bool:
+        """Whether `cut_if_large` has something to do; asked several times a second."""
+        return self._platform != "win32" and _size(self.path) > self._max_bytes
 
     def open(self, title: str) -> IO[bytes]:
         """Open the file for a process that is about to start; it is set aside first when it is too large.
@@ -96,13 +119,14 @@ class LogFile:
             title: A line that tells this start from the ones before.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if _size(self.path) > self._max_bytes:
-            replace(self.path, self._name_aside())
-            self._drop_oldest()
+        with self._moving:
+            if _size(self.path) > self._max_bytes:
+                with _SWAP:
+                    replace(self.path, self._name_aside())
+                self._drop_oldest()
         torn = not _ends_with_newline(self.path)
         file = self.path.open("ab", buffering=0)
-        stamp = f"{datetime.now():%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        line = f"{stamp} INFO runner: {title}\n"
+        line = f"{_stamp()} INFO runner: {title}\n"
         # On a full disk the title is missing; the service must start all the same.
         with contextlib.suppress(OSError):
             file.write(("\n" + line if torn else line).encode())
@@ -111,6 +135,7 @@ class LogFile:
     def cut_if_large(self) -> bool:
         """Set the contents aside while the service goes on writing; a line of this very moment may be lost.
 
+        Of a file that has grown much too large only the end is kept; where there is no room, nothing of it.
         Windows' inherited handles don't append, so there the file waits for the next start.
 
         Returns:
@@ -119,25 +144,82 @@ class LogFile:
         Raises:
             OSError: There is no room for a copy; the log is as it was.
         """
-        if self._platform == "win32" or _size(self.path) <= self._max_bytes:
-            return False
-        aside = self._name_aside()
-        try:
-            shutil.copyfile(self.path, aside)
-        except OSError:
-            aside.unlink(missing_ok=True)
-            raise
-        os.truncate(self.path, 0)
-        self._drop_oldest()
-        return True
+        with self._moving:
+            if not self.too_large:
+                return False
+            flooded = _size(self.path) > self._flood_bytes
+            copy = self.path.with_name(f".{self.path.name}.aside")
+            try:
+                dropped = self._copy_end(copy) if flooded else self._copy_whole(copy)
+                with _SWAP:
+                    self._swap(copy, dropped)
+            except OSError:
+                copy.unlink(missing_ok=True)
+                if not flooded:
+                    raise
+                with _SWAP:
+                    self._empty(_size(self.path))
+            self._drop_oldest()
+            return True
 
-    def _name_aside(self) -> Path:
-        first = log_parts(self.path)[-1].first
-        return self.path.with_name(f"{self.path.name}.{first}-{first + _count_lines(self.path) - 1}")
+    def _copy_whole(self, copy: Path) -> int:
+        shutil.copyfile(self.path, copy)
+        return 0
+
+    def _copy_end(self, copy: Path) -> int:
+        """Copy the end of the file; return how many bytes before it are left out."""
+        with self.path.open("rb") as file:
+            whole = file.seek(0, os.SEEK_END)
+            file.seek(whole - self._max_bytes)
+            file.readline(self._max_bytes // 2)
+            begin = file.tell()
+            copy.write_bytes(file.read(whole - begin))
+        return begin
+
+    def _swap(self, copy: Path, dropped: int) -> None:
+        """Put the copy aside and empty the file: who reads finds each line in the one or in the other."""
+        with self.path.open("rb") as file, copy.open("ab") as aside:
+            file.seek(dropped + _size(copy))
+            # What was written meanwhile; what comes from now on until the file is empty is lost.
+            aside.write(file.read(self._max_bytes))
+        replace(copy, self._name_aside(copy, _count_newlines(self.path, dropped)))
+        self._empty(dropped)
+
+    def _empty(self, dropped: int) -> None:
+        os.truncate(self.path, 0)
+        if dropped:
+            said = f"{dropped / 1e6:.1f} MB of this log were dropped: {_TOO_FAST}"
+            # On a full disk the line is missing; what it tells of is gone all the same.
+            with contextlib.suppress(OSError), self.path.open("ab", buffering=0) as file:
+                file.write(f"{_stamp()} WARNING runner: {said}\n".encode())
+
+    def _name_aside(self, content: Path | None = None, left_out: int = 0) -> Path:
+        """Return what the file that is being written is to be called once it is set aside.
+
+        Args:
+            content: A copy of it; None for itself.
+            left_out: Lines at its beginning that the copy lacks.
+        """
+        first = log_parts(self.path)[-1].first + left_out
+        last = first + _count_lines(content or self.path) - 1
+        return self.path.with_name(f"{self.path.name}.{first}-{last}")
 
     def _drop_oldest(self) -> None:
         for part in log_parts(self.path)[: -1 - self._keep]:
             part.path.unlink(missing_ok=True)
+
+
+def _stamp() -> str:
+    return f"{datetime.now():%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+
+def _count_newlines(path: Path, end: int) -> int:
+    """Return how many lines end before this offset of a file."""
+    count = 0
+    with path.open("rb") as file:
+        while (left := end - file.tell()) > 0 and (block := file.read(min(left, _BLOCK_BYTES))):
+            count += block.count(b"\n")
+    return count
 
 
 def _size(path: Path) -> int:
@@ -217,7 +299,8 @@ def _matching(lines: list[LogLine], level: str, filter: str) -> list[LogLine]:
 class _Position:
     """How far a log was read: `offset` bytes into the part whose first line is `first`.
 
-    `live` says that this part was the one being written when it was last looked at.
+    `live` says that this part was the one being written when it was last looked at; `told` is the number of
+    the line after the last one that was returned.
     """
 
     path: Path
@@ -226,6 +309,7 @@ class _Position:
     number: int
     torn: bytes = b""
     live: bool = False
+    told: int = 0
 
 
 class LogFollower:
@@ -257,14 +341,21 @@ class LogFollower:
         self._positions.pop(service, None)
 
     def poll(self) -> list[LogLine]:
-        """Return the lines that are new since the last call, at most about 256 KB of each log."""
-        return [line for service in self._positions for line in self._poll(service)]
+        """Return the lines that are new since the last call, at most about 64 KB of each log.
+
+        Of a log that grows faster than that only the newest lines are returned, after one that says so.
+        """
+        lines = []
+        for service in self._positions:
+            with _SWAP:
+                lines += self._poll(service)
+        return lines
 
     def _poll(self, service: str) -> list[LogLine]:
         position = self._positions[service]
         if position.live and _size(position.path) == position.offset:
             return []
-        lines: list[LogLine] = []
+        lines = _catch_up(service, position)
         budget = _POLL_BYTES
         while budget > 0:
             part = _part_at(position)
@@ -272,14 +363,40 @@ class LogFollower:
             if part != _part_at(position):
                 # It was set aside while we read: what we read may be of another part.
                 continue
-            lines += _take(service, position, data, ends=part.last is not None and len(data) < budget)
+            taken = _take(service, position, data, ends=part.last is not None and len(data) < budget)
+            # Of a part whose beginning was dropped lines may come a second time.
+            lines += [line for line in taken if part.last is None or line.number >= position.told]
             budget -= len(data)
             position.live = part.last is None
             if position.live:
                 break
             if budget > 0:
                 position.first, position.offset, position.number = part.next_first, 0, part.next_first
+        position.told = max(position.told, position.number)
         return lines
+
+
+def _catch_up(service: str, position: _Position) -> list[LogLine]:
+    """Go on near the end of a log when more was written than can be shown; return a line that says so."""
+    began = position.number
+    part = _part_at(position)
+    parts = [each for each in log_parts(position.path) if each.first >= part.first]
+    behind = sum(_size(each.path) for each in parts) - position.offset
+    if behind <= _BEHIND_BYTES:
+        return []
+    live = parts[-1]
+    newest = live if _size(live.path) >= _POLL_BYTES or len(parts) == 1 else parts[-2]
+    offset = max(0, _size(newest.path) - _POLL_BYTES)
+    with newest.path.open("rb") as file:
+        file.seek(offset)
+        file.readline(_POLL_BYTES)
+        offset = file.tell()
+    position.first, position.offset, position.torn = newest.first, offset, b""
+    position.number = newest.first + _count_newlines(newest.path, offset)
+    position.live = False
+    words = f"{position.number - began} lines are not shown here: {_TOO_FAST}"
+    number = max(began, position.told, position.number - 1)
+    return [LogLine(service=service, number=number, time=None, level="warning", text=words)]
 
 
 def _part_at(position: _Position) -> LogPart:

@@ -16,7 +16,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import END_WORDS, RunRecord
+from soulsgui.runner.run import END_WORDS, Reached, RunRecord
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode, RunStartParams
 from soulsgui.wire.messages.base import Message
@@ -38,12 +38,18 @@ class ActiveRun(Message):
         clients: Names of the clients the server starts itself.
         began: When this attempt began, seconds since the epoch.
         seconds_before: How long the run had gone on before it.
+        ending: Why it is being ended; empty while it is not.
+        error: What is wrong with it, when that is why.
+        saves: Whether it is saved at its end.
     """
 
     run_id: str
     clients: list[str]
     began: float = 0.0
     seconds_before: float = 0.0
+    ending: Reached = ""
+    error: str = ""
+    saves: bool = True
 
     def seconds(self, wall_time: float) -> float:
         """Return how long the run has gone on; a clock that was set back counts as nothing."""
@@ -124,6 +130,7 @@ def _written(
         note=params.note,
         dir=str(run.root),
         created=wall_time,
+        number=library.next_number(),
         attempt=1,
         state="starting",
         detail="checking the environment",
@@ -142,6 +149,7 @@ def goals(settings: Settings) -> dict[str, Any]:
         "seed": settings.seed,
         "goal_return": settings.stop.mean_return,
         "goal_env_steps": settings.stop.env_steps,
+        "goal_window": settings.stop.window,
         "local_clients": settings.clients.local,
     }
 

@@ -16,7 +16,7 @@ from soulsgui.errors import (
     UsageError,
 )
 from soulsgui.runner.checkpoints import NoCheckpointError
-from soulsgui.system import in_words
+from soulsgui.system import explained
 from soulsgui.wire.connection import disk_full, memory_full
 from soulsgui.wire.control import ApiError, ErrorCode
 from soulsgui.wire.messages.base import Message
@@ -76,10 +76,11 @@ def as_api_error(error: Exception, command: str) -> ApiError:
             remedy="Look at the redis service's log, then try again.",
         )
     if isinstance(error, OSError):
+        what, remedy = explained(error)
         return ApiError(
             code=ErrorCode.FAILED,
-            message=f"{command}: {in_words(error)}",
-            remedy="Look at the rights of this file or folder, and at the free space of its disk.",
+            message=f"{command}: {what}",
+            remedy=remedy or "Look at the rights of this file or folder, and at the free space of its disk.",
         )
     logger.error("%s failed", command, exc_info=error)
     return ApiError(

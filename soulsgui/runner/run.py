@@ -35,12 +35,14 @@ class RunRecord(RunStatus):
     Attributes:
         note: The user's own words about it.
         created: Seconds since the epoch.
+        number: Runs of a data folder are counted from 1, whatever its clock says; 0 for one of before that.
         restarts: How often each service was restarted after a failure.
         local_clients: Clients the server starts itself in this run.
     """
 
     note: str = ""
     created: float = 0.0
+    number: int = 0
     restarts: dict[str, int] = Field(default_factory=dict)
     local_clients: int = 0
 

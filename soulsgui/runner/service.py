@@ -51,6 +51,8 @@ class ServiceSpec:
         start_limit_s: Seconds until it must be ready.
         live_limit_s: Seconds its tick may stand still.
         restart: Whether it is started again when it ends by itself.
+        binding: What beside its command line must be the same for a living process to be adopted: the
+            server that it found in its address file.
         env: Variables added to the runner's environment.
         port: Port it listens on, for display.
         repair: Called with the end of the log before a restart; what it did, in words, becomes an event.
@@ -68,6 +70,7 @@ class ServiceSpec:
     start_limit_s: float = 60.0
     live_limit_s: float = 30.0
     restart: bool = True
+    binding: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     port: int | None = None
     repair: Callable[[Sequence[str]], str] | None = None

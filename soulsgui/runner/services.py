@@ -1,5 +1,6 @@
 """The services of a server as the supervisor wants them: command lines, log files, checks, limits."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +44,11 @@ def client_name(number: int) -> str:
 def server_logs(folders: Folders) -> Path:
     """Logs of what lives longer than a run."""
     return folders.server / "logs"
+
+
+def _binding(address_file: Path) -> str:
+    """Return what tells the server that children find in their address file from every other one."""
+    return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
 
 
 def node_health(name: str, view: View) -> Callable[[], Health]:
@@ -115,6 +121,7 @@ class RunServices:
 
     def __init__(self, folders: Folders, run: RunFolder, view: View) -> None:
         self._address_file = folders.server_address
+        self._binding = _binding(folders.server_address)
         self._run = run
         self._view = view
 
@@ -130,6 +137,7 @@ class RunServices:
             grace_s=_TRAINER_GRACE_S,
             save_grace_s=_SAVE_GRACE_S,
             start_limit_s=_LOAD_LIMIT_S,
+            binding=self._binding,
             env=child_env(),
         )
 
@@ -143,6 +151,7 @@ class RunServices:
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
             grace_s=_TELEMETRY_GRACE_S,
+            binding=self._binding,
             env=child_env(),
         )
 
@@ -155,6 +164,7 @@ class RunServices:
             tier=2,
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
+            binding=self._binding,
             env=child_env(),
         )
 

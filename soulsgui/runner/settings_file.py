@@ -1,5 +1,6 @@
 """The user's settings as the control API shows, checks and saves them."""
 
+import contextlib
 import json
 from dataclasses import asdict
 from typing import Any
@@ -22,11 +23,10 @@ def values(folders: Folders, running: dict[str, Any]) -> ConfigValues:
         folders: The user's folders.
         running: The run's effective values by dotted key; empty without a run.
     """
-    text = read_text(folders.overrides)
-    try:
+    text, own = "", Layer(folders.overrides.name)
+    with contextlib.suppress(ConfigError):  # told among the problems
+        text = read_text(folders.overrides)
         own = parse_layer(text, folders.overrides.name)
-    except ConfigError:
-        own = Layer(folders.overrides.name)
     return ConfigValues(
         defaults=_public(defaults_layer().values),
         saved=_public(own.values),
@@ -72,7 +72,7 @@ def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
     """Write the user's settings and return the new text with its hash.
 
     Raises:
-        ConfigError: The result has mistakes; nothing is written.
+        ConfigError: The result has mistakes, or the file is no text of settings; nothing is written.
         Refused: The file has changed since it was read, or the request contradicts itself.
     """
     if params.text is not None and (params.changes or params.reset):

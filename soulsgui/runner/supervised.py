@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from soulsgui.errors import ServiceError
-from soulsgui.runner.identities import Adopted, Identities, OwnChild, ServiceProcess, ServiceRecord
+from soulsgui.runner.identities import (
+    TOKEN,
+    Adopted,
+    Identities,
+    OwnChild,
+    ServiceProcess,
+    ServiceRecord,
+)
 from soulsgui.runner.logs import LogFile, tail
 from soulsgui.runner.outcome import QUIET_END, Outcome, duration_words, memory_evidence, outcome_of_code
 from soulsgui.runner.policy import RestartHistory, RestartLimits
@@ -174,14 +181,23 @@ class Service:
         if self._asked_at is not None:
             self._asked_at += seconds
 
-    def keep_log_small(self) -> None:
-        """Set the log aside when it has grown too large."""
-        if self._process is None:
-            return
+    @property
+    def log_too_large(self) -> bool:
+        """Whether `keep_log_small` has something to do."""
+        return self._process is not None and self._log.too_large
+
+    def keep_log_small(self) -> bool:
+        """Set the log aside when it has grown too large; called in a thread of its own.
+
+        Returns:
+            Whether there was room for it.
+        """
         try:
             self._log.cut_if_large()
         except OSError as error:
             logger.warning("the log of %s can't be set aside: %s", self.spec.name, error)
+            return False
+        return True
 
     def status(self, now: float, usage: Mapping[int, Usage]) -> ServiceStatus:
         """Return everything there is to show."""
@@ -209,10 +225,14 @@ class Service:
     # --- beginning ---------------------------------------------------------------------------------
 
     def _spawn(self, now: float) -> None:
-        environment = {"PYTHONFAULTHANDLER": "1", **os.environ, **self.spec.env}
+        environment = {"PYTHONFAULTHANDLER": "1", **os.environ, **self.spec.env, TOKEN: self._announce()}
         self._memory_kills = system_memory_kills()
-        with self._log.open(self._title) as output:
-            child = OwnChild(self.spec.argv, output, environment)
+        try:
+            with self._log.open(self._title) as output:
+                child = OwnChild(self.spec.argv, output, environment)
+        except OSError:
+            self._around.identities.forget(self.spec.name)
+            raise
         self._begin(child, now)
         self._record()
 
@@ -229,10 +249,18 @@ class Service:
         # Whatever is known now may still be of the process before: only a newer sign counts.
         self._tick = self._read_health().tick
 
+    def _announce(self) -> str:
+        try:
+            return self._around.identities.announce(self.spec.name, self.spec.argv, self.spec.binding)
+        except OSError as error:
+            logger.error("%s can't be announced before its start: %s", self.spec.name, error)
+            return ""
+
     def _record(self) -> None:
         assert self._process is not None
+        spec = self.spec
         try:
-            self._around.identities.write(self.spec.name, self.spec.argv, self._process.pid)
+            self._around.identities.write(spec.name, spec.argv, self._process.pid, spec.binding)
         except OSError as error:
             logger.error("%s can't be recorded; a later runner won't find it: %s", self.spec.name, error)
 

@@ -23,7 +23,7 @@ _FAST_STEP_S = 0.05
 _SLOW_STEP_S = 0.25
 # A pause longer than this between two steps means that we slept, not that the services did.
 _SLEPT_S = 2.0
-_LOG_CHECK_S = 10.0
+_LOG_AGAIN_S = 10.0
 _CLOSE_S = 12.0
 _STRAY_GRACE_S = 4.0
 _STRAY_END_S = 4.0
@@ -67,7 +67,7 @@ class Supervisor:
         self._turn = asyncio.Event()
         self._wake = asyncio.Event()
         self._stepped_at = time.monotonic()
-        self._logs_checked_at = time.monotonic()
+        self._log_cuts: dict[str, asyncio.Task[None]] = {}
         self._closing = False
 
     @property
@@ -99,7 +99,8 @@ class Supervisor:
                 await self._until(lambda: known.state != "stopping")
                 if known.state in ("starting", "running"):
                     return
-            await self._end_strays([record for record in self.orphans() if record.name == spec.name])
+            strays = [record for record in self.orphans() if record.name == spec.name]
+            await self._end_strays(strays, max(spec.grace_s, _STRAY_GRACE_S))
             if self._closing:
                 raise ServiceError(f"{spec.name} is not started: everything is being ended.")
             if self._stop_wishes[spec.name] != stop_wishes:
@@ -205,6 +206,9 @@ class Supervisor:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
             self._loop = None
+        for cut in list(self._log_cuts.values()):
+            cut.cancel()
+        await asyncio.gather(*self._log_cuts.values(), return_exceptions=True)
 
     # --- what an earlier runner left -----------------------------------------------------------------
 
@@ -224,9 +228,17 @@ class Supervisor:
         if record.argv != spec.argv:
             logger.info("%s of an earlier runner has another command line: not adopted", spec.name)
             return False
+        if record.binding != spec.binding:
+            logger.info("%s of an earlier runner works for another server: not adopted", spec.name)
+            return False
         self._known_as(spec).adopt(record, time.monotonic())
         self._stir()
         return True
+
+    def recover(self) -> None:
+        """Find the processes that an earlier runner started and had no time to record; call it first."""
+        for record in self._identities.recover():
+            logger.warning("%s (process %d) was started by a runner that was killed", record.name, record.pid)
 
     def orphans(self) -> list[ServiceRecord]:
         """Return the records whose process lives and is not supervised here."""
@@ -240,11 +252,11 @@ class Supervisor:
             if not record.lives():
                 self._identities.forget(record.name)
 
-    async def _end_strays(self, records: Sequence[ServiceRecord]) -> None:
+    async def _end_strays(self, records: Sequence[ServiceRecord], grace_s: float = _STRAY_GRACE_S) -> None:
         strays = [Adopted(record) for record in records]
         for stray in strays:
             stray.terminate()
-        deadline = time.monotonic() + _STRAY_GRACE_S
+        deadline = time.monotonic() + grace_s
         while time.monotonic() < deadline and not all(stray.ended() for stray in strays):
             await asyncio.sleep(_FAST_STEP_S)
         for stray in strays:
@@ -332,9 +344,6 @@ class Supervisor:
 
     def _step(self, now: float) -> None:
         slept_s, self._stepped_at = now - self._stepped_at, now
-        check_logs = now - self._logs_checked_at > _LOG_CHECK_S
-        if check_logs:
-            self._logs_checked_at = now
         changed = False
         for service in list(self._services.values()):
             before = service.look
@@ -342,14 +351,27 @@ class Supervisor:
                 if slept_s > _SLEPT_S:
                     service.unobserved(slept_s)
                 service.step(now)
-                if check_logs:
-                    service.keep_log_small()
+                if service.log_too_large:
+                    self._cut_log(service)
             except Exception:
                 # Whatever went wrong with one service, the others go on being supervised.
                 logger.exception("supervising %s failed", service.spec.name)
             changed = changed or service.look != before
         if changed:
             self._changed()
+
+    def _cut_log(self, service: Service) -> None:
+        """Set its log aside in a thread, where that is not under way."""
+        name = service.spec.name
+        if name not in self._log_cuts:
+            cut = asyncio.get_running_loop().create_task(self._keep_log_small(service))
+            self._log_cuts[name] = cut
+            cut.add_done_callback(lambda _: self._log_cuts.pop(name, None))
+
+    async def _keep_log_small(self, service: Service) -> None:
+        if not await asyncio.to_thread(service.keep_log_small):
+            # There is no room to set it aside: that is told once in a while, not all the time.
+            await asyncio.sleep(_LOG_AGAIN_S)
 
     def _changed(self) -> None:
         try:

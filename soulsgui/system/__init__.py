@@ -3,16 +3,19 @@
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
 anywhere. Rooms: `become` (going on as another program), `groups` (process groups, signals), `identity`
 (telling a process from all others), `files` (private, atomic), `lock` (one process at a time), `machine`
-(ports, disk, screen).
+(ports, disk, screen), `user` (who we are).
 """
 
 from soulsgui.system.become import become
 from soulsgui.system.files import (
     atomic_write,
+    explained,
     find_dir,
     in_words,
     is_private,
     make_private,
+    no_room,
+    no_room_words,
     recover_dir,
     replace,
     replace_dir,
@@ -20,7 +23,13 @@ from soulsgui.system.files import (
     sync_tree,
     write_private,
 )
-from soulsgui.system.groups import kill_group, new_session_kwargs, stop_signals, terminate_group
+from soulsgui.system.groups import (
+    kill_group,
+    leads_group,
+    new_session_kwargs,
+    stop_signals,
+    terminate_group,
+)
 from soulsgui.system.identity import (
     ProcessIdentity,
     boot_id,
@@ -31,6 +40,7 @@ from soulsgui.system.identity import (
 )
 from soulsgui.system.lock import FileLock, file_lock
 from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
+from soulsgui.system.user import user_name
 
 __all__ = [
     "FileLock",
@@ -38,6 +48,7 @@ __all__ = [
     "atomic_write",
     "become",
     "boot_id",
+    "explained",
     "file_lock",
     "find_dir",
     "free_disk_bytes",
@@ -47,8 +58,11 @@ __all__ = [
     "is_loopback",
     "is_private",
     "kill_group",
+    "leads_group",
     "make_private",
     "new_session_kwargs",
+    "no_room",
+    "no_room_words",
     "process_identity",
     "recover_dir",
     "replace",
@@ -60,6 +74,7 @@ __all__ = [
     "sync_folder",
     "sync_tree",
     "terminate_group",
+    "user_name",
     "who_listens",
     "write_private",
 ]

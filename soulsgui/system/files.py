@@ -9,11 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+from soulsgui.system.machine import free_disk_bytes
+
 # An open reader makes Windows refuse a replacement for a moment: so often, so many seconds apart.
 _REPLACE_TRIES = 50
 _REPLACE_PAUSE_S = 0.02
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_ELSEWHERE = "choose another folder: --data-dir DIR, --config-dir DIR."
 
 
 def make_private(path: Path, platform: str = sys.platform) -> None:
@@ -77,14 +81,39 @@ def _write_aside_and_replace(
     sync_folder(path.parent, platform)
 
 
+def no_room(error: OSError) -> bool:
+    """Whether an error of the file system means that the disk, or the user's share of it, is full."""
+    return error.errno in _FULL
+
+
+def no_room_words(folder: Path) -> str:
+    """Say that a disk is full: where, and how much of it is free."""
+    return f"no space left on {folder} ({free_disk_bytes(folder) / 1e6:.1f} MB free)"
+
+
 def in_words(error: OSError) -> str:
-    """Return an error of the file system in words: a full disk with its place and what to do."""
-    if error.errno not in _FULL:
-        return str(error)
-    place = f" to write {error.filename}" if error.filename is not None else ""
-    return (
-        f"There is no room left on the disk{place}.\nMake room there, or choose another folder: --data-dir."
-    )
+    """Return an error of the file system in words: what happened, at which place, and what to do."""
+    return "\n".join(part for part in explained(error) if part)
+
+
+def explained(error: OSError) -> tuple[str, str]:
+    """Return what an error of the file system is, with its place, and what to do about it (may be empty)."""
+    place = str(error.filename) if error.filename is not None else ""
+    if no_room(error):
+        where = free = ""
+        if error.filename is not None:
+            where = f" to write {place}"
+            free = f" ({free_disk_bytes(Path(os.fsdecode(error.filename))) / 1e6:.1f} MB free)"
+        return f"There is no room left on the disk{where}{free}.", f"Make room there, or {_ELSEWHERE}"
+    if error.errno in _FORBIDDEN:
+        what = f"{place} can't be used" if place else "A file can't be used"
+        return f"{what}: {error.strerror or 'not permitted'}.", f"Mend its rights, or {_ELSEWHERE}"
+    if error.errno == errno.ENAMETOOLONG:
+        return (
+            f"This path is too long for the system: {place or 'unknown'}.",
+            f"Use a shorter name, or {_ELSEWHERE}",
+        )
+    return str(error), ""
 
 
 def replace(source: Path, target: Path, platform: str = sys.platform) -> None:
@@ -131,6 +160,7 @@ def _sync(path: Path, flags: int) -> None:
 def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
     """Put the finished folder `new` in the place of `target` (same file system), which need not exist.
 
+    A symbolic link there gives way; what it leads to stays as it is.
     A folder appears whole or not at all. Between the two renames of a replacement the older one stands beside
     under the name `.<name>.old`; `recover_dir` brings it back after a crash at that moment.
 
@@ -140,7 +170,7 @@ def replace_dir(new: Path, target: Path, platform: str = sys.platform) -> None:
     recover_dir(target, platform)
     sync_tree(new, platform)
     older = _older(target)
-    if target.exists():
+    if os.path.lexists(target):
         replace(target, older, platform)
     try:
         replace(new, target, platform)
@@ -158,9 +188,9 @@ def recover_dir(target: Path, platform: str = sys.platform) -> bool:
         Whether the older folder was put back.
     """
     older = _older(target)
-    if not older.exists():
+    if not os.path.lexists(older):
         return False
-    if target.exists():
+    if os.path.lexists(target):
         _remove_dir(older)
         return False
     replace(older, target, platform)
@@ -178,5 +208,8 @@ def _older(target: Path) -> Path:
 
 
 def _remove_dir(path: Path) -> None:
-    if path.exists():
+    """Remove what stands there; of a link the link alone, for what it leads to is not ours."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
         shutil.rmtree(path)

@@ -79,6 +79,19 @@ def kill_group(pid: int, platform: str = sys.platform) -> bool:
     return True
 
 
+def leads_group(pid: int, platform: str = sys.platform) -> bool:
+    """Whether a process leads a group of its own, as one does that was started with `new_session_kwargs`.
+
+    Args:
+        pid: The process.
+        platform: A value of `sys.platform`; Windows does not tell, so there it is always true.
+
+    Raises:
+        ProcessLookupError: There is no such process.
+    """
+    return platform == "win32" or os.getpgid(pid) == pid
+
+
 def stop_signals(platform: str = sys.platform) -> list[signal.Signals]:
     """The signals that mean "stop cleanly", for which a role installs its handler.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
-from soulsgui.system import recover_dir, replace_dir
+from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
 from soulsgui.wire.manifest import MANIFEST, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,24 @@ _STATE = "state.json"
 _ASIDE = ".new"
 
 Tensors = Mapping[str, NDArray[Any]]
+
+
+class UnsavedError(CheckpointError):
+    """A checkpoint could not be saved; nothing that was there before is lost.
+
+    Args:
+        target: Its folder.
+        reason: Why, in words.
+        disk_full: Whether that is because the disk is full.
+    """
+
+    def __init__(self, target: Path, reason: str, disk_full: bool = False) -> None:
+        remedy = "Free some space there" if disk_full else "Mend that"
+        super().__init__(
+            f"The checkpoint {target} could not be saved: {reason}", f"{remedy}; older ones are kept."
+        )
+        self.reason = reason
+        self.disk_full = disk_full
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint in the place of `target`; an older one there survives until this one is whole.
 
     Raises:
-        CheckpointError: It could not be written, the disk being full for instance; nothing is lost.
+        UnsavedError: It could not be written, the disk being full for instance; nothing is lost.
     """
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_ASIDE}")
     try:
@@ -71,10 +89,9 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
         replace_dir(aside, target)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise CheckpointError(
-            f"The checkpoint {target} could not be saved: {error}",
-            "Free some disk space; older ones are kept.",
-        ) from error
+        full = no_room(error)
+        # Said once the torn one is gone: so much is free that it did not fit into.
+        raise UnsavedError(target, no_room_words(target.parent) if full else str(error), full) from error
 
 
 def _tensor_bytes(tensors: Tensors) -> bytes:

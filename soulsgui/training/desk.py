@@ -12,9 +12,10 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import replace_dir
-from soulsgui.training.checkpoint import Checkpoint
+from soulsgui.training.checkpoint import Checkpoint, UnsavedError
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
+from soulsgui.wire.connection import Backoff
 from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import NOTE, Manifest
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _EVERY_S = 0.1
 _SCORE_EVERY_S = 1.0
+_AGAIN_FIRST_S = 1.0
+_AGAIN_LONGEST_S = 10.0
 
 
 class Saveable(Protocol):
@@ -54,7 +57,6 @@ class CommandDesk:
 
     Attributes:
         last_current: The newest regular checkpoint that is on disk.
-        last_error: Why the last checkpoint could not be saved; empty when it could.
     """
 
     def __init__(
@@ -66,7 +68,6 @@ class CommandDesk:
         on_saved: Callable[[Manifest, Path], None],
     ) -> None:
         self.last_current: Manifest | None = None
-        self.last_error = ""
         self._node = node
         self._run = run
         self._keys = keys
@@ -76,6 +77,10 @@ class CommandDesk:
         self._saver.start()
         self._answers: list[NodeAnswer] = []
         self._ordered: set[Path] = set()
+        self._trouble: CheckpointError | None = None
+        self._owed: dict[Path, Checkpoint] = {}
+        self._again = Backoff(_AGAIN_FIRST_S, _AGAIN_LONGEST_S)
+        self._next_try = 0.0
         self._score: float | None = None
         self._next_look = 0.0
         self._next_score = 0.0
@@ -85,8 +90,30 @@ class CommandDesk:
         """Whether a checkpoint is being written."""
         return self._saver.busy()
 
+    @property
+    def last_error(self) -> str:
+        """Why the regular checkpoint could not be saved the last time; empty when it could."""
+        trouble = self._trouble
+        return trouble.message if trouble is not None else ""
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether that is because the disk is full: then nothing more is to be done that would be lost."""
+        trouble = self._trouble
+        return isinstance(trouble, UnsavedError) and trouble.disk_full
+
+    @property
+    def unsaved(self) -> str:
+        """Since when and why the regular checkpoint can't be saved, in words; empty when it can."""
+        trouble, last = self._trouble, self.last_current
+        if trouble is None:
+            return ""
+        since = "yet" if last is None else f"since {datetime.fromtimestamp(last.created):%Y-%m-%d %H:%M}"
+        reason = trouble.reason if isinstance(trouble, UnsavedError) else trouble.message
+        return f"not saved {since}: {reason}"
+
     def look(self, connection: redis.Redis) -> None:
-        """Now and then: obey what is asked, answer what is done.
+        """Now and then: obey what is asked, answer what is done, try again what could not be saved.
 
         Raises:
             redis.RedisError: The server is away; nothing is lost.
@@ -102,6 +129,7 @@ class CommandDesk:
                 self._score = score_of(connection, self._keys, self._run.run_id)
             for command in self._reader.poll(connection):
                 self._obey(command)
+            self._try_again(now)
 
     def save_current(self) -> None:
         """Order the regular checkpoint."""
@@ -143,6 +171,7 @@ class CommandDesk:
                 last = self._node.snapshot("current", self._score)
                 if self.last_current is None or self.last_current.updates != last.info.updates:
                     self._save(self._run.checkpoint, last)
+            self._save_owed_best()
         finally:
             self._saver.close()
         self._next_look = float("inf")
@@ -183,7 +212,7 @@ class CommandDesk:
     def _save(self, target: Path, checkpoint: Checkpoint, command_id: str = "") -> None:
         def done(error: CheckpointError | None) -> None:
             self._ordered.discard(target)
-            self.last_error = "" if error is None else error.message
+            self._note(target, checkpoint, error)
             if error is None:
                 if checkpoint.info.kind == "current":
                     self.last_current = checkpoint.info
@@ -201,6 +230,34 @@ class CommandDesk:
 
         self._ordered.add(target)
         self._saver.save(target, checkpoint, done)
+
+    def _note(self, target: Path, checkpoint: Checkpoint, error: CheckpointError | None) -> None:
+        """Remember what is to be saved again: the regular one, the best one when there was no room for it."""
+        kind = checkpoint.info.kind
+        if kind == "current":
+            self._trouble = error
+        full = isinstance(error, UnsavedError) and error.disk_full
+        if error is None:
+            self._owed.pop(target, None)
+        elif kind == "current" or (kind == "best" and full):
+            if not self._owed:
+                self._again.reset()
+                self._next_try = time.monotonic() + self._again.delay_s()
+            self._owed[target] = checkpoint
+
+    def _try_again(self, now: float) -> None:
+        # While nothing is being written, the writing thread touches none of this.
+        if now < self._next_try or self._saver.busy() or not self._owed:
+            return
+        self._next_try = now + self._again.delay_s()
+        self._save_owed_best()
+        if self._run.checkpoint in self._owed:
+            self.save_current()
+
+    def _save_owed_best(self) -> None:
+        best = self._owed.get(self._run.best_model)
+        if best is not None:
+            self._save(self._run.best_model, best)
 
 
 def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:

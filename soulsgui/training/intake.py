@@ -194,6 +194,11 @@ class Intake:
         if session is None or EntryId.parse(session.id) < entry.id:
             self._ended(entry.client, "began a new session")
             hello = Hello.read(entry.fields[HELLO_FIELD])
+            if self.sessions.is_of_another_run(hello):
+                # No answer: it reads this run's description next, and says hello again.
+                logger.info("%s greets another run; it is waited for", entry.client)
+                self.sessions.end(entry.client)
+                return
             session = self.sessions.hello(entry.client, entry.id, hello, time.monotonic())
         self._publisher.tell(connection, entry.client, self.sessions.grant(session))
 

@@ -268,8 +268,8 @@ class TrainingNode(Trainee):
             self._refusals = self._intake.sessions.refusals()
 
     def _work(self, connection: redis.Redis, began: float) -> None:
-        """Take in, obey, train; at rest only obey."""
-        if self._resting:
+        """Take in, obey, train; at rest, and while the disk is full, only obey."""
+        if self._resting or self._desk.disk_full:
             self._stop.wait(BLOCK_MS / 1000)
             self._desk.look(connection)
             return
@@ -332,12 +332,13 @@ class TrainingNode(Trainee):
         """Return the state as of now; called by the reporting thread, so it reads whole values only."""
         now = time.monotonic()
         refusals, saved = self._refusals, self._desk.last_current
+        phase, detail = self._doing_now()
         return NodeState(
             name=self.name,
             instance=self._instance,
             tick=self._tick,
-            phase="saving" if self._desk.saving and self.phase == "stopping" else self.phase,
-            detail=self.detail,
+            phase=phase,
+            detail=detail,
             run_id=self.run_folder.run_id,
             attempt=self.attempt,
             model_id=self.model_id,
@@ -355,5 +356,14 @@ class TrainingNode(Trainee):
             timings_s={name: timing.last_s for name, timing in self._timings.items()},
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,
+            unsaved=self._desk.unsaved,
             farewell=self._farewell,
         )
+
+    def _doing_now(self) -> tuple[NodePhase, str]:
+        """Return phase and detail as others see them."""
+        if self.phase == "stopping":
+            return "saving" if self._desk.saving else "stopping", self.detail
+        if self._desk.disk_full:
+            return "paused", self._desk.unsaved
+        return self.phase, self.detail

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from soulsgui.errors import CheckpointError
-from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
+from soulsgui.training.checkpoint import Checkpoint, UnsavedError, write_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Saver(threading.Thread):
                 logger.error("%s", failure)
             except Exception as failure:
                 # The thread must live: without it no checkpoint would be written any more.
-                error = CheckpointError(f"The checkpoint {order.target} could not be saved: {failure!r}")
+                error = UnsavedError(order.target, repr(failure))
                 logger.exception("%s", error.message)
             try:
                 order.done(error)

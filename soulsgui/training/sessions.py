@@ -228,6 +228,10 @@ class Sessions:
         part = self._shares.part(session.client, self.playing)
         return max(int(self.steps_ahead * part), session.num_envs)
 
+    def is_of_another_run(self, hello: Hello | None) -> bool:
+        """Whether a client greets the server's last run: it has not read yet that this one goes on."""
+        return hello is not None and hello.protocol == PROTOCOL and hello.run_id != self._run_id
+
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
         """Begin a session: the older one of this client, if any, ends with it.
 
@@ -314,8 +318,6 @@ class Sessions:
             return f"it calls itself {hello.client[:_SHOWN]!r}"
         if hello.protocol != PROTOCOL:
             return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-        if hello.run_id != self._run_id:
-            return f"it plays for run {hello.run_id[:_SHOWN]!r}, this is {self._run_id}"
         if hello.contract != self._contract:
             return "its environment, wrappers or spaces differ from this run's"
         return ""

@@ -53,6 +53,11 @@ class Beacon(threading.Thread):
                     self._link.run(self._write)
                 except redis.ResponseError as error:  # out of memory, disk full: the next one may be taken
                     self._link.refused(error)
+                except Stopped:
+                    raise
+                except Exception:
+                    # The thread must live: without it others would hold on for ever to what it said last.
+                    logger.exception("%s: the state could not be told", self.name)
                 self._wake.wait(self._period_s)
                 self._wake.clear()
         except Stopped:

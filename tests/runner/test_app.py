@@ -11,7 +11,7 @@ import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
-from soulsgui.runner import conductor
+from soulsgui.runner import standing
 from soulsgui.runner.app import Runner
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.refusal import Refused
@@ -435,7 +435,7 @@ async def test_end_that_can_not_be_written_down_is_an_end(
         raise ValueError("can't be encoded")
 
     monkeypatch.setattr(runner.library, "write_record", broken)
-    monkeypatch.setattr(conductor, "remember_active", broken)
+    monkeypatch.setattr(standing, "remember_active", broken)
     with pytest.raises(ValueError, match="encoded"):
         await call(runner, "runs.edit", run="latest", name="after")
     assert runner.status().run.name == "before"

@@ -12,6 +12,7 @@ from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.server_config import ServerConfig
 
 
 @pytest.fixture
@@ -52,21 +53,24 @@ async def test_silence_is_told_after_the_limit(bus: Bus) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resume", "left"),
+    ("resumed", "left"),
     [
-        (False, ["beat:a", "clients", "in:a"]),
-        (True, ["beat:a", "clients", "config", "grant:a", "in:a", "weights"]),
+        ("", ["beat:a", "clients", "in:a"]),
+        ("this", ["beat:a", "clients", "config", "grant:a", "in:a", "weights"]),
+        ("other", ["beat:a", "clients", "grant:a", "in:a", "weights"]),
     ],
 )
-async def test_new_run_begins_without_the_traces_of_an_older_one(
-    bus: Bus, redis_client: redis.Redis, keys: Keys, resume: bool, left: list[str]
+async def test_a_run_begins_without_the_traces_of_another_one(
+    bus: Bus, redis_client: redis.Redis, keys: Keys, resumed: str, left: list[str]
 ) -> None:
-    for key in (keys.node("trainer"), keys.node("telemetry"), keys.config, keys.weights, keys.grant("a")):
+    for key in (keys.node("trainer"), keys.node("telemetry"), keys.weights, keys.grant("a")):
         redis_client.set(key, "x")
+    described = ServerConfig(run_id="this", attempt=1, contract="", spaces={}, policy={})
+    redis_client.set(keys.config, described.to_json())
     redis_client.set(keys.beat("a"), "x")
     redis_client.xadd(keys.chunks("a"), {"x": "y"})
     redis_client.xadd(keys.commands("trainer"), {"x": "y"})
     redis_client.hset(keys.clients, "a", "{}")
-    await bus.call(clear_run_keys(keys, resume))
+    await bus.call(clear_run_keys(keys, resumed))
     found = redis_client.keys(f"{keys.prefix}*")
     assert sorted(key.decode().removeprefix(keys.prefix) for key in found) == left

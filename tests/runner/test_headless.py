@@ -1,10 +1,12 @@
 """`soulsgui serve` in a process of its own, with quick stand-ins for the services of a run."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import psutil
 import pytest
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
 
@@ -32,14 +35,14 @@ class Serving:
     def control(self) -> Path:
         return self.folder / "data" / "server" / CONTROL_FILE
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Run `serve` with these words."""
+    def start(self, *words: str, stderr: int | None = None) -> subprocess.Popen[str]:
+        """Run `serve` with these words; standard error goes into a file unless told otherwise."""
         places = ["--config-dir", str(self.folder / "config"), "--data-dir", str(self.folder / "data")]
         words = ("serve", "--local-clients", "1", *words)
         runner = subprocess.Popen(
             [sys.executable, str(FAKE_SERVE), *words, *places],
             stdout=subprocess.PIPE,
-            stderr=(self.folder / "stderr").open("a"),
+            stderr=(self.folder / "stderr").open("a") if stderr is None else stderr,
             text=True,
             env=os.environ | {"PYTHONPATH": str(Path.cwd())},
         )
@@ -213,6 +216,52 @@ def test_next_runner_takes_over_what_a_killed_one_left_each_exactly_once(serving
     assert len(list((serving.folder / "data" / "runs").iterdir())) == 1
 
 
+def test_a_run_that_was_being_ended_is_ended_by_the_next_runner(serving: Serving) -> None:
+    first = serving.start()
+    api, pids = serving.running(first)
+    run = Path(api.status()["run"]["dir"])
+    (run / "deaf").touch()
+    # The answer never comes: the trainer saves, and does not end.
+    threading.Thread(target=_ask_to_stop, args=(api,), daemon=True).start()
+    wait_for(lambda: api.status()["run"]["state"] == "saving")
+    first.kill()
+    first.wait()
+    (run / "deaf").unlink()
+
+    api = serving.api(serving.start("--idle"))
+
+    wait_for(lambda: api.status()["run"]["state"] == "stopped")
+    assert api.status()["run"]["reached"] == "stopped"
+    left = {process.pid for process in serving.processes()}
+    assert left & set(pids.values()) == {pids["redis"]}
+    assert [one["name"] for one in api.status()["services"] if one["state"] != "stopped"] == ["redis"]
+
+
+def _ask_to_stop(api: ApiClient) -> None:
+    with contextlib.suppress(SoulsGuiError):
+        api.command("run.stop")
+
+
+def test_services_of_a_server_that_moves_to_another_port_are_started_anew(serving: Serving) -> None:
+    first = serving.start()
+    api, pids = serving.running(first)
+    run = api.status()["run"]
+    first.kill()
+    first.wait()
+    port = free_port()
+
+    second = serving.start("--idle", "--set", f"redis.port={port}")
+    api, after = serving.running(second)
+
+    assert api.status()["server"]["url"].endswith(f":{port}")
+    assert api.status()["run"]["id"] == run["id"]
+    assert set(after) == set(pids)
+    assert not set(after.values()) & set(pids.values())
+    assert not {process.pid for process in serving.processes()} & set(pids.values())
+    steps = api.status()["run"]["env_steps"]
+    wait_for(lambda: api.status()["run"]["env_steps"] > steps)
+
+
 def test_service_that_died_with_its_runner_is_started_by_the_next(serving: Serving) -> None:
     first = serving.start()
     _, pids = serving.running(first)
@@ -280,3 +329,40 @@ def test_server_without_a_run_does_not_tell_of_an_older_one(serving: Serving) ->
     runner = serving.start("--idle", "--json")
     serving.api(runner).command("server.shutdown")
     assert ended(runner) == (0, "{}\n")
+
+
+def test_a_terminal_that_is_held_does_not_hold_the_runner(serving: Serving) -> None:
+    screen, inner = os.openpty()
+    runner = serving.start("--idle", stderr=inner)
+    os.close(inner)
+    api = serving.api(runner)
+    wait_for(lambda: b"no run goes on" in os.read(screen, 4096))
+    os.write(screen, b"\x13")  # Ctrl+S
+    run = api.command("run.start")["run_id"]
+    wait_for(lambda: api.status()["run"]["seconds"] > 2.0)
+    assert api.status()["run"]["id"] == run
+    api.command("server.shutdown")
+    wait_for(lambda: not serving.control.exists())
+    os.write(screen, b"\x11")  # Ctrl+Q: what is summed up may be written
+    assert ended(runner)[0] == 0
+    os.close(screen)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="shows the files of a process")
+def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_nothing_else(
+    serving: Serving,
+) -> None:
+    places = f"--config-dir {serving.folder / 'config'} --data-dir {serving.folder / 'data'}"
+    script = f"exec {sys.executable} {FAKE_SERVE} serve --idle {places} <&- >&- 2>&-"
+    runner = subprocess.Popen(
+        ["sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+    )
+    serving.runners.append(runner)
+    api = serving.api(runner)
+    for number in range(3):
+        assert str(Path(f"/proc/{runner.pid}/fd/{number}").readlink()) == os.devnull
+    api.command("server.shutdown")
+    assert runner.wait(LIMIT_S) == 0

@@ -47,6 +47,18 @@ def test_folder_is_named_by_time_and_name_and_is_new_each_time(library: Library)
     assert library.create("...", 0.0).root.parent == library.root
 
 
+def test_the_latest_run_is_the_one_begun_last_also_when_the_clock_was_set_back(library: Library) -> None:
+    made = []
+    for wall_time in (2e9, 1.9e9, 1.8e9):
+        run = library.create("", wall_time)
+        number = library.next_number() if made else 0  # the first is of a time without numbers
+        made.append(run.run_id)
+        library.write_record(run, RunRecord(id=run.run_id, created=wall_time, number=number))
+    assert [run.run_id for run in library.folders()] == made[::-1]
+    assert library.find("latest").run_id == made[-1]
+    assert Library(library.root).last_record().id == made[-1]
+
+
 def test_runs_are_found_by_id_by_beginning_and_as_latest(library: Library) -> None:
     old, new = record(library, "old", 1_000_000.0), record(library, "new", 2_000_000.0)
     assert [run.run_id for run in library.folders()] == [new.id, old.id]

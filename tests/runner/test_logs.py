@@ -110,6 +110,54 @@ def test_a_log_is_whole_when_there_is_no_room_to_set_it_aside(
     assert len(log_parts(path)) == 1
 
 
+def test_of_a_flood_the_end_is_kept_and_the_rest_counted(path: Path) -> None:
+    write(path, [f"line {number:04}" for number in range(1, 1001)])  # of 10 bytes each
+    follower = LogFollower({"trainer": path}, from_start=True)
+    read = follower.poll()[:1]
+    write(path, [f"line {number:04}" for number in range(1001, 3001)])
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    older, live = log_parts(path)
+    assert older.path.stat().st_size <= 1000
+    assert (older.first, older.last, live.first) == (2902, 3000, 3001)
+    assert "dropped" in tail(path, 1)[0]
+    write(path, ["next"])
+    read += follower.poll()
+    assert [line.number for line in read] == [1, *range(2902, 3003)]
+    assert read[1].text == "line 2902"
+    assert (read[-2].level, read[-2].text) == (
+        "warning",
+        "runner: 0.0 MB of this log were dropped: it grew faster than it can be kept",
+    )
+
+
+def test_a_flood_is_dropped_whole_where_there_is_no_room_for_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_self: Path, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write(path, ["x" * 99] * 1000)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert LogFile(path, max_bytes=1000, flood_bytes=2000).cut_if_large()
+    assert len(log_parts(path)) == 1
+    (line,) = tail(path, 9)
+    assert line.endswith("0.1 MB of this log were dropped: it grew faster than it can be kept")
+
+
+def test_who_falls_far_behind_is_told_so_and_goes_on_with_the_newest(path: Path) -> None:
+    follower = LogFollower({"trainer": path})
+    write(path, (f"line {number} {'x' * 90}" for number in range(1, 50_001)))
+    told, *newest = follower.poll()
+    assert told.level == "warning"
+    assert "are not shown here" in told.text
+    assert newest[-1].number == 50_000
+    assert newest[-1].text.startswith("line 50000 ")
+    assert [line.number for line in newest] == list(range(newest[0].number, 50_001))
+    assert newest[0].text.startswith(f"line {newest[0].number} ")
+    assert told.number == newest[0].number - 1
+    assert follower.poll() == []
+
+
 def test_files_of_other_services_are_no_parts(path: Path) -> None:
     for name in ("trainer.log.1-", "trainer.log.a-b", "trainer.log.bak.1-4", "trainer.log2", "other.log.1-4"):
         (path.parent / name).write_text("x\n")
@@ -284,7 +332,7 @@ def test_a_line_without_end_does_not_fill_the_memory(path: Path) -> None:
     follower = LogFollower({"trainer": path})
     with path.open("ab") as file:
         file.write(b"x" * 3_000_000)
-    assert [follower.poll() for _ in range(12)] == [[]] * 12
+    assert [follower.poll() for _ in range(48)] == [[]] * 48
     with path.open("ab") as file:
         file.write(b"\nshort\n")
     long, short = follower.poll()

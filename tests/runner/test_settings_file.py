@@ -100,3 +100,14 @@ def test_difference_names_value_and_place(folders: Folders) -> None:
         ("seed", 1, 5, "config.yaml", 1),
         ("env.num_envs", 4, 8, "--set", None),
     ]
+
+
+def test_a_file_that_is_no_text_is_told_and_stays(folders: Folders) -> None:
+    folders.config.mkdir(parents=True, exist_ok=True)
+    folders.overrides.write_bytes(b"seed: 5 # \xe9\n")
+    found = settings_file.values(folders, {})
+    assert (found.text, found.saved) == ("", {})
+    assert [(one["line"], "UTF-8" in one["reason"]) for one in found.problems] == [(1, True)]
+    with pytest.raises(ConfigError, match="UTF-8"):
+        settings_file.save(folders, ConfigSaveParams(text="seed: 6\n", base_hash=found.hash))
+    assert folders.overrides.read_bytes() == b"seed: 5 # \xe9\n"

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.identities import Identities
-from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.logs import FLOOD_BYTES, KEEP, LogFollower, log_parts
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import Health
 from soulsgui.runner.supervisor import Supervisor
@@ -53,6 +53,30 @@ async def main(folder, script):
 asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
 """
 
+# One that is killed right after a service was started, before its process is recorded.
+FORGETFUL_RUNNER = """
+import asyncio, os, sys
+from pathlib import Path
+from soulsgui.runner.identities import Identities
+from soulsgui.runner.supervisor import Supervisor
+from tests.runner.children import spec
+
+Identities.write = lambda *_: os._exit(9)
+
+async def main(folder, script):
+    await Supervisor(folder, lambda: None, lambda *event: None).start(spec(folder, script))
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+# A child with the same environment, and a group of its own, but other arguments.
+WITH_CHILD = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)
+print('grandchild', child.pid, 'ready', flush=True)
+time.sleep(600)
+"""
+
 SCRIBE = """
 import time
 print('ready', flush=True)
@@ -83,13 +107,17 @@ def orphan(tmp_path: Path) -> Iterator[int]:
         kill(record.pid)
 
 
-def crash_a_runner(folder: Path, script: str) -> int:
+def run_a_runner(program: str, folder: Path, script: str) -> None:
     runner = subprocess.run(
-        [sys.executable, "-c", CRASHING_RUNNER, str(folder), script],
+        [sys.executable, "-c", program, str(folder), script],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     )
     assert runner.returncode == 9
+
+
+def crash_a_runner(folder: Path, script: str) -> int:
+    run_a_runner(CRASHING_RUNNER, folder, script)
     record = Identities(folder).read("worker")
     assert record is not None
     return record.pid
@@ -488,3 +516,93 @@ async def test_all_are_killed_without_waiting(tmp_path: Path, supervisor: Superv
     pids = [supervisor.pid_of("worker"), grandchild_of(tmp_path / "logs" / "worker.log")]
     supervisor.kill_all()
     await until(lambda: not any(alive(pid or 0) for pid in pids))
+
+
+# --- what could not be recorded ----------------------------------------------------------------------
+
+
+@pytest.mark.allow_warnings
+async def test_a_service_that_its_runner_could_not_record_is_found_and_ended(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    run_a_runner(FORGETFUL_RUNNER, tmp_path, WITH_CHILD)
+    log = tmp_path / "logs" / "worker.log"
+    await until(lambda: "ready" in text_of(log))
+    grandchild = grandchild_of(log)
+    stranger = subprocess.Popen(command(WITH_CHILD), stdout=subprocess.DEVNULL, **new_session_kwargs())
+    try:
+        assert supervisor.orphans() == []
+        supervisor.recover()
+        (found,) = supervisor.orphans()
+        assert (found.name, found.argv) == ("worker", spec(tmp_path, WITH_CHILD).argv)
+        assert found.pid not in (grandchild, stranger.pid)
+        await supervisor.stop_orphans()
+        assert not alive(found.pid)
+        assert stranger.poll() is None, "the same command line, but none of ours"
+        assert Identities(tmp_path).all() == []
+    finally:
+        for child in psutil.Process(stranger.pid).children(recursive=True):
+            child.kill()
+        stranger.kill()
+        stranger.wait()
+        if alive(grandchild):
+            kill(grandchild)
+
+
+@pytest.mark.allow_warnings
+async def test_a_service_that_its_runner_could_not_record_is_adopted(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    run_a_runner(FORGETFUL_RUNNER, tmp_path, POLITE)
+    supervisor.recover()
+    (found,) = supervisor.orphans()
+    assert await supervisor.adopt(spec(tmp_path, POLITE))
+    assert await supervisor.wait_ready("worker", 10)
+    assert supervisor.pid_of("worker") == found.pid
+
+
+async def test_what_was_announced_and_never_started_is_forgotten(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    Identities(tmp_path).announce("worker", command(POLITE))
+    supervisor.recover()
+    assert list((tmp_path / "services").iterdir()) == []
+
+
+async def test_a_service_of_another_server_is_not_adopted(supervisor: Supervisor, tmp_path: Path) -> None:
+    pid = crash_a_runner(tmp_path, SCRIBE)
+    assert not await supervisor.adopt(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
+    await supervisor.start(spec(tmp_path, SCRIBE, binding="127.0.0.1:2"))
+    assert not alive(pid)
+
+
+# --- floods --------------------------------------------------------------------------------------------
+
+FLOOD = """
+import os, time
+line = b'x' * 199 + b'\\n'
+for _ in range(600):
+    os.write(1, line * 1000)
+while True:
+    os.write(1, b'over\\n')
+    time.sleep(0.1)
+"""
+
+
+async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    log = tmp_path / "logs" / "worker.log"
+    follower = LogFollower({"worker": log})
+    await supervisor.start(spec(tmp_path, FLOOD, health=lambda: Health(ready=True)))
+    lines = []
+    async with asyncio.timeout(60):
+        while not any(line.text == "over" for line in lines):
+            lines += await asyncio.to_thread(follower.poll)
+            await asyncio.sleep(0.05)
+
+    def kept() -> int:
+        return sum(part.path.stat().st_size for part in log_parts(log) if part.path.exists())
+
+    await until(lambda: kept() < (KEEP + 2) * FLOOD_BYTES)
+    assert [line.number for line in lines] == sorted({line.number for line in lines})

@@ -258,5 +258,52 @@ def test_a_full_disk_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.
         atomic_write(tmp_path / "run.json", b"{}")
     said = in_words(caught.value)
     assert str(tmp_path / "run.json") in said
+    assert "MB free" in said
     assert "--data-dir" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_in_the_place_of_a_folder_gives_way_and_what_it_leads_to_stays(
+    tmp_path: Path, dangling: bool
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if not dangling:
+        elsewhere.mkdir()
+        (elsewhere / "precious").write_text("kept")
+    target = tmp_path / "checkpoint"
+    target.symlink_to(elsewhere, target_is_directory=True)
+    for number in (1, 2):
+        new = tmp_path / "new"
+        new.mkdir()
+        (new / "weights").write_text(str(number))
+        replace_dir(new, target)
+        assert not target.is_symlink()
+        assert (target / "weights").read_text() == str(number)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == ({"checkpoint"} if dangling else {"checkpoint", "elsewhere"})
+    assert dangling or (elsewhere / "precious").read_text() == "kept"
+
+
+def test_a_link_that_a_crash_left_aside_comes_back_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".checkpoint.old").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert recover_dir(tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint").readlink() == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, "can't be used"),
+        (errno.EROFS, "can't be used"),
+        (errno.ENAMETOOLONG, "too long"),
+        (errno.EDQUOT, "no room left"),
+    ],
+)
+def test_refusals_of_the_file_system_name_place_and_remedy(number: int, words: str) -> None:
+    said = in_words(OSError(number, os.strerror(number), "/data/runs"))
+    assert "/data/runs" in said
+    assert words in said
+    assert "--data-dir" in said
+    assert "Errno" not in said

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,9 +14,10 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
-from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
+from soulsgui.training.checkpoint import UnsavedError, newest_resumable, read_checkpoint, write_checkpoint
 from soulsgui.wire.manifest import MANIFEST, NOTE
 from tests.faults.checkpoint_writer import checkpoint
+from tests.faults.small_disk import small_disk
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -210,28 +210,8 @@ def test_a_crash_while_putting_a_crash_right_loses_nothing(tmp_path: Path) -> No
 # --- a full disk ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """Mount a disk of a size; where that is not allowed, the test is skipped."""
-    folder.mkdir()
-    mounted = (
-        sys.platform == "linux"
-        and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)],
-            capture_output=True,
-            check=False,
-        ).returncode
-    )
-    if not mounted:
-        pytest.skip("a disk can be mounted by root on Linux only")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_a_full_disk_keeps_the_older_checkpoint(tmp_path: Path) -> None:
-    with _small_disk(tmp_path / "disk", "1m") as disk:
+    with small_disk(tmp_path / "disk", "1m") as disk:
         run = RunFolder(disk)
         write_checkpoint(run.checkpoint, checkpoint(1, size=50_000))
         with pytest.raises(CheckpointError, match="could not be saved"):
@@ -252,7 +232,7 @@ def test_a_failing_disk_keeps_the_older_checkpoint(tmp_path: Path, monkeypatch: 
         return write(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(CheckpointError, match="No space left"):
+    with pytest.raises(UnsavedError, match=r"no space left on .* MB free"):
         write_checkpoint(run.checkpoint, checkpoint(2, size=10))
     monkeypatch.undo()
     _assert_whole(run, run.checkpoint, {1}, "failed")

@@ -73,6 +73,21 @@ def test_a_refused_grant_comes_again_with_its_hello(
     assert player.grant() is not None
 
 
+def test_a_client_that_greets_another_run_is_not_refused_and_comes_in_with_its_next_hello(
+    trainer: IntakeOfTest, player: Player
+) -> None:
+    player.hello(run_id="the one before", contract="other")
+    player.beat()
+    trainer.turn()
+    assert player.grant() is None
+    assert trainer.intake.sessions.by_client == {}
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    joined(trainer, player)
+    grant = player.grant()
+    assert grant is not None
+    assert grant.status == "accepted"
+
+
 @pytest.mark.allow_warnings
 def test_another_contract_is_refused_with_its_chunks(trainer: IntakeOfTest, player: Player) -> None:
     player.hello(contract="other")

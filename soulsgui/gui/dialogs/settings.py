@@ -68,6 +68,10 @@ class SettingsDialog(QDialog):
         hint = QLabel(tr("These belong to this window. What is trained, and how, is set under Config."), self)
         hint.setWordWrap(True)
         hint.setProperty("weight", "muted")
+        self.trouble = QLabel(self)
+        self.trouble.setWordWrap(True)
+        self.trouble.setProperty("tone", "bad")
+        self.trouble.hide()
         close = QPushButton(tr("Close"), self)
         close.clicked.connect(self.reject)
         foot = QHBoxLayout()
@@ -77,6 +81,7 @@ class SettingsDialog(QDialog):
         column.setSpacing(14)
         column.addLayout(form)
         column.addWidget(hint)
+        column.addWidget(self.trouble)
         column.addLayout(foot)
 
     def _box(self, choices: Mapping[object, str], chosen: object) -> QComboBox:
@@ -89,13 +94,21 @@ class SettingsDialog(QDialog):
     def _theme_chosen(self) -> None:
         choice = ThemeChoice(self.theme.currentData())
         self._preferences.theme = choice
+        self._keep()
         self._theme.choose(choice)
 
     def _font_chosen(self) -> None:
         percent = int(self.font_size.currentData())
         self._preferences.font_percent = percent
+        self._keep()
         self._theme.set_font_scale(percent)
         self.adjustSize()
 
     def _closing_chosen(self) -> None:
         self._preferences.at_closing = AtClosing(self.closing.currentData())
+        self._keep()
+
+    def _keep(self) -> None:
+        trouble = self._preferences.keep()
+        self.trouble.setText(tr("This holds until the window is closed: {why}").format(why=trouble))
+        self.trouble.setVisible(bool(trouble))

@@ -126,7 +126,21 @@ def why_not_resumed(run: RunSummary | None) -> str:
         return tr("This run goes on already.")
     if not run.resumable:
         return tr("It has no checkpoint to go on from.")
+    if has_reached(run):
+        return tr("It has reached its goal and would end again at once.")
     return ""
+
+
+def has_reached(run: RunStatus | RunSummary) -> bool:
+    """Whether a run is over because it reached its goal: it goes on without that alone."""
+    return run.reached in ("mean_return", "env_steps") and not run_is_active(run.state)
+
+
+def why_not_without_goal(run: RunSummary | None) -> str:
+    """Return why a run can't be gone on with without its goal, empty when it can."""
+    if run is None or not has_reached(run):
+        return tr("It has reached no goal.")
+    return "" if run.resumable else tr("It has no checkpoint to go on from.")
 
 
 def stopping_words(active: RunStatus) -> str:

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSignalBlocker, QTimer
+from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
@@ -290,7 +290,7 @@ class LogsPage(QWidget):
 
     def _ask_where_to_save(self) -> None:
         name = f"{self.place.service or 'soulsgui'}.log"
-        dialog = QFileDialog(self, self.tr("Save the lines shown"), str(Path.home() / name))
+        dialog = QFileDialog(self, self.tr("Save the lines shown"), str(Path(QDir.homePath(), name)))
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setNameFilter(self.tr("Log files (*.log *.txt);;All files (*)"))
         dialog.selectFile(name)

@@ -19,6 +19,7 @@ from soulsgui.gui.connection_state import Connection
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.memory import Memory
+from soulsgui.gui.pages.overview_client_rules import round_words
 from soulsgui.gui.pages.overview_clients import ClientsSection
 from soulsgui.gui.pages.overview_end import EndStrip
 from soulsgui.gui.pages.overview_figures import FiguresRow, with_present_rates
@@ -154,7 +155,15 @@ class OverviewPage(QWidget):
         self._if_seen(self._show_run)
 
     def _clients_changed(self, changed: list[ClientStatus], removed: list[str]) -> None:
-        self._if_seen(lambda: self.clients.apply(changed, removed))
+        self._if_seen(lambda: self._show_clients(changed, removed))
+
+    def _show_clients(self, changed: list[ClientStatus], removed: list[str]) -> None:
+        self.clients.apply(changed, removed)
+        self._note_rounds()
+
+    def _note_rounds(self) -> None:
+        status = self._feed.status
+        self.figures.show_note(round_words(status.run, status.clients))
 
     def _if_seen(self, show: Callable[[], None]) -> None:
         # What is missed while hidden is made up for from the newest status when the page is shown.
@@ -183,6 +192,7 @@ class OverviewPage(QWidget):
         run = self._feed.status.run
         self.plot.show_run(run)
         self.end.show_run(run)
+        self._note_rounds()
         self.figures.show_run(with_present_rates(run, self._feed.status.services))
         if run.id:
             self._stack.setCurrentWidget(self._run_part)

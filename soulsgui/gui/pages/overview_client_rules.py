@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.question import Question
 from soulsgui.gui.states import client_look, run_is_active
-from soulsgui.wire.control import COMMANDS, ClientStatus, Status
+from soulsgui.wire.control import COMMANDS, ClientStatus, RunStatus, Status
 
 _GONE = ("left", "revoked", "refused")
+_PLAYING = ("online", "late")
+_NAMED = 2
 _FORGETTABLE = ("lost", *_GONE)
 _UP = ("starting", "running", "stopping", "backoff")
 
@@ -130,6 +132,25 @@ def why_no_log(client: ClientStatus) -> str:
         return ""
     return tr("{client} writes its log on its own computer, where its owner sees it.").format(
         client=client.name
+    )
+
+
+def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
+    """Return who is missing from the rounds of a run because it is paused; empty when nobody is.
+
+    Args:
+        run: The run.
+        clients: Everyone on the roster.
+    """
+    paused = [client.name for client in clients if client.state == "paused"]
+    playing = sum(client.state in _PLAYING for client in clients)
+    if run.algorithm != "ppo" or run.state != "running" or not paused or not playing:
+        return ""
+    shown = ", ".join(paused[:_NAMED])
+    if len(paused) > _NAMED:
+        shown = tr("{names} and {n} more").format(names=shown, n=len(paused) - _NAMED)
+    return tr("rounds of {n} of {all} clients ({names} paused)").format(
+        n=playing, all=playing + len(paused), names=shown
     )
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
@@ -13,12 +14,16 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.pages.overview_figures import goal_words
-from soulsgui.gui.shell import Shell
-from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.pages.overview_figures import goal_words, window_words
+from soulsgui.gui.shell import Shell, notify_problem
+from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import Preset, RunStatus
 
+_MARGIN_PX = 10
+_GAP_PX = 8
+_WORDS_CHARACTERS = 36
 _BEGINS = ("run.start", "run.resume")
 
 
@@ -50,8 +55,8 @@ def end_words(run: RunStatus) -> EndWords | None:
         title = tr("Solved: reached {goal} after {time}").format(
             goal=goal_words(run.goal_return or 0.0), time=after
         )
-        detail = tr("Mean return {value} after {steps} steps.").format(
-            value=text.value(run.mean_return), steps=text.count(run.env_steps)
+        detail = tr("{mean}: {value}, after {steps} steps.").format(
+            mean=window_words(run), value=text.value(run.mean_return), steps=text.count(run.env_steps)
         )
         return EndWords("star", Tone.GOOD, title, detail)
     title = tr("Finished: made {steps} steps in {time}").format(steps=text.count(run.env_steps), time=after)
@@ -104,9 +109,13 @@ class EndStrip(QFrame):
         self._detail = QLabel(self)
         self._detail.setWordWrap(True)
         self.next = FittingButton("", "", self)
+        words = Words(self.tr("Go on without the goal"), self.tr("Resuming …"), self.tr("Resumed"))
+        self.go_on = CommandButton(words, "resume", self._go_on, self)
+        self.go_on.problem.connect(lambda error: notify_problem(shell, error))
         self.again = FittingButton(self.tr("New run…"), "play", self)
         self.checkpoints = FittingButton(self.tr("Checkpoints"), "page-runs", self)
         self.log = FittingButton(self.tr("Trainer's log"), "log", self)
+        self._buttons = (self.next, self.go_on, self.again, self.checkpoints, self.log)
         self._lay_out()
         self._connect()
         self._presets = Fetch(self, self._ask)
@@ -114,17 +123,53 @@ class EndStrip(QFrame):
         self.hide()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(10, 5, 10, 5)
-        row.setSpacing(8)
-        row.addWidget(self._mark)
+        self._title.setWordWrap(True)
         words = QVBoxLayout()
         words.setSpacing(0)
         words.addWidget(self._title)
         words.addWidget(self._detail)
-        row.addLayout(words, 1)
-        for button in (self.next, self.again, self.checkpoints, self.log):
-            row.addWidget(button)
+        said = QHBoxLayout()
+        said.setSpacing(_GAP_PX)
+        said.addWidget(self._mark)
+        said.addLayout(words, 1)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(_GAP_PX)
+        for button in self._buttons:
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        self._parts = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._parts.setContentsMargins(_MARGIN_PX, 5, _MARGIN_PX, 5)
+        self._parts.setSpacing(_GAP_PX)
+        self._parts.addLayout(said, 1)
+        self._parts.addLayout(buttons)
+
+    # --- room ---
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the buttons below the words where there is no room beside them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when something else is said, or in other letters."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_parts"):
+            self._fit()
+        return super().event(event)
+
+    def minimumSizeHint(self) -> QSize:
+        """Never make the page wider: buttons give up their words instead."""
+        least = _WORDS_CHARACTERS * self.fontMetrics().averageCharWidth()
+        return QSize(least, super().minimumSizeHint().height())
+
+    def _fit(self) -> None:
+        shown = [button for button in self._buttons if not button.isHidden()]
+        room = self.width() - 2 * _MARGIN_PX
+        needed = sum(button.full_width for button in shown) + _GAP_PX * len(shown)
+        words = _WORDS_CHARACTERS * self.fontMetrics().averageCharWidth() + self._mark.width() + _GAP_PX
+        beside = words + needed <= room
+        direction = QBoxLayout.Direction
+        self._parts.setDirection(direction.LeftToRight if beside else direction.TopToBottom)
+        give_way(self._buttons, room, _GAP_PX)
 
     def _connect(self) -> None:
         self.next.clicked.connect(self._begin_next)
@@ -149,6 +194,7 @@ class EndStrip(QFrame):
         failed = run.state == "failed"
         self.log.setVisible(failed)
         self.checkpoints.setVisible(not failed)
+        self.go_on.setVisible(not failed)
         if self.isHidden():
             self._offer_next()
             self._presets.request()
@@ -177,6 +223,9 @@ class EndStrip(QFrame):
             words = tr("Train {environment}…").format(environment=_short(_environment(self._preset)))
             self.next.say(words, "play")
             self.next.explain(self._preset.title)
+
+    def _go_on(self) -> Call:
+        return self._feed.call("run.resume", {"run": self._run.id, "without_goal": True})
 
     def _begin_next(self) -> None:
         if self._preset is not None:

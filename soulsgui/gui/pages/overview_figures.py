@@ -3,17 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtCore import QEvent, QSize, QTimer
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.i18n import tr
+from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import RunStatus, ServiceStatus
 
 _GAP_CHARACTERS = 2
+_HEAD_CHARACTERS = 18
+_MARGIN_PX = 4
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,16 @@ def run_words(run: RunStatus) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def state_words(run: RunStatus) -> str:
-    """Return how a run stands, with what it waits for."""
+def state_words(run: RunStatus, note: str = "") -> str:
+    """Return how a run stands, with what it waits for.
+
+    Args:
+        run: The run.
+        note: What else there is to say of it.
+    """
     word = run_look(run.state).word
-    return f"{word}: {run.detail}" if run.detail else word
+    said = "; ".join(words for words in (run.detail, note) if words)
+    return f"{word}: {said}" if said else word
 
 
 def goal_words(goal: float) -> str:
@@ -86,9 +95,16 @@ def goal_words(goal: float) -> str:
     return f"{goal:,g}"
 
 
+def window_words(run: RunStatus) -> str:
+    """Return what the mean return is over: `Mean of the last 20 episodes`."""
+    if not run.goal_window:
+        return tr("Mean of the last episodes (stop.window)")
+    return plural(run.goal_window, "Return of the last episode", "Mean of the last {n} episodes")
+
+
 def _mean_return(run: RunStatus) -> Figure:
     goal = None if run.goal_return is None else goal_words(run.goal_return)
-    what = tr("Mean of the last episodes (stop.window): it decides whether the goal is reached.")
+    what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
     return Figure(
@@ -170,30 +186,60 @@ class _FigureBox(QWidget):
         return max(label.sizeHint().width() for label in (self._caption, self._value))
 
 
+def in_lines(widths: Sequence[int], room: int, gap: int) -> list[list[int]]:
+    """Return which boxes stand in which line: as many side by side as there is room for.
+
+    Args:
+        widths: Of each box, pixels.
+        room: Of a line, pixels.
+        gap: Between two boxes, pixels.
+    """
+    lines: list[list[int]] = []
+    left = 0
+    for number, width in enumerate(widths):
+        if lines and width + gap <= left:
+            lines[-1].append(number)
+            left -= width + gap
+        else:
+            lines.append([number])
+            left = room - width
+    return lines
+
+
 class FiguresRow(QWidget):
-    """State, name and key figures of the run in one line; the least important give way when it is narrow."""
+    """State, name and key figures of the run: in one line, or in several where there is no room for that."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._state = StateLabel(self)
         self._run = ElidedLabel("", self)
         self._run.setProperty("weight", "muted")
-        head = QVBoxLayout()
+        self._head = QWidget(self)
+        head = QVBoxLayout(self._head)
         head.setContentsMargins(0, 0, 0, 0)
         head.setSpacing(0)
         head.addWidget(self._state)
         head.addWidget(self._run)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(4, 0, 4, 0)
-        self._row.addLayout(head, 5)
+        self._grid = QVBoxLayout(self)
+        self._grid.setContentsMargins(_MARGIN_PX, 0, _MARGIN_PX, 0)
+        self._grid.setSpacing(2)
+        self._lines: list[QHBoxLayout] = []
+        self._arranged: tuple[object, ...] = ()
         self._boxes: dict[str, _FigureBox] = {}
         self._known: RunStatus | None = None
-        self._space()
+        self._note = ""
+        self._arrange()
+
+    def show_note(self, note: str) -> None:
+        """Say something beside the state; empty for nothing."""
+        if note != self._note:
+            self._note = note
+            self._show_again()
 
     def show_run(self, run: RunStatus) -> None:
         """Show how a run stands."""
         self._known = run
-        self._state.show_look(run_look(run.state), state_words(run))
+        self._state.show_look(run_look(run.state), state_words(run, self._note))
         self._run.setText(run_words(run))
         found = figures(run, self.isEnabled())
         names = [figure.name for figure in found]
@@ -204,24 +250,72 @@ class FiguresRow(QWidget):
         for figure in found:
             if figure.name not in self._boxes:
                 self._boxes[figure.name] = _FigureBox(self)
-                self._row.addWidget(self._boxes[figure.name])
             box = self._boxes[figure.name]
             box.show_figure(figure)
             # Rounded up, so that the row does not move with every digit.
             step = 3 * self.fontMetrics().averageCharWidth()
             box.setFixedWidth(-(-box.room // step) * step)
+        self._arrange()
+
+    # --- room ---
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Arrange it anew."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def minimumSizeHint(self) -> QSize:
+        """Never make the page wider than its widest figure: the others stand below."""
+        widest = max((box.minimumWidth() for box in self._boxes.values()), default=0)
+        return QSize(widest + 2 * _MARGIN_PX, super().minimumSizeHint().height())
+
+    def _arrange(self) -> None:
+        """Put every box into its line; nothing is touched while all of them are where they belong."""
+        gap = _GAP_CHARACTERS * self.fontMetrics().averageCharWidth()
+        head = _HEAD_CHARACTERS * self.fontMetrics().averageCharWidth()
+        if self._note:
+            # What is said beside the state must not be left to a tooltip.
+            head = max(head, self._state.sizeHint().width())
+        room = self.width() - 2 * _MARGIN_PX
+        names = list(self._boxes)
+        widths = [box.minimumWidth() for box in self._boxes.values()]
+        lines = [[*range(len(names))]]
+        if head + sum(widths) + gap * len(widths) > room:
+            lines = [[], *in_lines(widths, room, gap)]
+        arranged = (gap, [[names[number] for number in line] for line in lines])
+        if arranged == self._arranged:
+            return
+        self._arranged = arranged
+        self._take_apart()
+        for place, line in enumerate(lines):
+            row = QHBoxLayout()
+            row.setSpacing(gap)
+            if place == 0:
+                row.addWidget(self._head, 5)
+            for number in line:
+                row.addWidget(self._boxes[names[number]])
+            if place:
+                row.addStretch(1)
+            self._lines.append(row)
+            self._grid.addLayout(row)
+
+    def _take_apart(self) -> None:
+        for row in self._lines:
+            while row.takeAt(0) is not None:
+                pass
+            self._grid.removeItem(row)
+        self._lines.clear()
 
     def changeEvent(self, event: QEvent) -> None:
         """Follow the font's size."""
-        if event.type() == QEvent.Type.FontChange and hasattr(self, "_row"):
+        if event.type() == QEvent.Type.FontChange and hasattr(self, "_grid"):
             # The labels get the font a moment later.
-            QTimer.singleShot(0, self, self._space)
+            QTimer.singleShot(0, self, self._show_again)
         elif event.type() == QEvent.Type.EnabledChange and self._known is not None:
             self.show_run(self._known)
         super().changeEvent(event)
 
-    def _space(self) -> None:
-        self._row.setSpacing(_GAP_CHARACTERS * self.fontMetrics().averageCharWidth())
+    def _show_again(self) -> None:
         if self._known is not None:
             self.show_run(self._known)
 

@@ -59,6 +59,7 @@ class LocalClientsCard(QFrame):
     def _build(self) -> None:
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
+        self._title.setWordWrap(True)
         self._state = ElidedLabel("", self)
         self._usage = QLabel(self)
         self._usage.setWordWrap(True)

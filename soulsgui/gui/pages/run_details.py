@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui import text
@@ -14,8 +14,13 @@ from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.icons import dress
-from soulsgui.gui.models.runs import reached_words, resume_question, why_not_resumed
+from soulsgui.gui.models.runs import (
+    has_reached,
+    reached_words,
+    resume_question,
+    why_not_resumed,
+    why_not_without_goal,
+)
 from soulsgui.gui.pages.checkpoints import CheckpointsTab
 from soulsgui.gui.pages.run_events import EventsTab
 from soulsgui.gui.pages.run_settings import RunSettingsTab, for_a_new_run
@@ -24,11 +29,16 @@ from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading, StateLabel
 from soulsgui.wire.control import ConfigValues, Hello, RunSummary
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
+
+
+_GAP_PX = 8
+_STATE_CHARACTERS = 14
 
 
 def folder_of(run: str, hello: Hello | None) -> str:
@@ -72,11 +82,12 @@ class RunDetails(QWidget):
         self._facts.setProperty("weight", "muted")
         self._note = ElidedLabel("", self)
         head = QHBoxLayout()
-        head.setSpacing(8)
+        head.setSpacing(_GAP_PX)
         head.addWidget(self._title)
         head.addWidget(self._state)
         head.addStretch(1)
-        for button in self._buttons():
+        self._shown_buttons = self._buttons()
+        for button in self._shown_buttons:
             head.addWidget(button)
         self.tabs = QTabWidget(self)
         self.tabs.setDocumentMode(True)
@@ -91,10 +102,31 @@ class RunDetails(QWidget):
         column.addWidget(self._note)
         column.addWidget(self.tabs, 1)
 
-    def _buttons(self) -> list[QPushButton]:
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Let buttons give up their words where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when something else is said, or in other letters."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_shown_buttons"):
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        state = _STATE_CHARACTERS * self.fontMetrics().averageCharWidth()
+        room = self.width() - self._title.sizeHint().width() - state - 3 * _GAP_PX
+        give_way(self._shown_buttons, room, _GAP_PX)
+
+    def _buttons(self) -> list[FittingButton]:
         words = Words(self.tr("Resume"), self.tr("Resuming …"), self.tr("Resumed"))
         self.resume = AskingButton(words, "resume", self._resume, self._resume_question, self)
         self.resume.problem.connect(lambda error: notify_problem(self._shell, error))
+        words = Words(self.tr("Go on without its goal"), self.tr("Resuming …"), self.tr("Resumed"))
+        self.without_goal = AskingButton(
+            words, "resume", lambda: self._resume(without_goal=True), self._resume_question, self
+        )
+        self.without_goal.problem.connect(lambda error: notify_problem(self._shell, error))
         words = Words(self.tr("Use for a new run"), self.tr("Reading its settings …"), self.tr("Read"))
         self.again = CommandButton(words, "play", self._read_settings, self)
         self.again.problem.connect(lambda error: notify_problem(self._shell, error))
@@ -102,11 +134,10 @@ class RunDetails(QWidget):
         self.edit = self._button(self.tr("Edit…"), "edit", self._edit)
         self.copy = self._button(self.tr("Copy path"), "copy", self._copy)
         self.open = self._button(self.tr("Open folder"), "folder", self._open)
-        return [self.resume, self.again, self.edit, self.copy, self.open]
+        return [self.resume, self.without_goal, self.again, self.edit, self.copy, self.open]
 
-    def _button(self, words: str, icon: str, work: Any) -> QPushButton:
-        button = QPushButton(words, self)
-        dress(button, icon)
+    def _button(self, words: str, icon: str, work: Any) -> FittingButton:
+        button = FittingButton(words, icon, self)
         button.clicked.connect(work)
         return button
 
@@ -155,13 +186,17 @@ class RunDetails(QWidget):
         away = why_not(self._feed.connection)
         reason = away or why_not_resumed(self._run)
         self.resume.allow(not reason, reason or self.tr("Go on from its newest checkpoint as a new attempt"))
+        reason = away or why_not_without_goal(self._run)
+        self.without_goal.setVisible(self._run is not None and has_reached(self._run))
+        tip = self.tr("Go on from its newest checkpoint until it is stopped")
+        self.without_goal.allow(not reason, reason or tip)
         chosen = self.tr("Choose a run first.") if self._run is None else ""
         tip = self.tr("Open New run with the settings of this one")
         self.again.allow(not (away or chosen), away or chosen or tip)
         self.edit.setEnabled(not (away or chosen))
         path = folder_of(self._run.id if self._run else "", self._feed.hello)
         self.copy.setEnabled(bool(path))
-        self.copy.setToolTip(path)
+        self.copy.explain(path)
         self.open.setVisible(bool(path) and Path(path).is_dir())
 
     # --- what can be done ---
@@ -169,9 +204,10 @@ class RunDetails(QWidget):
     def _resume_question(self) -> Question | None:
         return resume_question(self._run, self._feed.status.run) if self._run is not None else None
 
-    def _resume(self) -> Call:
+    def _resume(self, without_goal: bool = False) -> Call:
         name = self._run.id if self._run is not None else ""
-        return self._feed.call("run.resume", {"run": name, "if_active": "stop"})
+        params = {"run": name, "if_active": "stop"} | ({"without_goal": True} if without_goal else {})
+        return self._feed.call("run.resume", params)
 
     def _read_settings(self) -> Call:
         return self._feed.call("config.get", {"run": self._run.id if self._run is not None else ""})

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import QSize, QTimer, Signal
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
+
+
+_LEAST_LINES = 8
 
 
 class PlotHost(QWidget):
@@ -43,6 +46,13 @@ class PlotHost(QWidget):
             work(self.plot)
 
         self.ready.connect(later)
+
+    def minimumSizeHint(self) -> QSize:
+        """Keep a place for the plot also before it is made: without one it never would be."""
+        hint = super().minimumSizeHint()
+        if self.plot is not None:
+            return hint
+        return QSize(hint.width(), _LEAST_LINES * self.fontMetrics().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Have the plot made as soon as this picture of its empty place is on the screen."""

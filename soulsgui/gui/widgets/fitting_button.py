@@ -9,6 +9,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.icons import dress
 
 _ICON_GAP_PX = 4
+_ICON_ROOM_PX = 32
 
 
 class FittingButton(QPushButton):
@@ -76,3 +77,20 @@ def fit(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
     needed = sum(button.full_width for button in buttons) + gap_px * (len(buttons) - 1)
     for button in buttons:
         button.show_icon_only(needed > room_px)
+
+
+def give_way(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
+    """Let buttons in a row give up their words, the last one first, until the others have room for theirs.
+
+    Args:
+        buttons: The buttons, the most important first; hidden ones take no room.
+        room_px: Pixels for all of them.
+        gap_px: Pixels between two.
+    """
+    shown = [button for button in buttons if not button.isHidden()]
+    needed = sum(button.full_width for button in shown) + gap_px * (len(shown) - 1)
+    for button in reversed(shown):
+        narrow = needed > room_px
+        button.show_icon_only(narrow)
+        if narrow:
+            needed -= button.full_width - button.iconSize().width() - _ICON_ROOM_PX

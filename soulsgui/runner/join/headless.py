@@ -6,6 +6,7 @@ import logging
 from soulsgui.config.paths import Folders
 from soulsgui.process import setup_logging
 from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.terminal import own_terminal
 from soulsgui.wire.invitation import Invitation
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,8 @@ def join(
         SoulsGuiError: Another runner of client mode uses the data folder.
     """
     setup_logging()
-    return asyncio.run(_run(folders, name, watched, invitation, idle))
+    with own_terminal():
+        return asyncio.run(_run(folders, name, watched, invitation, idle))
 
 
 async def _run(folders: Folders, name: str, watched: bool, invitation: Invitation | None, idle: bool) -> int:

@@ -1,6 +1,9 @@
 """How a runner is reached."""
 
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from soulsgui.errors import ServerUnreachableError
 from soulsgui.wire.messages.base import Message
@@ -11,13 +14,19 @@ PREFIX = "/v1"
 
 
 class ControlFile(Message):
-    """`control.json`: how to reach the runner of this data folder. Its file is private."""
+    """`control.json`: how to reach the runner of this data folder. Its file is private.
+
+    Attributes:
+        process: Identity of the runner's process, which tells it from whoever is given its pid later; empty
+            where it is not known.
+    """
 
     host: str = "127.0.0.1"
     port: int
     token: str
     server_id: str
     pid: int
+    process: dict[str, Any] = Field(default_factory=dict)
     api: int = API_VERSION
 
     @property
@@ -35,8 +44,10 @@ class ControlFile(Message):
         try:
             found = cls.read(path.read_bytes())
         except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "is missing" if missing else f"can't be read: {error.strerror or error}"
             raise ServerUnreachableError(
-                f"No runner runs for this data folder ({path} is missing).", "Start one: soulsgui serve"
+                f"No runner runs for this data folder ({path} {why}).", "Start one: soulsgui serve"
             ) from error
         if found is None:
             raise ServerUnreachableError(

@@ -36,7 +36,11 @@ class ApiError(Message):
 
 
 class RunStatus(Message):
-    """The active run, or the last one."""
+    """The active run, or the last one.
+
+    Attributes:
+        goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
+    """
 
     id: str = ""
     name: str = ""
@@ -55,6 +59,7 @@ class RunStatus(Message):
     best_mean_return: float | None = None
     goal_return: float | None = None
     goal_env_steps: int | None = None
+    goal_window: int = 0
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0

@@ -37,6 +37,7 @@ class NodeState(Message):
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.
         rejected_by_client: The same for each client, this attempt.
+        unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
     """
 
@@ -65,4 +66,5 @@ class NodeState(Message):
     stop_reached: bool = False
     verdict: Verdict | None = None
     error: str = ""
+    unsaved: str = ""
     farewell: str = ""

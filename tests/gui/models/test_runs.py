@@ -38,6 +38,7 @@ def test_a_run_that_is_not_listed_yet_is_told_of(qapp: QApplication) -> None:
         (None, "Choose"),
         (OLD.model_copy(update={"state": "paused"}), "already"),
         (OLD.model_copy(update={"resumable": False}), "no checkpoint"),
+        (OLD.model_copy(update={"reached": "mean_return"}), "reached its goal"),
         (OLD, ""),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QScrollArea, QSplitter
+from PySide6.QtWidgets import QMessageBox, QScrollArea, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.overview import OverviewPage
@@ -527,3 +527,68 @@ def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
     page.services.clients.each.setChecked(False)
     page.resize(1120, 900)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)
+
+
+def test_a_solved_run_goes_on_without_its_goal(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
+    solved = {"state": "finished", "reached": "mean_return", "mean_return": 480.0, "goal_window": 20}
+    server.change_run(RUNNING.model_copy(update=solved))
+    assert "Mean of the last 20 episodes: 480.0" in page.end.words
+    page.end.go_on.click()
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": RUN, "without_goal": True}
+
+
+def test_a_paused_client_is_told_of_as_what_makes_the_rounds_smaller(
+    page: OverviewPage, server: FakeFeed
+) -> None:
+    assert "rounds" not in page.figures.words
+    server.change_clients([client("gamer-2"), client("gamer-3", "paused")])
+    assert "Running: rounds of 2 of 3 clients (gamer-3 paused)" in page.figures.words
+    server.change_clients([client("gamer-3")])
+    assert "rounds" not in page.figures.words
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("percent", [100, 150, 200])
+def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
+    qtbot: QtBot, server: FakeFeed, shell: FakeShell, both_themes: Theme, percent: int, ended: bool
+) -> None:
+    both_themes.set_font_scale(percent)
+    solved = {"state": "finished", "reached": "mean_return"} if ended else {}
+    preset = Preset(name="lunar", title="", values={"env.id": "LunarLander-v3"})
+    server.answers["config.presets"] = {"presets": [preset.model_dump()]}
+    server.status = server.status.model_copy(
+        update={
+            "run": RUNNING.model_copy(update={"rejected": {"late": 3}, "seconds": 40_000.0} | solved),
+            "clients": [client("gamer-1"), client("gamer-2", "paused")],
+        }
+    )
+    page = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    # What a window of 1280x800 leaves for a page beside navigation and toolbar of that size.
+    page.resize({100: 1166, 150: 1123, 200: 1080}[percent], 690)
+    page.show()
+    qtbot.waitUntil(lambda: page.plot.host.plot is not None)
+    qtbot.waitUntil(lambda: page.end.next.isVisible() is ended)
+    area = page.findChild(QScrollArea, "overviewArea")
+    assert area is not None
+    inside = area.widget()
+    assert inside is not None
+    qtbot.waitUntil(lambda: inside.minimumSizeHint().width() <= area.viewport().width())
+    assert area.horizontalScrollBar().maximum() == 0
+    for box in page.figures.findChildren(QWidget):
+        right = box.mapTo(page.figures, box.rect().topRight()).x()
+        assert right < page.figures.width(), box.accessibleName()
+    if not ended:
+        assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
+    page.hide()
+
+
+def test_where_there_is_room_the_figures_stand_in_one_line_with_the_state(
+    qtbot: QtBot, page: OverviewPage
+) -> None:
+    in_one_line = page.figures.height()
+    page.resize(600, 710)
+    qtbot.waitUntil(lambda: page.figures.height() > 1.5 * in_one_line)
+    page.resize(1120, 710)
+    qtbot.waitUntil(lambda: page.figures.height() == in_one_line)

@@ -9,9 +9,14 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.pages.overview_client_rules import client_actions, possible, why_not_possible
+from soulsgui.gui.pages.overview_client_rules import (
+    client_actions,
+    possible,
+    round_words,
+    why_not_possible,
+)
 from soulsgui.gui.pages.overview_end import end_words, next_preset
-from soulsgui.gui.pages.overview_figures import figures, run_words, state_words
+from soulsgui.gui.pages.overview_figures import figures, in_lines, run_words, state_words, window_words
 from soulsgui.gui.pages.overview_marks import RunMarks
 from soulsgui.gui.pages.overview_metrics import (
     metric_order,
@@ -392,3 +397,40 @@ def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
     assert smoothing_weight(100) == pytest.approx(0.999)
     words = [smoothing_words(position) for position in (0, 33, 100)]
     assert words == ["off", "≈ 10 values", "≈ 1,000 values"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "states", "words"),
+    [
+        ({}, ("online", "late", "paused"), "rounds of 2 of 3 clients (c paused)"),
+        ({}, ("online", "paused", "paused", "paused"), "rounds of 1 of 4 clients (b, c and 1 more paused)"),
+        ({}, ("online", "lost", "draining"), ""),
+        ({}, ("paused", "paused"), ""),
+        ({"state": "paused"}, ("online", "paused"), ""),
+        ({"algorithm": "dqn"}, ("online", "paused"), ""),
+    ],
+)
+def test_rounds_without_those_who_are_paused(
+    changes: dict[str, str], states: tuple[ClientState, ...], words: str
+) -> None:
+    clients = [client(name, state) for name, state in zip("abcd", states, strict=False)]
+    assert round_words(RUNNING.model_copy(update=changes), clients) == words
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (20, "Mean of the last 20 episodes"),
+        (1, "Return of the last episode"),
+        (0, "Mean of the last episodes (stop.window)"),
+    ],
+)
+def test_the_mean_return_says_what_it_is_over(window: int, words: str) -> None:
+    assert window_words(RUNNING.model_copy(update={"goal_window": window})) == words
+
+
+def test_boxes_are_put_side_by_side_while_there_is_room() -> None:
+    assert in_lines([40, 40, 40], 140, 10) == [[0, 1, 2]]
+    assert in_lines([40, 40, 40], 139, 10) == [[0, 1], [2]]
+    assert in_lines([200, 40], 100, 10) == [[0], [1]]
+    assert in_lines([], 100, 10) == []

@@ -272,3 +272,22 @@ def test_a_folder_that_nothing_opens_is_named(
         page.details.open.click()
         assert shell.told[-1].level == level
         assert shell.told[-1].detail.endswith("r3")
+
+
+def test_a_run_that_reached_its_goal_goes_on_without_it(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    server.answers["runs.list"] = listed(ACTIVE, PAST.model_copy(update={"reached": "mean_return"}), BARE)
+    server.answers["run.resume"] = {"run_id": "r2", "run_dir": "/r2"}
+    assert page.details.without_goal.isHidden()
+    page.refresh()
+    choose(page, qtbot, "r2")
+    qtbot.waitUntil(page.details.without_goal.isVisible)
+    assert not page.details.resume.isEnabled()
+    assert "reached its goal" in page.details.resume.toolTip()
+    page.details.without_goal.click()
+    press(question(page.details.without_goal), "Stop and resume")
+    (sent,) = server.sent_of("run.resume")
+    assert sent.params == {"run": "r2", "if_active": "stop", "without_goal": True}
+    choose(page, qtbot, "r1")
+    assert page.details.without_goal.isHidden()

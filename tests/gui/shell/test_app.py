@@ -1,6 +1,8 @@
 """The window as a process, off screen."""
 
+import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from soulsgui.gui.app import Mishaps
+from soulsgui.gui.app import Mishaps, WindowLog, status_command
 from soulsgui.gui.runner_process import control_path
 from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
 from tests.gui.shell.conftest import folders_below
@@ -136,3 +138,33 @@ def test_an_error_of_any_thread_reaches_the_window(qapp: QApplication, qtbot: Qt
     thread.join()
     qtbot.waitUntil(lambda: bool(told))
     assert told == [("it broke", threading.main_thread())]
+
+
+def test_the_farewell_names_a_command_that_asks_this_server(tmp_path: Path) -> None:
+    folders = folders_below(tmp_path)
+    words = shlex.split(status_command(folders))
+    assert words[-3:] == ["status", "--data-dir", str(folders.data)]
+    done = subprocess.run(
+        [*words, "--config-dir", str(folders.config)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+    )
+    assert done.returncode == 3
+    assert str(folders.data) in done.stderr
+
+
+def test_a_full_disk_does_not_fill_the_terminal_with_the_windows_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = WindowLog(tmp_path / "window.log", encoding="utf-8")
+
+    def full(_text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(handler.stream, "write", full)
+    handler.handle(logging.makeLogRecord({"msg": "one more"}))
+    assert capsys.readouterr().err == ""
+    monkeypatch.undo()
+    handler.close()

@@ -1,6 +1,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks
 from soulsgui.gui.runner_process import RunnerPlace, StartedRunner, control_path, read_control
+from soulsgui.system import free_port, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job
 from tests.end_to_end.server import RunningServer, soulsgui
@@ -168,6 +171,8 @@ def test_a_runner_that_ends_at_once_says_why_and_can_be_tried_again(
         failed = made.until(S.START_FAILED)
         assert "gama" in failed.detail
         assert "gamma" in failed.detail, "the nearest key"
+        assert failed.detail.startswith("Line 2: ppo.gama")
+        assert failed.config == own_runner.overrides, "it can be mended"
         own_runner.overrides.unlink()
         made.connector.start_runner()
         made.until(S.NO_RUN)
@@ -411,3 +416,44 @@ def test_redis_down_is_a_state_of_its_own_and_passes(
         os.kill(server.pid("redis") or 0, signal.SIGKILL)
         made.until(S.REDIS_DOWN)
         made.until(S.NO_RUN)
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """The pid of another process of this program's name."""
+    process = subprocess.Popen([sys.executable, "-c", "input()", "soulsgui"], stdin=subprocess.PIPE)
+    yield process.pid
+    process.communicate(b"\n")
+
+
+def test_a_pid_that_is_somebody_elses_by_now_does_not_keep_the_window_waiting(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int
+) -> None:
+    identity = process_identity(stranger)
+    assert identity is not None
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    control = ControlFile(
+        port=free_port(),
+        token="t",
+        server_id="s",
+        pid=stranger,
+        process=dict(identity) | {"start_time": identity["start_time"] - 60.0},
+    )
+    control_path(folders).write_text(control.to_json())
+    with link(qapp, folders) as made:
+        made.until(S.RUNNER_GONE)
+        assert S.CONNECTING in {one.state for one in made.states}, "it was asked first"
+
+
+def test_a_runner_that_lives_but_does_not_answer_yet_is_waited_for(
+    qapp: QApplication, qt_loop: Loop, tmp_path: Path, stranger: int
+) -> None:
+    folders = folders_below(tmp_path)
+    folders.server.mkdir(parents=True)
+    identity = dict(process_identity(stranger) or {})
+    control = ControlFile(port=free_port(), token="t", server_id="s", pid=stranger, process=identity)
+    control_path(folders).write_text(control.to_json())
+    with link(qapp, folders) as made:
+        until(qapp, lambda: made.feed.connection.detail, "it is told")
+        assert made.feed.connection.state is S.CONNECTING

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
 from soulsgui.gui.instance import Instance, socket_name
 
 SECOND = """
@@ -114,3 +115,11 @@ def test_a_crash_is_told_once_with_what_was_written_last(qapp: QApplication, fol
     assert third.claim()
     assert not third.crashed
     third.release()
+
+
+def test_a_folder_that_can_not_be_written_is_named_with_the_remedy(qtbot: QtBot, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError) as told:
+        Instance(Folders(tmp_path / "c", tmp_path / "file" / "d"))
+    assert str(tmp_path / "file" / "d" / "window") in told.value.message
+    assert "--data-dir DIR" in told.value.remedy

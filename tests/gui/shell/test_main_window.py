@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.paths import Folders
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.invite import InviteDialog
+from soulsgui.gui.dialogs.mend_config import MendConfigDialog
 from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
@@ -800,3 +801,87 @@ def test_a_server_that_is_started_anew_is_shut_down_first(qtbot: QtBot, make: Ma
     feed.connect_as(NO_RUN)
     feed.connect_as(Connection(S.SHUT_DOWN, "my-server"))
     assert started == [], "once alone"
+
+
+@pytest.fixture
+def broken(folders: Folders) -> Connection:
+    """No server starts, because of a mistake in the file of settings."""
+    folders.config.mkdir(parents=True)
+    folders.overrides.write_text("ppo:\n  gama: 0.9\n")
+    return Connection(S.START_FAILED, "my-server", detail="Line 2: …", config=folders.overrides)
+
+
+def mend(qtbot: QtBot, window: MainWindow) -> None:
+    """Mend the file in the dialog that is open, and see that the server is to be started."""
+    dialog = window.findChild(MendConfigDialog)
+    assert dialog is not None
+    dialog.take_out.click()
+    with qtbot.waitSignal(window.start_wanted):
+        dialog.again.click()
+
+
+def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_the_banner(
+    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
+) -> None:
+    window = make()
+    feed.connect_as(broken)
+    assert "The configuration has mistakes" in window.banner.words
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    mend(qtbot, window)
+    assert folders.overrides.read_text() == ""
+
+
+def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_page_and_toolbar(
+    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
+) -> None:
+    feed.connection = Connection(S.SHUT_DOWN, "my-server")
+    window = make()
+    window.show_page("config")
+    feed.connect_as(broken)
+    assert window.pages.covered
+    qtbot.mouseClick(window.pages.cover.empty.button, Qt.MouseButton.LeftButton)
+    mend(qtbot, window)
+    folders.overrides.write_text("seed: many\n")
+    qtbot.waitUntil(lambda: window.findChild(MendConfigDialog) is None)
+    assert button(window, "configure").isEnabled()
+    qtbot.mouseClick(button(window, "configure"), Qt.MouseButton.LeftButton)
+    mend(qtbot, window)
+
+
+def test_where_no_server_has_been_seen_yet_the_page_itself_leads_to_the_mistake(
+    make: Make, feed: FakeFeed, broken: Connection
+) -> None:
+    feed.connection = Connection(S.STARTING, "my-server")
+    window = make()
+    window.show_page("config")
+    assert not window.pages.covered
+    feed.connect_as(broken)
+    assert "Line 2" in window.pages.cover.words
+    assert window.pages.currentWidget() is window.pages.cover
+    feed.connect_as(NO_RUN)
+    assert window.pages.currentWidget() is window.pages.page
+
+
+def test_a_run_that_reached_its_goal_goes_on_without_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.show_page("config")
+    feed.take_snapshot(RUNNING)
+    feed.change_run(SOLVED)
+    qtbot.mouseClick(window.offer.go_on, Qt.MouseButton.LeftButton)
+    (sent,) = feed.sent_of("run.resume")
+    assert sent.params == {"run": "r1", "without_goal": True}
+    assert not window.offer.isVisible()
+
+
+def test_settings_that_can_not_be_kept_are_told(qtbot: QtBot, both_themes: Theme, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("")
+    preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
+    assert "can't be written" in preferences.keep()
+    dialog = SettingsDialog(preferences, both_themes)
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert not dialog.trouble.isVisible()
+    dialog.closing.setCurrentIndex(1)
+    assert str(tmp_path / "c" / "window.ini") in dialog.trouble.text()
+    assert dialog.trouble.isVisible()
+    assert Preferences(Folders(tmp_path / "e", tmp_path / "d")).keep() == ""

@@ -232,3 +232,9 @@ def test_only_what_the_user_changed_is_sent() -> None:
     assert choice.changes(2, 200.0) == {}
     assert choice.changes(3, None) == {CLIENTS: 3, GOAL: None}
     assert Choice(CONFIG, PRESET, {"seed": 7}).changes(2, 200.0) == {"seed": 7}
+
+
+def test_a_run_that_reached_its_goal_is_not_resumed_into_its_end() -> None:
+    resume = may_resume(NO_RUN, NONE, OLD.model_copy(update={"state": "finished", "reached": "env_steps"}))
+    assert not resume.allowed
+    assert "goal" in resume.why

@@ -45,12 +45,11 @@ class Open:
         until(qapp, lambda: self.feed.connection.live, "the window is connected")
 
     def until_run(self, *states: str) -> None:
-        until(
-            self.qapp,
-            lambda: self.feed.status.run.state in states,
-            f"the run is {states}, not {self.feed.status.run}",
-            START_S,
-        )
+        try:
+            until(self.qapp, lambda: self.feed.status.run.state in states, f"the run is {states}", START_S)
+        except AssertionError as error:
+            # What it is now, not what it was when the waiting began.
+            raise AssertionError(f"{error}; it is {self.feed.status}") from error
 
     def close(self) -> None:
         finish(self.qapp, self.tasks)

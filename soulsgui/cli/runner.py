@@ -1,0 +1,51 @@
+"""The runner of a command's data folder."""
+
+from pathlib import Path
+from typing import Any
+
+from soulsgui.cli.output import folders_of
+from soulsgui.cli.parser import Arguments
+from soulsgui.errors import ServerUnreachableError, SoulsGuiError
+from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
+from soulsgui.wire.control import ControlFile
+
+
+class RunnerClient(ApiClient):
+    """Speaks with the runner of a data folder, and notices when somebody else has its place by now.
+
+    Args:
+        path: The runner's control.json.
+
+    Attributes:
+        control: How to reach it.
+
+    Raises:
+        ServerUnreachableError: There is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.control = ControlFile.load(path)
+        self._path = path
+        super().__init__(self.control)
+
+    def _request(self, method: str, path: str, body: str | None, timeout_s: float) -> dict[str, Any]:
+        try:
+            return super()._request(method, path, body, timeout_s)
+        except SoulsGuiError as error:
+            from soulsgui.process import still_runs  # late: nothing of it is needed when all is well
+
+            if still_runs(self.control.pid, self.control.process):
+                raise
+            raise ServerUnreachableError(
+                f"No runner runs for this data folder: the one of {self._path} has ended without a farewell.",
+                "Start one: soulsgui serve",
+            ) from error
+
+
+def runner_of(arguments: Arguments) -> RunnerClient:
+    """Return the way to the runner of a command's data folder.
+
+    Raises:
+        ServerUnreachableError: There is none.
+    """
+    return RunnerClient(folders_of(arguments).server / CONTROL_FILE)

@@ -1,0 +1,204 @@
+"""The dialog that mends a config.yaml because of which no server can start."""
+
+import time
+from pathlib import Path
+
+from PySide6.QtCore import QFileSystemWatcher, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.config.errors import Problem
+from soulsgui.errors import SoulsGuiError
+from soulsgui.gui.config_editor.bars import ProblemBar
+from soulsgui.gui.config_editor.mending import Mending
+from soulsgui.gui.config_editor.problems import by_line, line_of
+from soulsgui.gui.config_editor.yaml_edit import YamlEdit
+from soulsgui.gui.icons import dress
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.system import explained
+
+_WIDTH, _HEIGHT = 820, 560
+_DEBOUNCE_MS = 250
+
+
+class MendConfigDialog(QDialog):
+    """Shows every mistake with its line; lets one edit the text, take a setting out, or set the file aside.
+
+    Signals:
+        mended: The file has no mistake any more, and is written.
+
+    Args:
+        path: The file.
+        parent: The window.
+    """
+
+    mended = Signal()
+
+    def __init__(self, path: Path, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("mendConfigDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(self.tr("Mend the configuration"))
+        self.mending = Mending(path)
+        self._filling = False
+        self._soon = QTimer(self, singleShot=True, interval=_DEBOUNCE_MS)
+        self._soon.timeout.connect(self._check)
+        self._build()
+        self._watcher = QFileSystemWatcher([str(path), str(path.parent)], self)
+        self._watcher.fileChanged.connect(self._changed_outside)
+        self._watcher.directoryChanged.connect(self._changed_outside)
+        self._show()
+        first = next((line for one in self.mending.problems if (line := line_of(one))), None)
+        if first is not None:
+            self.text.go_to(first)
+
+    def _build(self) -> None:
+        about = QLabel(
+            self.tr("The server can't start while this file has mistakes. Nothing of a run is touched."), self
+        )
+        about.setWordWrap(True)
+        place = ElidedLabel(str(self.mending.path), self)
+        place.setProperty("weight", "muted")
+        self.problem_bar = ProblemBar(self)
+        self.problem_bar.opened.connect(self._open_problem)
+        self.text = YamlEdit(self)
+        self.text.setAccessibleName(self.tr("Text of config.yaml"))
+        self.text.textChanged.connect(self._typed)
+        self.wrong = QLabel(self)
+        self.wrong.setWordWrap(True)
+        self.wrong.setProperty("tone", "bad")
+        self.wrong.hide()
+        column = QVBoxLayout(self)
+        for part in (about, place, self.problem_bar):
+            column.addWidget(part)
+        column.addWidget(self.text, 1)
+        column.addWidget(self.wrong)
+        column.addLayout(self._foot())
+        save = QShortcut(QKeySequence(QKeySequence.StandardKey.Save), self)
+        save.activated.connect(self.try_again)
+        self.resize(_WIDTH, _HEIGHT)
+
+    def _foot(self) -> QHBoxLayout:
+        self.take_out = FittingButton(self.tr("Take the setting out"), "reset", self)
+        self.take_out.clicked.connect(self._take_out)
+        self.open_file = FittingButton(self.tr("Open the file"), "folder", self)
+        self.open_file.clicked.connect(self._open_file)
+        self.aside = FittingButton(self.tr("Set the file aside"), "trash", self)
+        self.aside.explain(self.tr("Gives it another name; the server starts with the shipped settings"))
+        self.aside.clicked.connect(self._set_aside)
+        self.again = QPushButton(self)
+        self.again.setProperty("role", "primary")
+        dress(self.again, "check")
+        self.again.clicked.connect(self.try_again)
+        close = QPushButton(self.tr("Close"), self)
+        close.clicked.connect(self.reject)
+        row = QHBoxLayout()
+        for button in (self.take_out, self.open_file, self.aside):
+            row.addWidget(button)
+        row.addStretch(1)
+        row.addWidget(self.again)
+        row.addWidget(close)
+        return row
+
+    # --- what is shown ---
+
+    def _show(self) -> None:
+        self._filling = True
+        self.text.take_text(self.mending.text)
+        self._filling = False
+        self.text.setEnabled(self.mending.readable)
+        self._show_problems()
+
+    def _show_problems(self) -> None:
+        problems = self.mending.problems
+        self.problem_bar.show_problems(problems)
+        self.text.show_problems(by_line(problems))
+        key = self._key()
+        self.take_out.setEnabled(bool(key))
+        tip = self.tr("{key}: its shipped value holds then").format(key=key) if key else ""
+        self.take_out.explain(tip or self.tr("No mistake names a setting."))
+        changed = self.mending.changed
+        self.again.setText(self.tr("Save and try again") if changed else self.tr("Try again"))
+
+    def _key(self) -> str:
+        """Return the setting to take out: that of the mistake in the cursor's line, else of the first."""
+        line = self.text.textCursor().blockNumber() + 1
+        named = [one for one in self.mending.problems if one.key and self.mending.readable]
+        here = [one for one in named if line_of(one) == line]
+        return next((one.key for one in (*here, *named)), "")
+
+    def _say(self, words: str) -> None:
+        self.wrong.setText(words)
+        self.wrong.setVisible(bool(words))
+
+    # --- what is done ---
+
+    def _typed(self) -> None:
+        if not self._filling:
+            self._soon.start()
+
+    def _check(self) -> None:
+        self._soon.stop()
+        if self.mending.readable and self.text.toPlainText() != self.mending.text:
+            self.mending.write(self.text.toPlainText())
+        self._show_problems()
+
+    def _open_problem(self, problem: Problem) -> None:
+        line = line_of(problem)
+        if line is not None:
+            self.text.go_to(line)
+
+    def _take_out(self) -> None:
+        self._check()
+        key = self._key()
+        try:
+            self.mending.take_out(key)
+        except SoulsGuiError as error:
+            self._say(str(error))
+        self._show()
+
+    def _open_file(self) -> None:
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.mending.path))):
+            self._say(self.tr("No program opens it here. It lies in: {path}").format(path=self.mending.path))
+
+    def _changed_outside(self) -> None:
+        path = str(self.mending.path)
+        if path not in self._watcher.files() and self.mending.path.exists():
+            # Many programs write a new file in place of the old one.
+            self._watcher.addPath(path)
+        self._check()
+        if not self.mending.changed:
+            self.mending.read()
+            self._show()
+
+    def _set_aside(self) -> None:
+        try:
+            self.mending.set_aside(time.time())
+        except OSError as error:
+            self._say("\n".join(explained(error)).strip())
+            return
+        self._done()
+
+    def try_again(self) -> None:
+        """Save what was changed, and let the server start if nothing is wrong any more."""
+        self._check()
+        if not self.mending.changed:
+            self.mending.read()
+            self._show()
+        if self.mending.problems:
+            self._say(self.tr("There are mistakes still: each line above leads to one."))
+            return
+        try:
+            if self.mending.changed:
+                self.mending.save()
+        except SoulsGuiError as error:
+            self._say(str(error))
+        except OSError as error:
+            self._say("\n".join(explained(error)).strip())
+        else:
+            self._done()
+
+    def _done(self) -> None:
+        self.accept()
+        self.mended.emit()
