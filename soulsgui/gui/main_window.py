@@ -20,6 +20,7 @@ from soulsgui.gui.offer import OfferBar, offer_for
 from soulsgui.gui.page_stack import PageStack
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.restarting import Restarter
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Action, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
@@ -71,7 +72,7 @@ class MainWindow(QMainWindow):
         self._run_before = feed.status.run
         self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
-        self._restarting = False
+        self._restarter = Restarter(feed, self)
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
         self._build()
@@ -137,6 +138,8 @@ class MainWindow(QMainWindow):
         self.toolbar.saved.connect(self._saved)
         self.toolbar.resume.finished.connect(self._show_overview)
         self.toolbar.bell.chosen.connect(self._event_chosen)
+        self._restarter.start_wanted.connect(self.start_wanted)
+        self._restarter.problem.connect(self._refused)
         self.menu.invite_wanted.connect(self.open_invite)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
         self.menu.quit_wanted.connect(self.close)
@@ -221,14 +224,7 @@ class MainWindow(QMainWindow):
 
     def restart_server(self) -> None:
         """End the server, its run saved, and start it again."""
-        self._restarting = True
-        call = self._feed.call("server.shutdown")
-        call.failed.connect(self._not_restarted)
-        call.silent.connect(self._not_restarted)
-
-    def _not_restarted(self, error: ApiError) -> None:
-        self._restarting = False
-        self._refused(error)
+        self._restarter.begin()
 
     def _mend_config(self, path: Path) -> None:
         from soulsgui.gui.dialogs.mend_config import MendConfigDialog
@@ -299,9 +295,6 @@ class MainWindow(QMainWindow):
     # --- what the feed tells -----------------------------------------------------------------------
 
     def _connection_changed(self, connection: Connection) -> None:
-        if self._restarting and connection.state is ConnectionState.SHUT_DOWN:
-            self._restarting = False
-            self.start_wanted.emit()
         self.banner.show_connection(connection)
         self.status_line.dim(not connection.live)
         self._status.request()

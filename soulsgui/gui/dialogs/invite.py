@@ -99,17 +99,7 @@ class InviteDialog(GrowingDialog):
         self.hint = _wrapped(page, weight="muted")
         self.wrong = _wrapped(page, "bad")
         self.wrong.hide()
-        self._first = Words(tr("&Invite"), tr("Inviting …"), tr("Invited"))
-        self._again = Words(tr("&Invite anew"), tr("Inviting …"), tr("Invited"))
-        self.invite = CommandButton(self._first, "add", self._send, page)
-        self.invite.setObjectName("inviteCreate")
-        self.invite.setProperty("role", "primary")
-        self.invite.setDefault(True)
-        self.invite.finished.connect(self._created)
-        self.invite.problem.connect(self._failed)
-        self.cancel = QPushButton(tr("Cancel"), page)
-        self.cancel.setAutoDefault(False)
-        self.cancel.clicked.connect(self.reject)
+        self._make_asking_buttons(page)
         form = QFormLayout()
         form.setVerticalSpacing(10)
         form.addRow(tr("&Name of the computer"), self.name)
@@ -129,11 +119,36 @@ class InviteDialog(GrowingDialog):
         column.addLayout(foot)
         return page
 
+    def _make_asking_buttons(self, page: QWidget) -> None:
+        self._first = Words(tr("&Invite"), tr("Inviting …"), tr("Invited"))
+        self._again = Words(tr("&Invite anew"), tr("Inviting …"), tr("Invited"))
+        self.invite = CommandButton(self._first, "add", self._send, page)
+        self.invite.setObjectName("inviteCreate")
+        self.invite.setProperty("role", "primary")
+        self.invite.setDefault(True)
+        self.invite.finished.connect(self._created)
+        self.invite.problem.connect(self._failed)
+        self.cancel = QPushButton(tr("Cancel"), page)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+
     def _make_result(self) -> QWidget:
         page = QWidget(self)
         self._title = Heading("", 1, page)
         self._title.setWordWrap(True)
         self.told = _wrapped(page)
+        self.said = _wrapped(page, "good")
+        self.not_done = _wrapped(page, "bad")
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(12)
+        for part in (self._title, self.told, self._make_card(page), self.said, self.not_done):
+            column.addWidget(part)
+        column.addStretch(1)
+        column.addLayout(self._make_foot(page))
+        return page
+
+    def _make_card(self, page: QWidget) -> QFrame:
         card = QFrame(page)
         card.setProperty("part", "card")
         self.link = QLineEdit(card)
@@ -152,8 +167,9 @@ class InviteDialog(GrowingDialog):
         inside.addWidget(self.link, 1)
         inside.addWidget(self.copy)
         inside.addWidget(self.file)
-        self.said = _wrapped(page, "good")
-        self.not_done = _wrapped(page, "bad")
+        return card
+
+    def _make_foot(self, page: QWidget) -> QHBoxLayout:
         words = Words(tr("&Revoke it"), tr("Revoking …"), tr("Revoked"))
         self.revoke = CommandButton(words, "state-refused", self._revoke, page)
         self.revoke.setAutoDefault(False)
@@ -170,14 +186,7 @@ class InviteDialog(GrowingDialog):
         foot.addStretch(1)
         foot.addWidget(self.another)
         foot.addWidget(close)
-        column = QVBoxLayout(page)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(12)
-        for part in (self._title, self.told, card, self.said, self.not_done):
-            column.addWidget(part)
-        column.addStretch(1)
-        column.addLayout(foot)
-        return page
+        return foot
 
     # --- what is known ---
 

@@ -45,21 +45,16 @@ class RenameDialog(GrowingDialog):
         self.name.setMaxLength(_LONGEST)
         self.name.setPlaceholderText(client.id)
         self.name.selectAll()
-        hint = QLabel(
-            tr(
-                "Its id stays {id}: logs and invitations name that. Left empty, it is called so again."
-            ).format(id=client.id),
-            self,
-        )
-        hint.setWordWrap(True)
-        hint.setProperty("weight", "muted")
         self.wrong = QLabel(self)
         self.wrong.setWordWrap(True)
         self.wrong.setProperty("tone", "bad")
         self.wrong.hide()
-        self.save = CommandButton(
-            Words(tr("&Rename"), tr("Renaming …"), tr("Renamed")), "check", self._send, self
-        )
+        self._make_buttons()
+        self._build()
+
+    def _make_buttons(self) -> None:
+        words = Words(tr("&Rename"), tr("Renaming …"), tr("Renamed"))
+        self.save = CommandButton(words, "check", self._send, self)
         self.save.setProperty("role", "primary")
         dress(self.save, "check")
         self.save.setDefault(True)
@@ -68,6 +63,16 @@ class RenameDialog(GrowingDialog):
         self.cancel = QPushButton(tr("Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
+
+    def _build(self) -> None:
+        hint = QLabel(
+            tr(
+                "Its id stays {id}: logs and invitations name that. Left empty, it is called so again."
+            ).format(id=self._client),
+            self,
+        )
+        hint.setWordWrap(True)
+        hint.setProperty("weight", "muted")
         form = QFormLayout()
         form.addRow(tr("&Name"), self.name)
         foot = QHBoxLayout()
