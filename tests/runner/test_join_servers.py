@@ -1,5 +1,6 @@
 """The servers that invited this computer: what joining means, going over from one to another, forgetting."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -188,3 +189,15 @@ async def test_a_window_sees_the_former_client_go_and_the_new_one_come(
     await call(runner, "servers.join", invitation=invitation.link)
     await until(lambda: any(removed == ["this-pc"] for _, removed in seen))
     await until(lambda: any(NAME in changed for changed, _ in seen))
+
+
+async def test_an_idle_runner_ends_soon_after_the_last_window(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
+    runner = ClientRunner(folders, "this-pc", unwatched_limit_s=3600.0, idle=True)
+    await runner.open()
+    try:
+        await asyncio.wait_for(runner.closing.wait(), 10)
+    finally:
+        await runner.close()

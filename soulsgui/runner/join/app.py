@@ -208,9 +208,10 @@ class ClientRunner(BaseRunner):
             watch, before = self._server, self._server.status
             try:
                 await asyncio.to_thread(watch.look)
-                # Meanwhile another server may have been chosen.
-                if watch is self._server:
-                    await self.player.use_server(watch.search.address)
+                async with self._choosing:
+                    # Meanwhile another server may have been chosen.
+                    if watch is self._server:
+                        await self.player.use_server(watch.search.address)
             except (OSError, SoulsGuiError) as error:
                 logger.warning("the server can't be followed: %s", error)
             if watch.status != before:
