@@ -191,6 +191,7 @@ def _address(arguments: Arguments) -> Address:
 def _server(arguments: Arguments) -> Address:
     """The address of a server on this machine, whose password is the user's own."""
     from soulsgui.config.load import load_settings
+    from soulsgui.runner.certificate import read_certificate
     from soulsgui.runner.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.rpartition(":")
@@ -210,7 +211,8 @@ def _server(arguments: Arguments) -> Address:
         )
     settings = load_settings(folders, assignments=arguments.assignments)
     password = read_or_make_password(folders.redis_secret)
-    return Address(host, int(port), password, settings.redis.prefix)
+    pin = read_certificate(folders.server).pin if settings.redis.tls else ""
+    return Address(host, int(port), password, settings.redis.prefix, pin=pin)
 
 
 def _client_name(arguments: Arguments) -> str:

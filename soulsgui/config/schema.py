@@ -353,8 +353,19 @@ class RedisSettings(Section):
     lan: bool = setting(
         False,
         "Whether the server also listens on this machine's private addresses (home, office, VPN), where each "
-        "computer needs an invitation of its own. What is sent there is not encrypted; on addresses that "
-        "are not private it never listens.",
+        "computer needs an invitation of its own. Only with redis.tls is encrypted what is sent there.",
+        effect=Effect.RESTART_RUNNER,
+    )
+    tls: bool = setting(
+        False,
+        "Whether everything that goes to and from the server is encrypted (TLS). The server makes itself a "
+        "certificate once, and invitations name it: after a change, issue them anew.",
+        effect=Effect.RESTART_RUNNER,
+    )
+    public: bool = setting(
+        False,
+        "Whether the server also listens on this machine's addresses that are not private. Needs redis.lan "
+        "and redis.tls: nothing goes there unencrypted.",
         effect=Effect.RESTART_RUNNER,
     )
     port: int = setting(

@@ -20,6 +20,7 @@ from soulsgui.runner.gate import Gate
 from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
+from soulsgui.runner.local_clients import LocalClients
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
@@ -84,6 +85,7 @@ class Runner(BaseRunner):
             self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
+            await self.gate.prepare()
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
             await self.gate.look(time.monotonic())
@@ -136,7 +138,8 @@ class Runner(BaseRunner):
         self._pinger = Pinger(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = Roster(Keys(address.prefix))
-        self.gate = Gate(server, invitations, self.bus, self.events, self.roster.set_invited)
+        local = LocalClients(self.folders.server, address)
+        self.gate = Gate(server, invitations, local, self.bus, self.events, self.roster.set_invited)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
         self.conductor = Conductor(
             self.folders,
@@ -147,6 +150,7 @@ class Runner(BaseRunner):
             self.events,
             self.base,
             self._probe,
+            self.gate.let_own_in,
         )
         self._keep_doing(self._watch, "watch")
         self._cleanup.push_async_callback(self.supervisor.close)

@@ -13,7 +13,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Active, Probe
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus
-from soulsgui.runner.crew import READY_LIMIT_S, Crew
+from soulsgui.runner.crew import READY_LIMIT_S, Crew, LetIn
 from soulsgui.runner.ending import Ending
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.knowledge import Knowledge
@@ -27,7 +27,6 @@ from soulsgui.runner.opening import (
     refuse_reached,
     without_goal,
 )
-from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
@@ -56,6 +55,7 @@ class Conductor:
         events: Where to note what happened.
         base: Settings the runner was started with.
         probe: Tells the spaces of an environment.
+        let_in: Makes the server know its own clients.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class Conductor:
         knowledge: Knowledge,
         events: EventLog,
         base: Layer,
-        probe: Probe = probe_environment,
+        probe: Probe,
+        let_in: LetIn,
     ) -> None:
         self._folders = folders
         self._library = library
@@ -77,6 +78,7 @@ class Conductor:
         self._events = events
         self._base = base
         self._probe = probe
+        self._let_in = let_in
         self._standing = Standing(folders, library, knowledge)
         self._ending = Ending(self._standing, library, supervisor, knowledge, events)
         self._opening: asyncio.Task[None] | None = None
@@ -244,7 +246,7 @@ class Conductor:
             clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients)
+        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients, self._let_in)
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         if left is not None:

@@ -177,7 +177,7 @@ class ServerReader:
 
     def server_status(self) -> ServerStatus:
         """Return address, version and memory of the server."""
-        url = f"redis://{self._address.host}:{self._address.port}"
+        url = self._address.url
         try:
             info = self._connection.info()
         except (*AWAY, redis.RedisError):

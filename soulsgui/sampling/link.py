@@ -156,7 +156,7 @@ class ClientLink:
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
-        self.progress.session = ""
+        self.progress.end_session()
         uploader = Uploader(self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops)
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
@@ -174,7 +174,7 @@ class ClientLink:
         if self._uploader is not None and self._uploader.failure is not None:
             raise self._uploader.failure
         grant, session = view.grant, self.progress.session
-        if grant is None or not session:
+        if grant is None or not session or self.progress.was_in(grant.session):
             return None
         if grant.session != session:
             if EntryId.parse(grant.session) > EntryId.parse(session):

@@ -45,12 +45,27 @@ class Progress:
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
+    _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
     _finished: deque[OwnEpisode] = field(default_factory=lambda: deque(maxlen=MOST_EPISODES))
     _rate: deque[tuple[float, int]] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def end_session(self) -> None:
+        """Be in no session, until another one begins."""
+        if self.session:
+            self._past_sessions.add(self.session)
+        self.session = ""
+
+    def was_in(self, session: str) -> bool:
+        """Whether this process itself began a session before the present one.
+
+        Its id does not tell: a server that lost its data, and whose clock was stepped back, begins again with
+        smaller ones.
+        """
+        return session in self._past_sessions
 
     def begin_run(self, run_id: str) -> None:
         """Count the steps of another run from here on."""

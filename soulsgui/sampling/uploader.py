@@ -275,7 +275,9 @@ class Uploader(threading.Thread):
     def _taken_over(self) -> bool:
         """Whether the trainer has admitted a session that is newer than ours."""
         grant, session = self._grant, self._chunks.session
-        return grant is not None and session is not None and EntryId.parse(grant.session) > session
+        if grant is None or session is None or self._progress.was_in(grant.session):
+            return False
+        return EntryId.parse(grant.session) > session
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""
@@ -299,7 +301,7 @@ class Uploader(threading.Thread):
         self._chunks.settle(connection)
         if self._chunks.session is None:
             # Until it is known here, a grant for the new session must not look like somebody else's.
-            self._progress.session = ""
+            self._progress.end_session()
             self._chunks.begin(connection)
             with self._changed:
                 self._steps = self._chunks.waiting_steps + self._chunks_behind.steps

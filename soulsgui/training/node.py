@@ -285,6 +285,7 @@ class TrainingNode(Trainee):
         if connection.exists(self.keys.config, self.keys.weights) != 2:
             logger.warning("the server came back without its data: publishing again")
             self._unpublished = True
+            self._intake.sessions.end_all()
         self._intake.start_over()
         self._returning = False
 

@@ -287,6 +287,14 @@ class Sessions:
             self._rejected_before.setdefault(client, Counter()).update(session.rejected)
         self._missing_before += session.numbers.missing
 
+    def end_all(self) -> None:
+        """End every session: the server has lost them, and each client begins another one.
+
+        The ids of those may be smaller: the clock of the server may have been stepped back.
+        """
+        for client in list(self.by_client):
+            self.end(client)
+
     def forget_all_but(self, clients: Iterable[str]) -> None:
         """End the sessions of clients that are not listed any more; of them only the sum is kept."""
         listed = set(clients)

@@ -18,6 +18,7 @@ class Address:
         password: The password of the server, or of the user; never printed.
         prefix: First part of every key.
         user: Who to log in as; empty for the server's own processes.
+        pin: The server's certificate (`tls.pin_of`); empty where nothing is encrypted.
     """
 
     host: str
@@ -25,9 +26,15 @@ class Address:
     password: str = ""
     prefix: str = "souls:"
     user: str = ""
+    pin: str = ""
 
     def __repr__(self) -> str:
         return f"Address({self.host}:{self.port})"
+
+    @property
+    def url(self) -> str:
+        """The address as people read it, without who may come in."""
+        return f"{'rediss' if self.pin else 'redis'}://{self.host}:{self.port}"
 
     def write(self, path: Path) -> None:
         """Write the address into a file that only its owner can read."""
@@ -48,6 +55,7 @@ class Address:
                 str(fields["password"]),
                 str(fields["prefix"]),
                 str(fields.get("user", "")),
+                str(fields.get("pin", "")),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(

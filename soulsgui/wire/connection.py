@@ -10,13 +10,14 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from soulsgui.wire.address import Address as Address
+from soulsgui.wire.tls import PinnedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -40,25 +41,32 @@ REVOKED = "the invitation was revoked or issued anew; ask for a new one"
 """What a client says that was not let in for a minute."""
 
 
-def connect(address: Address, name: str = "") -> redis.Redis:
+def connect(address: Address, name: str = "", timeout_s: float | None = None) -> redis.Redis:
     """Return a client of the server; it connects at its first command.
 
     Args:
         address: The server.
         name: Shown in the server's list of connections.
+        timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
-    return redis.Redis(
-        host=address.host,
-        port=address.port,
-        username=address.user or None,
-        password=address.password or None,
-        client_name=name or None,
-        socket_timeout=_SOCKET_TIMEOUT_S,
-        socket_connect_timeout=_SOCKET_TIMEOUT_S,
-        socket_keepalive=True,
-        health_check_interval=15,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
+    limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
+    how: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "username": address.user or None,
+        "password": address.password or None,
+        "client_name": name or None,
+        "socket_timeout": limit_s,
+        "socket_connect_timeout": limit_s,
+        "socket_keepalive": True,
+        "health_check_interval": 15,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+    if not address.pin:
+        return redis.Redis(**how)
+    return redis.Redis.from_pool(
+        redis.ConnectionPool(connection_class=PinnedConnection, pin=address.pin, **how)
     )
 
 

@@ -210,6 +210,18 @@ def test_the_grant_of_an_older_session_is_no_answer(link: ClientLink, trainer: _
     assert link.answer_of_trainer(link.view) is None
 
 
+def test_an_own_session_of_before_took_nothing_over_however_its_id_compares(
+    link: ClientLink, trainer: _Server
+) -> None:
+    """The server lost its data, and its clock was stepped back: the present session has a smaller id."""
+    link.progress.session = "9999999999999-0"
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    trainer.publish(1, "9999999999999-0")
+    assert link.wait(lambda view: view.grant is not None, 10)
+    assert link.answer_of_trainer(link.view) is None
+
+
 def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> None:
     stop = threading.Event()
     link = ClientLink(redis_address, "c", 1, stop)

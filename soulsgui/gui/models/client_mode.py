@@ -186,7 +186,7 @@ def _look(icon: str, tone: Tone, word: str) -> Look:
 
 def server_words(status: Status) -> tuple[Look, str]:
     """Return how the server is, and where: `this computer, 127.0.0.1:6379`, `atelier, 192.168.1.5:6379`."""
-    address = status.server.url.removeprefix("redis://")
+    address = status.server.url.partition("://")[2]
     name = status.server.name or tr("this computer")
     where = tr("{server}, {address}").format(server=name, address=address) if address else name
     if status.server.reachable:

@@ -48,7 +48,7 @@ def consent_lines(
     lines = [
         ConsentLine("who", tr("Who asks"), _who(invitation), _reached(offered, trouble)),
         ConsentLine("what", tr("What will run here"), _what(offered)),
-        ConsentLine("sent", tr("What is sent"), _sent()),
+        ConsentLine("sent", tr("What is sent"), _sent(invitation)),
         ConsentLine("cpu", tr("What it costs"), _cost(offered)),
         ConsentLine("you", tr("Who decides"), _decides()),
     ]
@@ -99,11 +99,13 @@ def _what(offered: OfferedServer | None) -> str:
     )
 
 
-def _sent() -> str:
-    return tr(
+def _sent(invitation: Invitation) -> str:
+    way = tr("On its way it is encrypted.") if invitation.pin else tr("On its way it is not encrypted.")
+    what = tr(
         "What the environment shows and what was done in it; this computer's name, the versions of what runs "
         "here, and errors of the environment. No files, and nothing else of this computer."
     )
+    return f"{what} {way}"
 
 
 def _cost(offered: OfferedServer | None) -> str:

@@ -69,7 +69,8 @@ def lan_words(saved: bool, run_goes_on: bool) -> str:
     if not saved:
         return tr(
             "Redis then listens on this computer's private addresses, too; whoever is not invited is still "
-            "not let in. What is sent is not encrypted: allow it in a network that you trust."
+            "not let in. Only with redis.tls is encrypted what is sent: without it, allow a network that you "
+            "trust."
         )
     if run_goes_on:
         return tr(

@@ -42,6 +42,9 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
     assert said["what"].startswith("Toy-v0, 4 copies side by side")
     assert "No files" in said["sent"]
+    assert said["sent"].endswith("it is not encrypted.")
+    pinned = INVITATION.model_copy(update={"pin": "0" * 64})
+    assert consent_lines(pinned, offered)[2].words.endswith("it is encrypted.")
     assert "one of this computer's 8 cores" in said["cpu"]
     assert "pause it at any time" in said["you"]
 

@@ -57,6 +57,6 @@ def test_it_says_from_where_the_server_is_reachable() -> None:
 
 
 def test_opening_the_network_says_what_it_means_and_what_it_needs() -> None:
-    assert "not encrypted" in lan_words(saved=False, run_goes_on=True)
+    assert "Only with redis.tls" in lan_words(saved=False, run_goes_on=True)
     assert "the run is saved and ended first" in lan_words(saved=True, run_goes_on=True)
     assert "no run goes on" in lan_words(saved=True, run_goes_on=False)
