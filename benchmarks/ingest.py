@@ -1,4 +1,4 @@
-"""From a backlog on 16 streams into the trainer's hands, every check on, against reading the same bytes only.
+"""From a backlog on 16 streams into the replay ring, every check on, against reading the same bytes only.
 
 The reference reads and acknowledges the same backlog through the same group reader, and looks at nothing.
 """
@@ -12,7 +12,9 @@ import redis
 
 from benchmarks.report import Measured, beside, run
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.training.checks import check_segments
+from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
+from soulsgui.training.checks import Codes, check_segments
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.sessions import Session
@@ -20,7 +22,7 @@ from soulsgui.wire.connection import connect
 from soulsgui.wire.group_reader import GroupReader
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
-from soulsgui.wire.messages.chunk import Segments, digest_number, pack_chunk
+from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Hello
 from tests.servers import running_server
@@ -29,6 +31,8 @@ SPACES = SpacesSpec(BoxSpec((8,), "float32"), DiscreteSpec(4))
 CONFIG = ServerConfig(run_id="bench", attempt=1, contract="c", spaces=SPACES.to_json(), policy={})
 STREAMS = 16
 KEYS = Keys("bench:")
+RING = 1_000_000
+"""Transitions in the replay ring: that of an ordinary run."""
 
 
 def chunk(steps: int, digest: int) -> bytes:
@@ -54,6 +58,44 @@ def chunk(steps: int, digest: int) -> bytes:
     )
 
 
+class RingTaker:
+    """Takes samples over as an asynchronous learner does: every check, then into the replay ring.
+
+    Args:
+        publisher: Knows the weights.
+        ring: The replay ring.
+    """
+
+    newest = 1
+
+    def __init__(self, publisher: Publisher, ring: UniformReplay) -> None:
+        self.taken = 0
+        self._publisher = publisher
+        self._ring = ring
+
+    def judge(self, owned: Owned) -> Codes:
+        """Every check of the learner."""
+        return check_segments(
+            owned.segments, SPACES, self._publisher.digests, 0, self.newest, owned.num_envs
+        ).codes
+
+    def admit_all(self, session: Session, steps: int) -> bool:
+        """All are wanted."""
+        return True
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """All are wanted."""
+
+    def take_in(self, accepted: Accepted) -> None:
+        """Write into the ring."""
+        made = accepted.segments
+        terminated = (made.flags & TERMINATED) > 0
+        self.taken += self._ring.add(made.obs, made.length, made.action, made.reward, terminated)
+
+    def dropped_out(self, client: str, reason: str) -> None:
+        """Nobody does."""
+
+
 class Backlog:
     """Chunks that wait on the streams of clients.
 
@@ -68,6 +110,7 @@ class Backlog:
         self.publisher = Publisher(KEYS, CONFIG)
         header = self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self.payload = chunk(steps, digest_number(header.digest))
+        self.ring = UniformReplay(RING, SPACES.observation)
         self.names = [f"c{number}" for number in range(STREAMS)]
 
     def fill(self) -> None:
@@ -79,7 +122,7 @@ class Backlog:
             self.connection.xadd(KEYS.chunks(name), {HELLO_FIELD: hello.to_json()})
             pipeline = self.connection.pipeline(transaction=False)
             for number in range(self.entries):
-                pipeline.xadd(KEYS.chunks(name), {CHUNK_FIELD: self.payload, b"n": number + 1})
+                pipeline.xadd(KEYS.chunks(name), {CHUNK_FIELD: self.payload, b"n": number})
             pipeline.execute()
 
     @property
@@ -88,21 +131,14 @@ class Backlog:
         return STREAMS * self.entries * self.steps
 
     def taken_by_the_trainer(self) -> float:
-        """Return transitions per second, checked and handed over."""
+        """Return transitions per second, checked and in the ring."""
         self.fill()
-        taken = 0
-
-        def use(session: Session, segments: Segments) -> tuple[int, dict[str, int]]:
-            nonlocal taken
-            checked = check_segments(segments, SPACES, self.publisher.digests, 0, 1, session.num_envs)
-            taken += segments.steps
-            return int(np.count_nonzero(checked.accepted)), checked.refused
-
-        intake = Intake(KEYS, CONFIG, SPACES, self.publisher, 2**30, use, lambda client, reason: None)
+        taker = RingTaker(self.publisher, self.ring)
+        intake = Intake(KEYS, CONFIG, SPACES, self.publisher, 2**30, taker)
         intake.begin(self.connection)
         intake.look_around(self.connection, often=True)
         began = time.perf_counter()
-        while taken < self.transitions:
+        while taker.taken < self.transitions:
             intake.take(self.connection, 0)
         seconds = time.perf_counter() - began
         assert not intake.sessions.refusals().total
@@ -116,10 +152,10 @@ class Backlog:
         left = STREAMS * (self.entries + 1)
         began = time.perf_counter()
         while left:
-            entries = reader.read(self.connection, 0)
-            left -= len(entries)
-            if entries:
-                reader.acknowledge(self.connection, entries)
+            parts = reader.read_parts(self.connection, 0)
+            left -= sum(len(part.ids) for part in parts)
+            if parts:
+                reader.acknowledge_parts(self.connection, parts)
         return self.transitions / (time.perf_counter() - began)
 
 

@@ -310,6 +310,13 @@ def _add_clients(commands: Commands) -> None:
     rename = _add(clients, "rename", "remote:rename", "call a client something else on screen")
     rename.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
     rename.add_argument("name", nargs="?", default="", metavar="TEXT", help="the name; default: its id again")
+    releasing = _add(clients, "release", "remote:release", "let a client that was cut off send again")
+    releasing.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    rejects = _add(clients, "rejects", "remote:rejects", "the last samples that were refused, and why")
+    rejects.add_argument(
+        "client", nargs="?", default="", metavar="NAME", help="only those of this client; default: of all"
+    )
+    _json(rejects)
     invite = _add(commands, "invite", "inviting:invite", "let another computer play for this server")
     invite.add_argument("client", metavar="NAME", help="its id, such as gamer-01")
     invite.add_argument(

@@ -146,6 +146,25 @@ def rename(arguments: Arguments) -> int:
     return 0
 
 
+def release(arguments: Arguments) -> int:
+    """`clients release`: let a client that was cut off send again."""
+    runner_of(arguments).command("clients.release", {"client": arguments.client})
+    say(f"{arguments.client} is released")
+    return 0
+
+
+def rejects(arguments: Arguments) -> int:
+    """`clients rejects`: the last chunks that were refused."""
+    from soulsgui.runner.words import reject_rows
+
+    found = runner_of(arguments).command("clients.rejects", {"client": arguments.client})["rejects"]
+    if arguments.as_json:
+        say_json(found)
+    else:
+        say(reject_rows(found))
+    return 0
+
+
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
     client = _runner_to_end(arguments)

@@ -95,7 +95,7 @@ def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]
 
     def clear(connection: redis.Redis) -> None:
         others = not run_id or _described(connection, keys) != run_id
-        gone = [keys.config] if others else []
+        gone = [keys.config, keys.rejects] if others else []
         if not run_id:
             gone += [
                 keys.weights,

@@ -75,6 +75,12 @@ class Roster:
         """Whether a client's invitation was taken back."""
         return client in self._invited and not self._invited[client].may_come
 
+    def is_quarantined(self, client: str) -> bool:
+        """Whether the trainer has cut a client off, so that it takes nothing of it until it is released."""
+        known = self._known.get(client)
+        grant = known.seen.grant if known is not None else None
+        return grant is not None and grant.status == "quarantined"
+
     def forgetting_former(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""
         local = frozenset(self._local)

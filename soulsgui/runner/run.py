@@ -138,6 +138,7 @@ def with_progress(
             "policy_lag": trainer.policy_lag,
             "lost_chunks": trainer.lost_chunks,
             "rejected": trainer.rejected,
+            "staleness": trainer.staleness,
             "error": trainer.error,
             "checkpoint_env_steps": trainer.checkpoint_env_steps,
             "checkpoint_age_s": _age(trainer.checkpoint_time, wall_time),

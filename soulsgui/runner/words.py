@@ -1,5 +1,6 @@
 """The state of a server in words, for a terminal. Pure: plain data in, text out."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,6 +105,28 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         f"{rejected:,} rejected" if rejected else "",
         client["error"],
     ]
+
+
+def reject_rows(rejects: list[dict[str, Any]]) -> str:
+    """Return refused chunks as a table.
+
+    Args:
+        rejects: `wire.messages.rejects.Reject` as plain data.
+    """
+    rows = [
+        [
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"])),
+            one["client"],
+            one["reason"],
+            count_words(one["segments"], "segment"),
+            size_words(one["size"]),
+            one["entry"],
+            one["detail"],
+            one["head"],
+        ]
+        for one in rejects
+    ]
+    return "\n".join(_table(rows)) or "Nothing was refused."
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
-"""What a segment must be before the learner sees it."""
+"""What a segment must be before the learner sees it; many segments are judged at once."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,23 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 
+Codes = NDArray[np.uint8]
+"""What is said of each segment: `GOOD`, `LEFT_OUT`, or `CODES` of the reason why it is refused."""
+
+GOOD = 0
+LEFT_OUT = 255
+"""Neither accepted nor refused here: its chunk was refused whole, or nothing is wanted any more."""
+
+CODES: Mapping[Reason, int] = {reason: number for number, reason in enumerate(Reason, start=1)}
+
 # The square of a larger one may leave the range of float32, and with it the statistics of the normaliser.
 _LARGEST_MAGNITUDE = 1e15
+_LARGEST_LOG_PROB = 1e-3
+
+# So many segments are looked at one by one, rather than halved once more to find the bad ones among them.
+_FEW = 64
+# So many numbers side by side are compared as fast as memory allows; a row of observations may be short.
+_WIDE = 512
 
 
 @dataclass(frozen=True)
@@ -18,16 +34,36 @@ class Checked:
     """Outcome of a check.
 
     Attributes:
-        accepted: Which segments passed, `[S]` bool.
-        refused: Number of refused segments by reason.
+        codes: What is said of each segment, `[S]` uint8.
     """
 
-    accepted: NDArray[np.bool_]
-    refused: dict[str, int]
+    codes: Codes
+
+    @property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which segments passed, `[S]`."""
+        passed: NDArray[np.bool_] = self.codes == GOOD
+        return passed
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Number of refused segments by reason."""
+        return count_refused(self.codes)
+
+
+def count_refused(codes: Codes) -> dict[str, int]:
+    """Return the number of refused segments by reason."""
+    counts = np.bincount(codes, minlength=LEFT_OUT)
+    return {reason.value: int(counts[code]) for reason, code in CODES.items() if counts[code]}
 
 
 def check_segments(
-    segments: Segments, spaces: SpacesSpec, digests: dict[int, int], oldest: int, newest: int, num_envs: int
+    segments: Segments,
+    spaces: SpacesSpec,
+    digests: Mapping[int, int],
+    oldest: int,
+    newest: int,
+    num_envs: int | NDArray[np.integer[Any]],
 ) -> Checked:
     """Check segments against the spaces and the weights that are in use.
 
@@ -37,53 +73,142 @@ def check_segments(
         digests: Digest of each model id that is remembered; samples of others count as late.
         oldest: Oldest model id that is accepted.
         newest: Newest model id there is.
-        num_envs: Environments the client announced.
+        num_envs: Environments the client announced; `[S]` for segments of several clients.
     """
-    steps_of = np.repeat(np.arange(segments.count), segments.length)
-    rows_of = np.repeat(np.arange(segments.count), segments.length + 1)
+    codes = np.zeros(segments.count, np.uint8)
+    if not segments.count:
+        return Checked(codes)
     first, last = segments.model_id_first, segments.model_id_last
-    known = np.array([digests.get(int(model_id), 0) for model_id in last], np.uint64)
-    forgotten = np.array([int(model_id) not in digests for model_id in last], np.bool_)
+    known, remembered = _digests_of(last, digests)
+    _refuse(codes, (first < oldest) | (last > newest) | (first > last) | ~remembered, Reason.LATE)
+    _refuse(codes, segments.digest != known, Reason.LINEAGE)
+    _check_steps(_Steps(segments, spaces), codes, 0, segments.count)
+    _refuse(codes, (segments.env_index < 0) | (segments.env_index >= num_envs), Reason.BOUNDS)
+    _refuse(codes, (segments.episode < 0) | (segments.first_step < 0), Reason.BOUNDS)
+    _refuse(codes, segments.flags > (TERMINATED | TRUNCATED), Reason.BOUNDS)
+    return Checked(codes)
+
+
+def _digests_of(
+    model_ids: NDArray[np.int64], digests: Mapping[int, int]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the digest that samples of each model id must carry, and whether that is remembered."""
+    ids, where = np.unique(model_ids, return_inverse=True)
+    known = np.array([digests.get(model_id, 0) for model_id in ids.tolist()], np.uint64)
+    remembered = np.array([model_id in digests for model_id in ids.tolist()], np.bool_)
+    return known[where], remembered[where]
+
+
+def _refuse(codes: Codes, bad: NDArray[np.bool_], reason: Reason) -> None:
+    """Refuse the bad ones among those that were good so far."""
+    if bad.any():
+        codes[bad & (codes == GOOD)] = CODES[reason]
+
+
+class _Steps:
+    """The columns that have a row for each step, and where each segment begins in them.
+
+    Args:
+        segments: The segments.
+        spaces: Spaces of the run.
+    """
+
+    def __init__(self, segments: Segments, spaces: SpacesSpec) -> None:
+        self.segments = segments
+        self.spaces = spaces
+        self.starts = np.concatenate(([0], np.cumsum(segments.length, dtype=np.int64)))
+
+    def part(self, begin: int, end: int) -> Segments:
+        """Return the segments from `begin` up to `end`."""
+        made = self.segments
+        first, last = int(self.starts[begin]), int(self.starts[end])
+        return replace(
+            made,
+            length=made.length[begin:end],
+            obs=made.obs[first + begin : last + end],
+            action=made.action[first:last],
+            reward=made.reward[first:last],
+            log_prob=made.log_prob[first:last],
+        )
+
+
+def _check_steps(steps: _Steps, codes: Codes, begin: int, end: int) -> None:
+    """Refuse those of the segments from `begin` up to `end` in which a value is not finite or out of bounds.
+
+    One glance at smallest and largest values tells that all are good; otherwise the bad ones are found by
+    halving, so that they cost the others little.
+    """
+    part = steps.part(begin, end)
+    if _all_good(part, steps.spaces):
+        return
+    if end - begin <= _FEW:
+        _refuse(codes[begin:end], _not_finite(part), Reason.NOT_FINITE)
+        _refuse(codes[begin:end], _out_of_bounds(part, steps.spaces), Reason.BOUNDS)
+        return
+    middle = (begin + end) // 2
+    _check_steps(steps, codes, begin, middle)
+    _check_steps(steps, codes, middle, end)
+
+
+def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
+    """Whether every number of every step is finite and within its bounds."""
+    action, log_prob = part.action, part.log_prob
     start = spaces.action.start
-    huge = [
-        _any_of(_huge(segments.obs), rows_of, segments.count),
-        _any_of(_huge(segments.reward), steps_of, segments.count),
-    ]
-    tests = [
-        (Reason.LATE, (first < oldest) | (last > newest) | (first > last) | forgotten),
-        (Reason.LINEAGE, segments.digest != known),
-        (Reason.NOT_FINITE, _any_of(~_finite(segments.obs), rows_of, segments.count)),
-        (
-            Reason.NOT_FINITE,
-            _any_of(
-                ~(np.isfinite(segments.reward) & np.isfinite(segments.log_prob)), steps_of, segments.count
-            ),
-        ),
-        (Reason.BOUNDS, _any_of(~spaces.observation.contains(segments.obs), rows_of, segments.count)),
-        (
-            Reason.BOUNDS,
-            _any_of(
-                (segments.action < start)
-                | (segments.action >= start + spaces.action.n)
-                | (segments.log_prob > 1e-3),
-                steps_of,
-                segments.count,
-            ),
-        ),
-        (Reason.BOUNDS, (segments.env_index < 0) | (segments.env_index >= num_envs)),
-        (Reason.BOUNDS, (segments.episode < 0) | (segments.first_step < 0)),
-        (Reason.BOUNDS, segments.flags > (TERMINATED | TRUNCATED)),
-        (Reason.BOUNDS, huge[0] | huge[1]),
-    ]
-    accepted = np.ones(segments.count, np.bool_)
-    refused: dict[str, int] = {}
-    for reason, bad in tests:
-        newly = bad & accepted
-        count = int(np.count_nonzero(newly))
-        if count:
-            refused[reason.value] = refused.get(reason.value, 0) + count
-            accepted &= ~bad
-    return Checked(accepted, refused)
+    # A comparison with NaN is false, and the smallest and largest of numbers with a NaN among them are NaN.
+    return bool(
+        action.min() >= start
+        and action.max() < start + spaces.action.n
+        and log_prob.max() <= _LARGEST_LOG_PROB
+        and log_prob.min() > -np.inf
+        and part.reward.min() >= -_LARGEST_MAGNITUDE
+        and part.reward.max() <= _LARGEST_MAGNITUDE
+        and _all_within(part.obs, spaces)
+    )
+
+
+def _all_within(obs: NDArray[Any], spaces: SpacesSpec) -> bool:
+    """Whether all observations are finite, within their space, and fit to compute with."""
+    low, high = (limit.reshape(-1) for limit in spaces.observation.limits)
+    if obs.dtype.kind != "f":
+        info = np.iinfo(obs.dtype)
+        if (low == info.min).all() and (high == info.max).all():
+            return True
+    smallest, largest = _column_range(obs.reshape(len(obs), -1))
+    within = bool((smallest >= low).all() and (largest <= high).all())
+    if obs.dtype.kind == "f":
+        within = within and bool(
+            (smallest >= -_LARGEST_MAGNITUDE).all() and (largest <= _LARGEST_MAGNITUDE).all()
+        )
+    return within
+
+
+def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the smallest and the largest value of each column of `[N, D]`, `N` at least 1.
+
+    Several rows at once are taken for one, as long as these are short.
+    """
+    count, width = rows.shape
+    together = max(min(_WIDE // width, count), 1)
+    whole = count - count % together
+    folded = rows[:whole].reshape(-1, together * width)
+    rest = rows[whole:]
+    ranges = []
+    for extreme in (np.minimum, np.maximum):
+        found = extreme.reduce(extreme.reduce(folded, axis=0).reshape(together, width), axis=0)
+        ranges.append(extreme(found, extreme.reduce(rest, axis=0)) if len(rest) else found)
+    return ranges[0], ranges[1]
+
+
+def _not_finite(part: Segments) -> NDArray[np.bool_]:
+    """Return for each segment whether a number of it is not finite."""
+    numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
+    return _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers)
+
+
+def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
+    """Return for each segment whether a value of it is out of its bounds, or too large to compute with."""
+    steps = ~spaces.action.contains(part.action) | (part.log_prob > _LARGEST_LOG_PROB) | _huge(part.reward)
+    return _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
 
 
 def _finite(array: NDArray[np.generic]) -> NDArray[np.bool_]:
@@ -102,9 +227,21 @@ def _huge(array: NDArray[Any]) -> NDArray[np.bool_]:
     return huge
 
 
-def _any_of(bad: NDArray[np.bool_], owner: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Return for each segment whether any of its rows is bad."""
-    return np.bincount(owner, weights=bad, minlength=count) > 0
+def _any_step(part: Segments, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each segment whether any of its steps is bad."""
+    return _any_of(bad, part.length)
+
+
+def _any_row(part: Segments, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each segment whether any of its observations is bad."""
+    return _any_of(bad, part.length + 1)
+
+
+def _any_of(bad: NDArray[np.bool_], sizes: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Return for each of the parts of these sizes, all at least 1, whether anything in it is bad."""
+    starts = np.cumsum(sizes, dtype=np.int64) - sizes
+    found: NDArray[np.bool_] = np.logical_or.reduceat(bad, starts)
+    return found
 
 
 def select(segments: Segments, accepted: NDArray[np.bool_]) -> Segments:

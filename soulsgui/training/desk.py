@@ -38,6 +38,9 @@ class Saveable(Protocol):
     def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
         """Return a checkpoint of weights that were published a while ago."""
 
+    def release(self, client: str) -> bool:
+        """Let a client that was cut off send again; return whether it was."""
+
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
 
@@ -178,7 +181,8 @@ class CommandDesk:
         self.look(connection)
 
     def _obey(self, command: NodeCommand) -> None:
-        logger.info("asked to %s", f"{command.command} {command.args.get('kind', '')}".rstrip())
+        what = command.args.get("kind") or command.args.get("client") or ""
+        logger.info("asked to %s", f"{command.command} {what}".rstrip())
         if command.command == "stop":
             self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
             self._node.shutdown()
@@ -186,6 +190,12 @@ class CommandDesk:
         if command.command == "rest":
             self._node.rest()
             self._answers.append(NodeAnswer(id=command.id, ok=True))
+            return
+        if command.command == "release":
+            client = str(command.args.get("client", ""))
+            released = self._node.release(client)
+            error = "" if released else f"{client} is not cut off"
+            self._answers.append(NodeAnswer(id=command.id, ok=released, error=error))
             return
         kind = command.args.get("kind", "manual")
         score = command.args.get("score", self._score)

@@ -10,12 +10,13 @@ from soulsgui.errors import ServiceError
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.training import limits
-from soulsgui.training.checks import check_segments, select
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
+from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, check_segments
 from soulsgui.training.intake import PER_STREAM
 from soulsgui.training.node import BLOCK_MS, TrainingNode
 from soulsgui.training.sessions import Session
 from soulsgui.training.tally import Tally
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
 
@@ -48,6 +49,7 @@ class DQNTrainingNode(TrainingNode):
         self._band = limits.ReplayBand.of(dqn)
         self._pace = limits.Pace()
         self._learning = False
+        self._let_in = 0  # transitions that were let in and not taken over yet
         self._chunk_steps = 1.0
         self._waited_s = 0.0
         self._remembered_ids = dqn.max_model_delay + 1
@@ -112,19 +114,32 @@ class DQNTrainingNode(TrainingNode):
         streams = len(self._intake.sessions.by_client)
         return limits.entries_to_read(self._band.room, self._chunk_steps, streams, PER_STREAM)
 
-    def _use(self, session: Session, segments: Segments) -> tuple[int, dict[str, int]]:
-        if self._all_taken_in:
-            return 0, {}
+    def judge(self, owned: Owned) -> Codes:
+        """Accept samples of weights that are not too old, as `batch.Taker`."""
         newest = self.model_id
         oldest = newest - self.settings.dqn.max_model_delay
-        checked = check_segments(
-            segments, self.spaces, self._publisher.digests, oldest, newest, session.num_envs
-        )
-        if checked.accepted.any():
-            self._take_in(select(segments, checked.accepted))
-        return int(np.count_nonzero(checked.accepted)), checked.refused
+        digests = self._publisher.digests
+        return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs).codes
 
-    def _take_in(self, segments: Segments) -> None:
+    def admit_all(self, session: Session, steps: int) -> bool:
+        """Let chunks in as long as samples are wanted, as `batch.Taker`."""
+        goal = self.settings.stop.env_steps
+        if goal is not None and self.env_steps + self._let_in + steps > goal:
+            return False
+        self._let_in += steps
+        return True
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """Let a chunk in if samples are still wanted, as `batch.Taker`."""
+        goal = self.settings.stop.env_steps
+        if goal is not None and self.env_steps + self._let_in >= goal:
+            codes[:] = LEFT_OUT
+        self._let_in += int(lengths[codes == GOOD].sum())
+
+    def take_in(self, accepted: Accepted) -> None:
+        """Write samples into the replay memory, as `batch.Taker`."""
+        segments = accepted.segments
+        self._let_in = 0
         ended = (segments.flags & (TERMINATED | TRUNCATED)) > 0
         terminated = (segments.flags & TERMINATED) > 0
         self._memory.add(segments.obs, segments.length, segments.action, segments.reward, terminated)
@@ -133,13 +148,15 @@ class DQNTrainingNode(TrainingNode):
         self.episodes += int(np.count_nonzero(ended))
         if self._learning:
             self._band.inserted += segments.steps
-        self._chunk_steps += _NEWEST_CHUNK * (segments.steps - self._chunk_steps)
-        updates = np.array([self._publisher.updates[int(made_with)] for made_with in segments.model_id_last])
+        newest = 1 - (1 - _NEWEST_CHUNK) ** accepted.chunks
+        self._chunk_steps += newest * (segments.steps / accepted.chunks - self._chunk_steps)
+        made_with, where = np.unique(segments.model_id_last, return_inverse=True)
+        updates = np.array([self._publisher.updates[model_id] for model_id in made_with.tolist()])[where]
         # After a resume there may be samples of weights that the resumed agent has not reached yet.
         lag = np.maximum(self.agent.updates - updates, 0) * segments.length
         self._tally.taken_in(segments.steps, float(lag.sum()))
 
-    def _client_dropped_out(self, client: str, reason: str) -> None:
+    def dropped_out(self, client: str, reason: str) -> None:
         """The others go on; nobody waits for anybody."""
 
     # --- learning ----------------------------------------------------------------------------------

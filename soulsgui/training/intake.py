@@ -2,21 +2,25 @@
 
 import logging
 import time
-from collections.abc import Callable
 from typing import cast
 
 import redis
 
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.training.arrivals import Arrivals, Chunks, sort_out
+from soulsgui.training.batch import Taker
+from soulsgui.training.flood import FloodGuard
+from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
+from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.group_reader import Entry, GroupReader
+from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
-from soulsgui.wire.messages.chunk import NUMBER_FIELD, ChunkForm, Reason, Segments
+from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import CHUNK_FIELD, HELLO_FIELD, Grant, Hello
+from soulsgui.wire.messages.session import Grant, Hello
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +32,6 @@ _ROSTER_EVERY_WHILE_WAITING_S = 0.1
 # No run publishes so often; a beat that says more would push the ids of the run there.
 _BELIEVABLE_MODEL_ID = 2**40
 
-Use = Callable[[Session, Segments], tuple[int, dict[str, int]]]
-Ended = Callable[[str, str], None]
-
 
 class Intake:
     """Everything that comes from clients.
@@ -41,9 +42,13 @@ class Intake:
         spaces: Its spaces.
         publisher: Sends grants.
         bytes_ahead: Bytes all clients together may have on the way.
-        use: Takes over the segments of one chunk; returns how many were accepted and how many were
-            refused by reason.
-        ended: Called with a client that won't deliver what it was asked for, and the reason.
+        taker: Takes over what is good.
+
+    Attributes:
+        sessions: The clients' sessions.
+        rejects: The last refused chunks.
+        chunks: Takes chunks over.
+        ingest: Reads the clients' streams.
     """
 
     def __init__(
@@ -53,18 +58,21 @@ class Intake:
         spaces: SpacesSpec,
         publisher: Publisher,
         bytes_ahead: int,
-        use: Use,
-        ended: Ended,
+        taker: Taker,
     ) -> None:
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
+        self.rejects = RejectRing(keys, config.run_id)
+        self.chunks = Ingest(config, spaces.observation, self.sessions, taker, self.rejects)
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config
-        obs = spaces.observation
-        self._form = ChunkForm(config.run_id, config.contract, obs.shape, obs.dtype)
         self._publisher = publisher
-        self._use = use
-        self._ended = ended
+        self._taker = taker
+        self._guard = FloodGuard(keys, bytes_ahead)
+        self._arrived: list[Arrivals] = []
+        self._to_tell: set[str] = set()
+        self._outdated: set[str] = set()
+        self._flooding: set[str] = set()
         self._roster = Roster(keys)
         self._next_look = 0.0
         self._per_stream = PER_STREAM
@@ -77,6 +85,7 @@ class Intake:
             redis.RedisError: The server is away.
         """
         self._roster.read(connection)
+        self.rejects.load(connection)
         self._readmit(connection)
         ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
@@ -132,7 +141,10 @@ class Intake:
             return
         self._next_look = now + (_ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S)
         self._roster.read(connection)
-        self.ingest.set_clients(connection, self._roster.clients)
+        self._hold_back_floods(connection)
+        self._tell(connection)
+        listed = [client for client in self._roster.clients if client not in self._flooding]
+        self.ingest.set_clients(connection, listed)
         self._readmit(connection)
         self.sessions.set_playing(self.eligible())
         self.sessions.measure(now)
@@ -140,10 +152,46 @@ class Intake:
         for client, session in list(self.sessions.by_client.items()):
             reason = self._roster.gone(session)
             if reason:
-                self._ended(client, reason)
+                self._taker.dropped_out(client, reason)
             if reason == "left":
                 self.sessions.end(client)
         self.sessions.forget_all_but(self._roster.clients)
+
+    def _hold_back_floods(self, connection: redis.Redis) -> None:
+        """Cut clients off that fill the server, and keep their streams empty from then on."""
+        for client, size in self._guard.look(connection, self._roster.clients).items():
+            if client not in self._flooding:
+                self._hold_back(client, f"{size / 1e6:,.0f} MB wait on its stream")
+        self._flooding &= set(self._roster.clients)
+        for client, count in self._guard.sweep(connection, self._flooding).items():
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, count)
+
+    def _hold_back(self, client: str, how: str) -> None:
+        """Cut a client off that floods the server, and read its stream no longer."""
+        self._flooding.add(client)
+        reason = f"it floods the server: {how}"
+        logger.warning("%s was cut off: %s", client, reason)
+        self.sessions.cut_off(client, reason)
+        self._taker.dropped_out(client, "quarantined")
+        self._to_tell.add(client)
+        self._next_look = 0.0
+
+    def make_room(self) -> None:
+        """The server is full: look at once who fills it."""
+        self._next_look = 0.0
+
+    def release(self, client: str) -> bool:
+        """Let a client that was cut off send again, from the next look around on; return whether it was."""
+        if not self.sessions.release(client):
+            return False
+        logger.info("%s was released", client)
+        self._flooding.discard(client)
+        if client in self.sessions.by_client:
+            self._to_tell.add(client)
+        else:
+            self._outdated.add(client)  # the grant of a session that is over
+        self._next_look = 0.0
+        return True
 
     def take(self, connection: redis.Redis, block_ms: int, per_stream: int = PER_STREAM) -> None:
         """Read what came, take it over and acknowledge it.
@@ -157,19 +205,18 @@ class Intake:
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
         self._per_stream = per_stream
-        entries = self.ingest.read(connection, block_ms)
+        parts = self.ingest.read_parts(connection, block_ms)
         for client in self.ingest.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
-            self._ended(client, "its stream can't be read")
-        self._look_for_losses({entry.client for entry in entries})
-        if not entries:
+            self._taker.dropped_out(client, "its stream can't be read")
+        self._look_for_losses({part.client for part in parts})
+        if not parts:
             return
-        for entry in entries:
-            if HELLO_FIELD in entry.fields:
-                self._welcome(connection, entry)
-            elif entry.fields:
-                self._take_chunk(connection, entry)
-        self.ingest.acknowledge(connection, entries)
+        for part in parts:
+            self._sort(part)
+        self._use_arrived()
+        self._tell(connection)
+        self.ingest.acknowledge_parts(connection, parts)
 
     def _look_for_losses(self, heard: set[str]) -> None:
         """Once for each look around, right after a read: what those of whom nothing came have lost.
@@ -185,52 +232,78 @@ class Intake:
             if client not in heard and beat is not None and beat.session == session.id:
                 session.look_for_losses(beat)
 
-    def _welcome(self, connection: redis.Redis, entry: Entry) -> None:
+    def _sort(self, part: Part) -> None:
+        """Take note of what came of one client."""
+        for found in sort_out(part.ids, part.fields):
+            if isinstance(found, Chunks):
+                self._arrive(part.client, found)
+            else:
+                self._welcome(part.client, *found)
+
+    def _welcome(self, client: str, entry: EntryId, payload: bytes) -> None:
         """Begin a session; its grant is written before the hello is acknowledged.
 
         A hello that is read a second time, because its acknowledgement was lost, changes nothing.
         """
-        session = self.sessions.by_client.get(entry.client)
-        if session is None or EntryId.parse(session.id) < entry.id:
-            self._ended(entry.client, "began a new session")
-            hello = Hello.read(entry.fields[HELLO_FIELD])
+        session = self.sessions.by_client.get(client)
+        if session is None or EntryId.parse(session.id) < entry:
+            if any(arrived.session is session for arrived in self._arrived):
+                self._use_arrived()  # what it sent before belongs to the session before
+            self._taker.dropped_out(client, "began a new session")
+            hello = Hello.read(payload)
             if self.sessions.is_of_another_run(hello):
                 # No answer: it reads this run's description next, and says hello again.
-                logger.info("%s greets another run; it is waited for", entry.client)
-                self.sessions.end(entry.client)
+                logger.info("%s greets another run; it is waited for", client)
+                self.sessions.end(client)
                 return
-            session = self.sessions.hello(entry.client, entry.id, hello, time.monotonic())
-        self._publisher.tell(connection, entry.client, self.sessions.grant(session))
+            self.sessions.hello(client, entry, hello, time.monotonic())
+        self._to_tell.add(client)
 
-    def _take_chunk(self, connection: redis.Redis, entry: Entry) -> None:
-        session = self.sessions.by_client.get(entry.client)
-        if session is None or session.status != "accepted" or entry.id < EntryId.parse(session.id):
-            self.sessions.count_unadmitted(entry.client, Reason.NOT_ADMITTED)
+    def _arrive(self, client: str, chunks: Chunks) -> None:
+        """Keep what may be used of a client's chunks for `_use_arrived`; count the rest."""
+        session = self.sessions.by_client.get(client)
+        if session is None or session.status == "refused":
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
             return
-        payload = entry.fields.get(CHUNK_FIELD, b"")
-        if not session.received(len(payload), _number(entry.fields), entry.id):
-            session.rejected[Reason.REPEATED] += 1
+        if session.status == "quarantined":
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
+            session.passed_over(chunks.size, chunks.numbers)
             return
-        accepted, refused = self._open_chunk(session, entry.id, payload)
-        cut_off = session.refuse(refused, accepted) if refused or accepted else False
-        if cut_off:
-            logger.warning("%s was cut off: %s", entry.client, session.reason)
-            self._ended(entry.client, "quarantined")
-        if cut_off or self.sessions.needs_credit(session):
-            self._publisher.tell(connection, entry.client, self.sessions.grant(session))
+        of_session = chunks.after(EntryId.parse(session.id))
+        if len(of_session) < len(chunks):
+            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks) - len(of_session))
+        # What was taken over, and comes again because its acknowledgement was lost, is nothing new.
+        new = of_session.after(session.taken)
+        if len(new):
+            self._arrived.append(Arrivals(session, new))
 
-    def _open_chunk(self, session: Session, entry: EntryId, payload: bytes) -> tuple[int, dict[str, int]]:
-        """Return how many segments of a chunk were accepted, and how many refused by reason."""
-        opened = self._form.open([payload])
-        for error in opened.errors.values():
-            logger.info("a chunk of %s was refused: %s", session.client, error)
-            return 0, {error.reason.value: 1}
-        segments = opened.segments
-        session.received_steps(segments.steps, entry)
-        return self._use(session, segments)
+    def _use_arrived(self) -> None:
+        """Take over the chunks that came, and take note of whom to tell of it."""
+        arrived, self._arrived = self._arrived, []
+        if not arrived:
+            return
+        self.chunks.use(arrived, self._cut_off)
+        for arrival in arrived:
+            session = arrival.session
+            if session.overdrew(len(arrival.chunks.payloads[-1])):
+                self._hold_back(
+                    session.client, f"{session.size / 1e6:,.0f} MB came, more than it was granted"
+                )
+            elif session.status == "accepted" and self.sessions.needs_credit(session):
+                self._to_tell.add(session.client)
 
+    def _cut_off(self, session: Session) -> None:
+        """Take note that a session may not send any more."""
+        self._taker.dropped_out(session.client, "quarantined")
+        self._to_tell.add(session.client)
 
-def _number(fields: dict[bytes, bytes]) -> int | None:
-    """Return a chunk's number, None when it has none that can be read."""
-    text = fields.get(NUMBER_FIELD, b"")
-    return int(text) if text.isdigit() and len(text) < 19 else None
+    def _tell(self, connection: redis.Redis) -> None:
+        """Write the grants that have changed."""
+        sessions = self.sessions.by_client
+        grants = {name: self.sessions.grant(sessions[name]) for name in self._to_tell if name in sessions}
+        if grants:
+            self._publisher.tell_all(connection, grants)
+        self._to_tell.clear()
+        if self._outdated:
+            connection.delete(*map(self._keys.grant, self._outdated))
+            self._outdated.clear()

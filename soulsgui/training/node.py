@@ -18,22 +18,24 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.errors import CheckpointError
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
+from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
+from soulsgui.training.refusals import Refusals
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
 from soulsgui.training.rows import Rows
-from soulsgui.training.sessions import Refusals, Session
+from soulsgui.training.sessions import Session
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.manifest import Manifest
-from soulsgui.wire.messages.chunk import Segments
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
-from soulsgui.wire.messages.node import NodePhase, NodeState
+from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +83,7 @@ class TrainingNode(Trainee):
         self._rates = {name: Rate() for name in ("env_steps", "updates")}
         self._rows = Rows()
         self._refusals = Refusals()
+        self._staleness = Staleness()
         self._next_count = 0.0
         self._tick = 0
         self._unpublished = False
@@ -92,12 +95,20 @@ class TrainingNode(Trainee):
     # --- what a subclass provides ------------------------------------------------------------------
 
     @abstractmethod
-    def _use(self, session: Session, segments: Segments) -> tuple[int, dict[str, int]]:
-        """Check and take over the segments of one chunk.
+    def judge(self, owned: Owned) -> Codes:
+        """Say of segments whether they are good, as `batch.Taker`."""
 
-        Returns:
-            How many were accepted, and how many refused by reason.
-        """
+    @abstractmethod
+    def admit_all(self, session: Session, steps: int) -> bool:
+        """Let chunks of good segments in, as `batch.Taker`."""
+
+    @abstractmethod
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """Let one chunk in, as `batch.Taker`."""
+
+    @abstractmethod
+    def take_in(self, accepted: Accepted) -> None:
+        """Take over what was let in, as `batch.Taker`."""
 
     @abstractmethod
     def _advance(self, seconds: float) -> None:
@@ -111,7 +122,7 @@ class TrainingNode(Trainee):
         """
 
     @abstractmethod
-    def _client_dropped_out(self, client: str, reason: str) -> None:
+    def dropped_out(self, client: str, reason: str) -> None:
         """Take note that a client won't deliver what it was asked for."""
 
     def _read(self, connection: redis.Redis) -> None:
@@ -144,6 +155,15 @@ class TrainingNode(Trainee):
     def monitor_timing(self, prom_timer: Observes) -> AbstractContextManager[None]:
         """Return a context whose wall time in seconds is given to `prom_timer.observe`."""
         return Stopwatch(prom_timer)
+
+    @property
+    def newest(self) -> int:
+        """Id of the newest weights."""
+        return self.model_id
+
+    def release(self, client: str) -> bool:
+        """Let a client that was cut off send again; return whether it was."""
+        return self._intake.release(client)
 
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
@@ -187,8 +207,7 @@ class TrainingNode(Trainee):
             self.spaces,
             self._publisher,
             self.settings.redis.max_memory // 2,
-            self._use,
-            self._client_dropped_out,
+            self,
         )
         self._intake.ingest.high_water = self._high_water
         self._desk = CommandDesk(self, self.run_folder, self.keys, self.name, self._saved)
@@ -232,13 +251,14 @@ class TrainingNode(Trainee):
         try:
             self._desk.close(connection, save=self.agent.updates > 0 and not self._failure)
             self._rows.flush(connection, self.keys)
+            self._intake.rejects.flush(connection, math.inf)
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
         except BaseException as error:
             self._failure = self._failure or str(error)
             raise
         finally:
-            self._refusals = self._intake.sessions.refusals()
+            self._count_refusals()
             self._farewell = "" if self._failure else "ended as asked"
             self._reporter.close()
             self._link.close()
@@ -255,6 +275,7 @@ class TrainingNode(Trainee):
                 self._come_back(connection)
             self._work(connection, began)
             self._rows.flush(connection, self.keys)
+            self._intake.rejects.flush(connection, began)
             self._link.back()
         except AWAY as error:
             self._returning = True
@@ -262,10 +283,11 @@ class TrainingNode(Trainee):
         except redis.ResponseError as error:  # out of memory, disk full: nothing was lost, try again
             self._link.refused(error)
             self._intake.unsettle()
+            self._intake.make_room()
             self._stop.wait(_REFUSED_WAIT_S)
         if began >= self._next_count:
             self._next_count = began + _COUNT_EVERY_S
-            self._refusals = self._intake.sessions.refusals()
+            self._count_refusals()
 
     def _work(self, connection: redis.Redis, began: float) -> None:
         """Take in, obey, train; at rest, and while the disk is full, only obey."""
@@ -288,6 +310,10 @@ class TrainingNode(Trainee):
             self._intake.sessions.end_all()
         self._intake.start_over()
         self._returning = False
+
+    def _count_refusals(self) -> None:
+        self._refusals = self._intake.sessions.refusals()
+        self._staleness = self._intake.chunks.staleness.told
 
     # --- weights, rows, state ----------------------------------------------------------------------
 
@@ -354,6 +380,7 @@ class TrainingNode(Trainee):
             lost_chunks=refusals.missing,
             rejected=refusals.total,
             rejected_by_client=refusals.by_client,
+            staleness=self._staleness,
             timings_s={name: timing.last_s for name, timing in self._timings.items()},
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,

@@ -35,6 +35,16 @@ class ChunkNumbers:
             self._close_up()
         return True
 
+    def follow(self, numbers: list[int]) -> bool:
+        """Whether numbers are the next ones, in order, and nothing was passed over before."""
+        below = numbers[0] if self.below is None else self.below
+        return not self._beyond and numbers == list(range(below, below + len(numbers)))
+
+    def take_all(self, numbers: list[int]) -> None:
+        """Note numbers that `follow`, at least one."""
+        self.below = numbers[-1] + 1
+        self._highest = max(self._highest, numbers[-1])
+
     @property
     def missing(self) -> int:
         """Numbers that were passed over so far."""

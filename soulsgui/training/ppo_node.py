@@ -2,30 +2,21 @@
 
 import logging
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.training.checks import check_segments, select
+from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
+from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.rounds import Round
 from soulsgui.training.sessions import Session
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
 from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Accepted segments of one chunk."""
-
-    client: str
-    segments: Segments
 
 
 class PPOTrainingNode(TrainingNode):
@@ -40,7 +31,8 @@ class PPOTrainingNode(TrainingNode):
     def _make_agent(self) -> None:
         self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed)
         self._round: Round | None = None
-        self._deliveries: list[Delivery] = []
+        self._store = RolloutStore(self.spaces.observation)
+        self._numbers: dict[str, int] = {}  # of the clients that have delivered
         self._round_began = 0.0
         self._rounds_trained = 0
 
@@ -51,32 +43,55 @@ class PPOTrainingNode(TrainingNode):
 
     # --- samples -----------------------------------------------------------------------------------
 
-    def _use(self, session: Session, segments: Segments) -> tuple[int, dict[str, int]]:
-        now = self._round
-        if now is None or session.client not in now.members:
-            return 0, {Reason.LATE.value: segments.count}
-        newest = self.model_id
-        checked = check_segments(
-            segments, self.spaces, self._publisher.digests, newest, newest, session.num_envs
+    def judge(self, owned: Owned) -> Codes:
+        """Accept samples of the present weights from members of the round, as `batch.Taker`."""
+        newest, members = self.model_id, self._round.members if self._round is not None else {}
+        digests = self._publisher.digests
+        codes = check_segments(owned.segments, self.spaces, digests, newest, newest, owned.num_envs).codes
+        is_member = np.array([session.client in members for session in owned.sessions], np.bool_)
+        codes[~np.repeat(is_member, owned.counts)] = CODES[Reason.LATE]
+        return codes
+
+    def admit_all(self, session: Session, steps: int) -> bool:
+        """Let chunks in that fit into what the member still owes, as `batch.Taker`."""
+        member = self._round.members.get(session.client) if self._round is not None else None
+        if self._round is None or member is None or member.delivered + steps > member.quota:
+            return False
+        self._round.deliver(session.client, steps)
+        return True
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """Let in of a chunk what fits into what the member still owes, as `batch.Taker`."""
+        member = self._round.members.get(session.client) if self._round is not None else None
+        if self._round is None or member is None:
+            return
+        good = codes == GOOD
+        fits = np.cumsum(np.where(good, lengths, 0)) <= member.quota - member.delivered
+        codes[good & ~fits] = CODES[Reason.NOT_ADMITTED]
+        self._round.deliver(session.client, int(lengths[model_ids == self.model_id].sum()))
+
+    def take_in(self, accepted: Accepted) -> None:
+        """Keep samples for the update at the end of the round, as `batch.Taker`."""
+        segments = accepted.segments
+        numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in accepted.names])
+        self._store.add(
+            CollectedSegments(
+                client=numbers[accepted.clients],
+                env_index=segments.env_index,
+                episode=segments.episode,
+                first_step=segments.first_step,
+                lengths=segments.length,
+                terminated=(segments.flags & TERMINATED) > 0,
+                truncated=(segments.flags & TRUNCATED) > 0,
+                obs=segments.obs,
+                action=segments.action,
+                log_prob=segments.log_prob,
+                reward=segments.reward,
+            )
         )
-        refused = dict(checked.refused)
-        accepted = checked.accepted & self._within_quota(now, session.client, segments, checked.accepted)
-        surplus = int(np.count_nonzero(checked.accepted & ~accepted))
-        if surplus:
-            refused[Reason.NOT_ADMITTED.value] = surplus
-        of_this_round = segments.model_id_first == newest
-        now.deliver(session.client, int(segments.length[of_this_round].sum()))
-        if accepted.any():
-            self._deliveries.append(Delivery(session.client, select(segments, accepted)))
-        return int(np.count_nonzero(accepted)), refused
 
-    def _within_quota(self, now: Round, client: str, segments: Segments, accepted: Any) -> Any:
-        """Return which segments fit into what the member still owes."""
-        member = now.members[client]
-        steps = np.cumsum(np.where(accepted, segments.length, 0))
-        return steps <= member.quota - member.delivered
-
-    def _client_dropped_out(self, client: str, reason: str) -> None:
+    def dropped_out(self, client: str, reason: str) -> None:
+        """Wait for this client no longer; what it has delivered counts."""
         self._forget_share(client)
         if self._round is not None and client in self._round.members:
             self._round.leave(client, reason)
@@ -123,7 +138,8 @@ class PPOTrainingNode(TrainingNode):
         ppo = self.settings.ppo
         num_envs = {client: session.num_envs for client, session in members.items()}
         self._round = Round.begin(self.model_id, ppo.n_steps, ppo.round_timeout, num_envs)
-        self._deliveries = []
+        self._store.begin(sum(member.quota for member in self._round.members.values()))
+        self._numbers = {}
         for client, session in self._intake.sessions.by_client.items():
             session.round = (
                 RoundShare(round_id=self.model_id, steps_per_env=ppo.n_steps) if client in members else None
@@ -143,8 +159,9 @@ class PPOTrainingNode(TrainingNode):
         """Train on the round, or, when nobody delivered, send the same weights out under a new id."""
         assert self._round is not None
         collect_s = time.perf_counter() - self._round_began
-        clients = len({delivery.client for delivery in self._deliveries})
-        if self._deliveries:
+        delivered = self._store.steps > 0
+        clients = len(self._store.clients)
+        if delivered:
             self._update(collect_s, clients)
         else:
             logger.warning("round %d is empty: the same weights go out again", self._round.round_id)
@@ -152,14 +169,13 @@ class PPOTrainingNode(TrainingNode):
         self.model_id += 1
         self._prepare_weights()
         every = self.settings.checkpoint.every_updates
-        if self._deliveries and self.agent.updates % every == 0:
+        if delivered and self.agent.updates % every == 0:
             self._desk.save_current()
-        self._deliveries = []
         self._begin_round()
 
     def _update(self, collect_s: float, clients: int) -> None:
         self.phase = "updating"
-        batch = make_batch(self._deliveries)
+        batch = self._store.batch(list(self._numbers))
         goal = self.settings.stop.env_steps
         progress = min(self.env_steps / goal, 1.0) if goal else 0.0
         # Before the update: the reporting thread never tells of an update without its steps.
@@ -181,48 +197,3 @@ class PPOTrainingNode(TrainingNode):
             "env_steps_per_s": batch.steps / (collect_s + update_s),
         }
         self._tell_update(self.agent.updates - 1, values)
-
-
-def make_batch(deliveries: list[Delivery]) -> RolloutBatch:
-    """Return the segments of a round in an order that does not depend on when they arrived.
-
-    Args:
-        deliveries: At least one chunk's segments; ordered by client, environment, episode and step here.
-    """
-    keys = []
-    for source, delivery in enumerate(deliveries):
-        part = delivery.segments
-        starts = np.concatenate([[0], np.cumsum(part.length)])
-        for index in range(part.count):
-            order = (
-                delivery.client,
-                int(part.env_index[index]),
-                int(part.episode[index]),
-                int(part.first_step[index]),
-            )
-            keys.append((order, source, index, int(starts[index]), int(part.length[index])))
-    keys.sort()
-
-    def steps(column: str) -> Any:
-        return np.concatenate(
-            [
-                getattr(deliveries[source].segments, column)[start : start + n]
-                for _, source, _, start, n in keys
-            ]
-        )
-
-    flags = np.array([deliveries[source].segments.flags[index] for _, source, index, _, _ in keys])
-    return RolloutBatch(
-        obs=np.concatenate(
-            [
-                deliveries[source].segments.obs[start + index : start + index + n + 1]
-                for _, source, index, start, n in keys
-            ]
-        ),
-        lengths=np.array([n for *_, n in keys], np.int64),
-        action=steps("action"),
-        log_prob=steps("log_prob"),
-        reward=steps("reward"),
-        terminated=(flags & TERMINATED) > 0,
-        truncated=(flags & TRUNCATED) > 0,
-    )

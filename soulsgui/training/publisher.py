@@ -106,12 +106,17 @@ class Publisher:
         pipeline.execute()
 
     def tell(self, connection: redis.Redis, client: str, grant: Grant) -> None:
-        """Change one client's grant outside of a publish.
+        """Change one client's grant, as `tell_all`."""
+        self.tell_all(connection, {client: grant})
+
+    def tell_all(self, connection: redis.Redis, grants: Mapping[str, Grant]) -> None:
+        """Change grants of clients outside of a publish.
 
         Raises:
             redis.RedisError: Not done; it may be repeated.
         """
         pipeline = connection.pipeline(transaction=True)
-        pipeline.set(self._keys.grant(client), grant.to_json())
-        pipeline.publish(self._keys.wake_up(client), "grant")
+        for client, grant in grants.items():
+            pipeline.set(self._keys.grant(client), grant.to_json())
+            pipeline.publish(self._keys.wake_up(client), "grant")
         pipeline.execute()

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
+from soulsgui.training.admission import problem_of
 from soulsgui.training.numbers import ChunkNumbers
+from soulsgui.training.refusals import Refusals
 from soulsgui.training.shares import Shares
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
@@ -17,7 +19,6 @@ logger = logging.getLogger(__name__)
 
 ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
-_SHOWN = 80
 _BEFORE_ALL = EntryId(0, 0)
 
 
@@ -38,8 +39,11 @@ class Session:
         size: Their bytes.
         steps: Transitions in them, accepted or not.
         since: Entries after this one are counted.
+        taken: Newest entry that was taken over or refused; what comes again with it or before it is not new.
         stored: Chunks it had stored when its beat was last looked at.
         plays: Whether it takes part, as far as is known.
+        most_entries: Most entries that it was ever granted, 0 before it was granted any.
+        most_size: Their bytes, likewise.
         round: Its part of the present round.
     """
 
@@ -56,10 +60,13 @@ class Session:
     size: int = 0
     steps: int = 0
     since: EntryId = _BEFORE_ALL
+    taken: EntryId = _BEFORE_ALL
     stored: int = 0
     granted_entries: int = 0
     granted_bytes: int = 0
     granted_steps: int = 0
+    most_entries: int = 0
+    most_size: int = 0
     plays: bool = True
     round: RoundShare | None = None
 
@@ -73,6 +80,8 @@ class Session:
         """
         self.granted_entries = self.entries + ENTRIES_AHEAD
         self.granted_bytes = self.size + bytes_ahead
+        self.most_entries = max(self.most_entries, self.granted_entries)
+        self.most_size = max(self.most_size, self.granted_bytes)
         if steps_ahead is not None:  # what was granted once can't be taken back
             self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
         return Grant(
@@ -100,6 +109,44 @@ class Session:
             self.size += size
         return number is None or self.numbers.take(number)
 
+    def expected(self, numbers: list[int | None], first: EntryId) -> list[int] | None:
+        """Return the numbers of entries that are the next ones of the session; None when they are not.
+
+        Args:
+            numbers: Their numbers, at least one.
+            first: Id of the first of them.
+        """
+        known = [number for number in numbers if number is not None]
+        follow = len(known) == len(numbers) and first > self.since and self.numbers.follow(known)
+        return known if follow else None
+
+    def received_run(self, size: int, steps: int, numbers: list[int]) -> None:
+        """Count good entries that are `expected`, as `received`, `received_steps` and `refuse` would.
+
+        Args:
+            size: Their bytes.
+            steps: Their transitions.
+            numbers: Their numbers within the session.
+        """
+        self.numbers.take_all(numbers)
+        self.entries += len(numbers)
+        self.size += size
+        self.steps += steps
+        self.in_a_row = 0
+
+    def passed_over(self, size: int, numbers: list[int | None]) -> None:
+        """Count entries that are not looked at, because the session may not send.
+
+        Args:
+            size: Their bytes.
+            numbers: Their numbers within the session.
+        """
+        self.entries += len(numbers)
+        self.size += size
+        for number in numbers:
+            if number is not None:
+                self.numbers.take(number)
+
     def received_steps(self, steps: int, entry: EntryId) -> None:
         """Count the transitions of an entry, as `received`."""
         if entry > self.since:
@@ -112,6 +159,15 @@ class Session:
             or self.granted_bytes - self.size < bytes_ahead // 2
             or (steps_ahead is not None and self.granted_steps - self.steps < (steps_ahead + 1) // 2)
         )
+
+    def overdrew(self, newest: int) -> bool:
+        """Whether more has come of it than it was ever granted; whoever has anything left may send one entry.
+
+        Args:
+            newest: Bytes of the newest entry.
+        """
+        granted = self.most_entries > 0
+        return granted and (self.entries > self.most_entries or self.size - newest >= self.most_size)
 
     def look_for_losses(self, beat: Heartbeat) -> None:
         """Count as received what the client has stored and the server has lost.
@@ -126,6 +182,19 @@ class Session:
             self.steps = max(self.steps, self.granted_steps)
         self.stored = beat.sent_chunks
 
+    def cut_off(self, reason: str) -> None:
+        """Take nothing of it any more until it is released.
+
+        Args:
+            reason: Why, in words.
+        """
+        self.status, self.reason, self.round = "quarantined", reason, None
+
+    def release(self) -> None:
+        """Let it send again, with a clean row; what was granted to it before counts as used."""
+        self.status, self.reason, self.in_a_row = "accepted", "", 0
+        self.steps = max(self.steps, self.granted_steps)
+
     def refuse(self, reasons: dict[str, int], accepted: int) -> bool:
         """Count refused segments; return whether the client is cut off by this.
 
@@ -136,25 +205,9 @@ class Session:
         self.in_a_row = 0 if accepted else self.in_a_row + harmful
         if self.in_a_row < _QUARANTINE_AFTER or self.status != "accepted":
             return False
-        self.status, self.round = "quarantined", None
         worst = max(self.rejected, key=lambda reason: self.rejected[reason])
-        self.reason = f"{self.in_a_row} refused segments in a row, most of them {worst}"
+        self.cut_off(f"{self.in_a_row} refused segments in a row, most of them {worst}")
         return True
-
-
-@dataclass(frozen=True)
-class Refusals:
-    """What was refused in this attempt.
-
-    Attributes:
-        total: Segments by reason.
-        by_client: The same for each client that is listed.
-        missing: Chunks missing by their numbers.
-    """
-
-    total: dict[str, int] = field(default_factory=dict)
-    by_client: dict[str, dict[str, int]] = field(default_factory=dict)
-    missing: int = 0
 
 
 class Sessions:
@@ -180,6 +233,7 @@ class Sessions:
         self.playing = 0
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
+        self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
         self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
@@ -233,7 +287,7 @@ class Sessions:
         return hello is not None and hello.protocol == PROTOCOL and hello.run_id != self._run_id
 
     def hello(self, client: str, entry: EntryId, hello: Hello | None, now: float) -> Session:
-        """Begin a session: the older one of this client, if any, ends with it.
+        """Begin a session: the older one of this client, if any, ends with it. Who was cut off stays so.
 
         Args:
             client: The client.
@@ -242,11 +296,15 @@ class Sessions:
             now: Monotonic time, seconds.
         """
         self.end(client)
-        problem = self._problem(client, hello)
+        problem = problem_of(hello, client, self._contract)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         if problem:
             session.status, session.reason, session.plays = "refused", problem, False
             logger.warning("%s refused: %s", client, problem)
+        elif client in self._cut_off:
+            session.cut_off(self._cut_off.pop(client))
+            session.plays = False
+            logger.info("%s is back, and still cut off: %s", client, session.reason)
         else:
             self.playing += 1
             logger.info("%s joined with %d environments (session %s)", client, session.num_envs, entry)
@@ -265,15 +323,19 @@ class Sessions:
             last: The newest entry on its stream.
             now: Monotonic time, seconds.
         """
+        if grant.status == "quarantined":
+            self._cut_off[client] = grant.reason
         same = beat.session == grant.session and beat.run_id == self._run_id and not beat.leaving
-        if grant.status != "accepted" or not same or beat.num_envs < 1:
+        if grant.status == "refused" or not same or beat.num_envs < 1:
             return None
-        session = Session(client, grant.session, beat.num_envs, now)
+        session = Session(client, grant.session, beat.num_envs, now, grant.status, grant.reason)
+        self._cut_off.pop(client, None)
         session.numbers = ChunkNumbers(below=None)  # what was acknowledged before the restart is not known
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
         session.steps = session.granted_steps = grant.credit_steps or 0
+        session.most_entries, session.most_size = grant.credit_entries, grant.credit_bytes
         session.since = last
         self.by_client[client] = session
         return session
@@ -285,7 +347,25 @@ class Sessions:
             return
         if session.rejected:
             self._rejected_before.setdefault(client, Counter()).update(session.rejected)
+        if session.status == "quarantined":
+            self._cut_off[client] = session.reason
         self._missing_before += session.numbers.missing
+
+    def cut_off(self, client: str, reason: str) -> None:
+        """Take nothing of a client any more until it is released, whether it has a session or not."""
+        session = self.by_client.get(client)
+        if session is not None:
+            session.cut_off(reason)
+        else:
+            self._cut_off[client] = reason
+
+    def release(self, client: str) -> bool:
+        """Let a client that was cut off send again; return whether it was."""
+        session = self.by_client.get(client)
+        if session is None or session.status != "quarantined":
+            return self._cut_off.pop(client, None) is not None
+        session.release()
+        return True
 
     def end_all(self) -> None:
         """End every session: the server has lost them, and each client begins another one.
@@ -300,6 +380,8 @@ class Sessions:
         listed = set(clients)
         for client in set(self.by_client) - listed:
             self.end(client)
+        for client in set(self._cut_off) - listed:
+            del self._cut_off[client]
         for client in set(self._rejected_before) - listed:
             self._rejected_of_forgotten.update(self._rejected_before.pop(client))
 
@@ -315,17 +397,6 @@ class Sessions:
         missing = self._missing_before + sum(session.numbers.missing for session in self.by_client.values())
         return Refusals(dict(total), {client: dict(counts) for client, counts in by_client.items()}, missing)
 
-    def count_unadmitted(self, client: str, reason: str) -> None:
-        """Count an entry of a client without a session."""
-        self._rejected_before.setdefault(client, Counter())[reason] += 1
-
-    def _problem(self, client: str, hello: Hello | None) -> str:
-        if hello is None:
-            return "its hello can't be read"
-        if hello.client != client:
-            return f"it calls itself {hello.client[:_SHOWN]!r}"
-        if hello.protocol != PROTOCOL:
-            return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-        if hello.contract != self._contract:
-            return "its environment, wrappers or spaces differ from this run's"
-        return ""
+    def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
+        """Count entries of a client that has no session, or may not send."""
+        self._rejected_before.setdefault(client, Counter())[reason] += count

@@ -13,7 +13,7 @@ from pydantic import Field
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Message
 
-CommandName = Literal["save", "rest", "stop"]
+CommandName = Literal["save", "rest", "release", "stop"]
 _FIELD = b"m"
 _ANSWERS_KEPT = 1000
 
@@ -22,8 +22,8 @@ class NodeCommand(Message):
     """One command.
 
     `save` takes `kind` (`current`, `best`, `manual`), for `best` also `model_id` and `score`, for
-    `manual` also `note`; `rest` lets the node take nothing in and train no more, but obey; `stop` saves and
-    ends it.
+    `manual` also `note`; `release` takes `client`, and lets one that was cut off send again; `rest` lets the
+    node take nothing in and train no more, but obey; `stop` saves and ends it.
     """
 
     id: str = Field(default_factory=lambda: uuid.uuid4().hex)

@@ -14,7 +14,30 @@ from soulsgui.wire.entry_id import EntryId
 
 logger = logging.getLogger(__name__)
 
-_Reply = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]
+Fields = list[bytes] | None
+"""Fields of an entry as they come: name, value, name, value …; None when it was trimmed before."""
+
+_Reply = list[tuple[bytes, list[tuple[bytes, Fields]]]]
+
+
+class Part(NamedTuple):
+    """What one read brought of one client's stream, oldest first.
+
+    Attributes:
+        client: The client.
+        ids: Id of each entry, as the server writes it.
+        fields: Fields of each entry.
+    """
+
+    client: str
+    ids: list[bytes]
+    fields: list[Fields]
+
+
+def as_dict(fields: Fields) -> dict[bytes, bytes]:
+    """Return the fields of an entry by name, empty when it was trimmed; the last of equal names counts."""
+    pairs = iter(fields or ())
+    return dict(zip(pairs, pairs, strict=True))
 
 
 class Entry(NamedTuple):
@@ -82,7 +105,15 @@ class GroupReader:
         self._unsettled = set(self._clients)
 
     def read(self, connection: redis.Redis, block_ms: int) -> list[Entry]:
-        """Return the next entries, oldest first within each client: first those never acknowledged.
+        """Return the next entries one by one, as `read_parts`."""
+        return [
+            Entry(part.client, EntryId.parse(entry), as_dict(fields))
+            for part in self.read_parts(connection, block_ms)
+            for entry, fields in zip(part.ids, part.fields, strict=True)
+        ]
+
+    def read_parts(self, connection: redis.Redis, block_ms: int) -> list[Part]:
+        """Return the next entries of each client: first those never acknowledged.
 
         Args:
             connection: The server.
@@ -93,41 +124,55 @@ class GroupReader:
             redis.RedisError: The server is away or refuses.
         """
         if self._unsettled:
-            entries = self._read(connection, sorted(self._unsettled), "0", 0)
-            self._unsettled &= {self._key_of(entry.client) for entry in entries}
-            if entries:
-                return entries
+            parts = self._read(connection, sorted(self._unsettled), "0", 0)
+            self._unsettled &= {self._key_of(part.client) for part in parts}
+            if parts:
+                return parts
         return self._read(connection, list(self._clients), ">", block_ms)
 
     def acknowledge(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:
+        """Acknowledge entries, as `acknowledge_parts`."""
+        by_client: dict[str, list[EntryId]] = {}
+        for entry in entries:
+            by_client.setdefault(entry.client, []).append(entry.id)
+        parts = {client: [str(entry).encode() for entry in sorted(ids)] for client, ids in by_client.items()}
+        self._acknowledge(connection, parts)
+
+    def acknowledge_parts(self, connection: redis.Redis, parts: Iterable[Part]) -> None:
         """Tell the server that entries were taken over, and take everything up to them off their streams.
 
         A stream is read in order, so all before them was acknowledged too. What the server refuses to
         acknowledge is read again.
 
+        Args:
+            connection: The server.
+            parts: What one call of `read_parts` returned.
+
         Raises:
             redis.RedisError: The server is away or refuses.
         """
-        by_client: dict[str, list[EntryId]] = {}
-        for entry in entries:
-            by_client.setdefault(entry.client, []).append(entry.id)
+        self._acknowledge(connection, {part.client: part.ids for part in parts})
+
+    def _acknowledge(self, connection: redis.Redis, ids_by_client: dict[str, list[bytes]]) -> None:
+        """Acknowledge entries whose ids are in order, and trim the streams behind the last ones."""
+        newest = {client: EntryId.parse(ids[-1]) for client, ids in ids_by_client.items()}
         pipeline = connection.pipeline(transaction=True)
-        for client, ids in by_client.items():
-            pipeline.xack(self._key_of(client), self._group, *map(str, ids))
-            pipeline.xtrim(self._key_of(client), minid=str(max(ids).next), approximate=False)
+        for client, ids in ids_by_client.items():
+            pipeline.xack(self._key_of(client), self._group, *ids)
+            pipeline.xtrim(self._key_of(client), minid=str(newest[client].next), approximate=False)
         try:
             replies = pipeline.execute(raise_on_error=False)
         except redis.ResponseError:
             self.unsettle()
             raise
-        for (client, ids), reply in zip(by_client.items(), replies[::2], strict=True):
+        for (client, last), reply in zip(newest.items(), replies[::2], strict=True):
             if isinstance(reply, Exception):
                 self._unsettled |= {self._key_of(client)} & set(self._clients)
                 logger.info("an acknowledgement to %s was refused: %s", client, reply)
             else:
-                self.high_water[client] = str(max(ids))
+                self.high_water[client] = str(last)
 
-    def _read(self, connection: redis.Redis, keys: list[str], position: str, block_ms: int) -> list[Entry]:
+    def _read(self, connection: redis.Redis, keys: list[str], position: str, block_ms: int) -> list[Part]:
         if not keys:
             return []
         count = self._per_stream(len(keys))
@@ -136,24 +181,27 @@ class GroupReader:
         except redis.ResponseError as error:
             if not (_says(error, "WRONGTYPE") or _says(error, "NOGROUP")):
                 raise
-        entries = []
+        parts = []
         for key in keys:
-            entries += self._read_alone(connection, key, position, count)
-        return entries
+            parts += self._read_alone(connection, key, position, count)
+        return parts
 
     def _read_together(
         self, connection: redis.Redis, keys: list[str], position: str, count: int, block_ms: int
-    ) -> list[Entry]:
-        reply = connection.xreadgroup(
-            self._group, self._group, dict.fromkeys(keys, position), count=count, block=block_ms or None
-        )
+    ) -> list[Part]:
+        block = ("BLOCK", block_ms) if block_ms else ()
+        # The name as bytes: redis-py then hands the reply over as it came, and makes no dictionaries of it.
+        reply = connection.execute_command(  # type: ignore[no-untyped-call]
+            b"XREADGROUP", "GROUP", self._group, self._group, "COUNT", count, *block,
+            "STREAMS", *keys, *[position] * len(keys),
+        )  # fmt: skip
         return [
-            Entry(self._clients[key.decode()], EntryId.parse(entry), fields or {})
+            Part(self._clients[key.decode()], [entry[0] for entry in found], [entry[1] for entry in found])
             for key, found in cast("_Reply", reply or [])
-            for entry, fields in found
+            if found
         ]
 
-    def _read_alone(self, connection: redis.Redis, key: str, position: str, count: int) -> list[Entry]:
+    def _read_alone(self, connection: redis.Redis, key: str, position: str, count: int) -> list[Part]:
         """Read one stream of which one among many is broken; mend or set aside the one that is."""
         client = self._clients[key]
         try:

@@ -79,6 +79,11 @@ class Keys:
         """Stream of answers to node commands."""
         return f"{self.prefix}done"
 
+    @property
+    def rejects(self) -> str:
+        """The last refused chunks (`messages.rejects`), written by the trainer."""
+        return f"{self.prefix}rejects"
+
     def chunks(self, client: str) -> str:
         """Stream of sample chunks of one client."""
         return f"{self.prefix}in:{client}"

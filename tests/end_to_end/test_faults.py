@@ -1,5 +1,6 @@
 """What happens to a training server when its parts are killed or lied to."""
 
+import json
 import os
 import pickle
 import signal
@@ -9,7 +10,7 @@ import psutil
 
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
-from tests.end_to_end.server import RunningServer, wait_for
+from tests.end_to_end.server import RunningServer, soulsgui, wait_for
 
 KEYS = Keys()
 
@@ -90,6 +91,40 @@ def test_garbage_in_a_stream_is_counted_shown_and_harmless(training: RunningServ
     assert not canary.exists()
     training.wait_updates(2)
     wait_for(lambda: training.client_state("client-1") == "online", "it plays again")
+
+
+def test_a_client_that_was_cut_off_plays_on_by_itself_once_it_is_released(training: RunningServer) -> None:
+    def steps() -> int:
+        return next(client.env_steps for client in training.status().clients if client.id == "client-1")
+
+    process = training.pid("client-1")
+    connection = training.redis()
+    pipeline = connection.pipeline(transaction=True)  # nothing good comes in between
+    for _ in range(60):
+        pipeline.xadd(KEYS.chunks("client-1"), {CHUNK_FIELD: b"garbage"})
+    pipeline.execute()
+    connection.close()
+    wait_for(lambda: training.client_state("client-1") == "quarantined", "it is cut off")
+    training.wait_updates(2)  # of the other client alone
+
+    told = soulsgui("clients", "rejects", "client-1", "--json", folder=training.folder)
+    newest = json.loads(told.stdout)[-1]
+    assert (newest["client"], newest["reason"], newest["size"]) == ("client-1", "unreadable", 7)
+    assert bytes.fromhex(newest["head"]) == b"garbage"
+    assert "unreadable" in soulsgui("clients", "rejects", folder=training.folder).stdout
+
+    assert soulsgui("clients", "release", "client-1", folder=training.folder).returncode == 0
+    wait_for(lambda: training.client_state("client-1") == "online", "it plays again")
+    before = steps()
+    wait_for(lambda: steps() > before, "it makes steps")
+    assert training.pid("client-1") == process
+    again = soulsgui("clients", "release", "client-1", folder=training.folder)
+    assert again.returncode == 1
+    assert "only a client that was cut off" in again.stderr
+    staleness = training.status().run.staleness
+    assert staleness is not None
+    assert staleness.accepted[0] > 0  # synchronous: nothing older is accepted
+    assert sum(staleness.accepted[1:]) == 0
 
 
 def test_a_killed_local_client_is_restarted_and_plays_again(training: RunningServer) -> None:

@@ -20,6 +20,8 @@ from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile
 from soulsgui.wire.messages.node import Verdict
+from soulsgui.wire.messages.rejects import Reject, Rejects
+from soulsgui.wire.messages.session import Grant
 from tests.runner.running import call, fake_probe, new_runner, until
 
 
@@ -294,6 +296,44 @@ async def test_client_is_paused_resumed_drained_and_forgotten(runner: Runner) ->
         await call(runner, "clients.pause", client="client-1")
 
 
+async def test_only_a_client_that_was_cut_off_is_released_and_by_the_trainer(runner: Runner) -> None:
+    with pytest.raises(Refused, match="There is no client 'nobody'"):
+        await call(runner, "clients.release", client="nobody")
+    await call(runner, "run.start")
+    await until(lambda: client_states(runner) == {"client-1": "online"})
+    with pytest.raises(Refused, match="client-1 is online"):
+        await call(runner, "clients.release", client="client-1")
+    keys, beat = runner.bus.keys, runner.roster.beat("client-1")
+    assert beat is not None
+    grant = Grant(session=beat.session, status="quarantined", reason="NaN")
+    await runner.bus.call(lambda connection: connection.set(keys.grant("client-1"), grant.to_json()))
+    await until(lambda: client_states(runner) == {"client-1": "quarantined"})
+    assert await call(runner, "clients.release", client="client-1") == {}  # the trainer has answered
+    await call(runner, "run.stop")
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "clients.release", client="client-1")
+
+
+async def test_refused_chunks_are_shown_by_client(runner: Runner) -> None:
+    assert (await call(runner, "clients.rejects"))["rejects"] == []
+    rejects = [
+        Reject(client=client, entry="1-1", reason="shape", time=1.0, size=5, head="ff")
+        for client in ("a", "b")
+    ]
+    for client in ("a", "b"):
+        await runner.bus.call(
+            lambda connection, name=client: connection.hset(runner.bus.keys.clients, name, "{}")
+        )
+    kept = Rejects(run_id="run-1", rejects=rejects).to_json()
+    await runner.bus.call(lambda connection: connection.set(runner.bus.keys.rejects, kept))
+    await until(lambda: "a" in runner.roster)
+    assert [one["client"] for one in (await call(runner, "clients.rejects"))["rejects"]] == ["a", "b"]
+    (only,) = (await call(runner, "clients.rejects", client="b"))["rejects"]
+    assert (only["client"], only["reason"], only["head"]) == ("b", "shape", "ff")
+    with pytest.raises(Refused, match="There is no client"):
+        await call(runner, "clients.rejects", client="nobody")
+
+
 async def test_stopped_local_client_is_started_again_by_resume(runner: Runner) -> None:
     await call(runner, "run.start")
     await until(lambda: client_states(runner) == {"client-1": "online"})
@@ -340,7 +380,13 @@ async def test_redis_that_was_restarted_loses_neither_run_nor_clients(runner: Ru
     await until(lambda: client_states(runner) == {"client-1": "online"})
     await call(runner, "service.restart", name="redis")
     steps = runner.status().run.env_steps
+
     # The stand-ins don't come back by themselves; the runner starts them again.
+    def trainer_is_back() -> bool:
+        trainer = next(found for found in runner.status().services if found.name == "trainer")
+        return trainer.restarts > 0 and trainer.state == "running"
+
+    await until(trainer_is_back)
     await until(lambda: runner.status().run.state == "running")
     assert steps > 0
 

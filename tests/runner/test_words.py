@@ -3,6 +3,7 @@
 from soulsgui.runner.words import (
     client_rows,
     count_words,
+    reject_rows,
     run_line,
     size_words,
     status_text,
@@ -128,3 +129,22 @@ def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
 def test_counts_and_sizes() -> None:
     assert [count_words(n, "update") for n in (0, 1, 2048)] == ["0 updates", "1 update", "2,048 updates"]
     assert [size_words(n) for n in (31_400, 99_999, 2_500_000)] == ["31.4 KB", "100.0 KB", "2.5 MB"]
+
+
+def test_refused_chunks_are_a_line_each() -> None:
+    reject = {
+        "client": "gamer-01",
+        "entry": "17-3",
+        "reason": "unreadable",
+        "segments": 1,
+        "time": 0.0,
+        "size": 7,
+        "head": "67617262616765",
+        "detail": "unreadable: no head",
+    }
+    text = reject_rows([reject, reject | {"client": "b", "segments": 3, "detail": ""}])
+    first, second = text.splitlines()
+    assert "gamer-01  unreadable  1 segment " in first
+    assert first.endswith("17-3  unreadable: no head  67617262616765")
+    assert "3 segments" in second
+    assert reject_rows([]) == "Nothing was refused."

@@ -1,14 +1,17 @@
 """An intake with what surrounds it, for tests: every chunk that passes is taken over."""
 
+from collections import Counter
+
 import numpy as np
 import redis
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
+from soulsgui.training.checks import Codes
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.sessions import Session
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.chunk import Segments
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.training.players import Player
 from tests.wire.chunks import CONTRACT, RUN
@@ -25,24 +28,29 @@ class IntakeOfTest:
         self.publisher = Publisher(keys, CONFIG)
         self.publisher.prepare(Standing(1, 0, 0, 0), {"w": np.zeros(1, np.float32)})
         self.publisher.publish(connection, {})
-        self.used: list[tuple[str, Segments]] = []
-        self.dropped_out: list[tuple[str, str]] = []
-        self.intake = Intake(
-            keys,
-            CONFIG,
-            SPACES,
-            self.publisher,
-            10**6,
-            self._use,
-            self._drop,
-        )
+        self.used: Counter[str] = Counter()  # transitions, by client
+        self.dropped_out_of: list[tuple[str, str]] = []
+        self.intake = Intake(keys, CONFIG, SPACES, self.publisher, 10**6, self)
 
-    def _use(self, session: Session, made: Segments) -> tuple[int, dict[str, int]]:
-        self.used.append((session.client, made))
-        return made.count, {}
+    @property
+    def newest(self) -> int:
+        return 1
 
-    def _drop(self, client: str, reason: str) -> None:
-        self.dropped_out.append((client, reason))
+    def judge(self, owned: Owned) -> Codes:
+        return np.zeros(owned.segments.count, np.uint8)
+
+    def admit_all(self, session: Session, steps: int) -> bool:
+        return True
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        pass
+
+    def take_in(self, accepted: Accepted) -> None:
+        for number, steps in zip(accepted.clients, accepted.segments.length, strict=True):
+            self.used[accepted.names[number]] += int(steps)
+
+    def dropped_out(self, client: str, reason: str) -> None:
+        self.dropped_out_of.append((client, reason))
 
     def turn(self) -> None:
         """Look around and take what came."""

@@ -47,6 +47,9 @@ class _Node:
     def rest(self) -> None:
         self.rests = True
 
+    def release(self, client: str) -> bool:
+        return client == "gamer-01"
+
     def shutdown(self, _: Any = None) -> None:
         self.stopped = True
 
@@ -261,3 +264,10 @@ def test_orders_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pyt
     gate.set()
     saver.close()
     assert order == ["a", "b", "c"]
+
+
+def test_a_release_is_answered_with_whether_there_was_anything_to_release(desk: _Desk) -> None:
+    assert desk.answer(desk.ask("release", client="gamer-01")).ok
+    answer = desk.answer(desk.ask("release", client="gamer-02"))
+    assert (answer.ok, answer.error) == (False, "gamer-02 is not cut off")
+    assert not desk.answer(desk.ask("release")).ok

@@ -144,7 +144,7 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         player = join(node)
         ingest = node.node._intake.ingest
-        acknowledge, failures = ingest.acknowledge, 0
+        acknowledge, failures = ingest.acknowledge_parts, 0
 
         def fail_once(*args: object) -> None:
             nonlocal failures
@@ -153,7 +153,7 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
                 raise ConnectionError("lost")
             acknowledge(*args)
 
-        monkeypatch.setattr(ingest, "acknowledge", fail_once)
+        monkeypatch.setattr(ingest, "acknowledge_parts", fail_once)
         _play_on(player, node, 3)
         until(lambda: failures > 3, "it was acknowledged at last")
         assert node.node.env_steps == node.node._memory.inserted == 3 * 2 * HALF

@@ -13,6 +13,8 @@ from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
 from tests.wire.chunks import chunk, segments
 
+STEPS = segments().steps
+
 
 def test_a_hello_is_answered_with_credits(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
@@ -27,7 +29,7 @@ def test_chunks_of_a_session_are_taken_over(trainer: IntakeOfTest, player: Playe
     player.send(chunk())
     player.send(chunk())
     trainer.turn()
-    assert [client for client, _ in trainer.used] == ["c", "c"]
+    assert trainer.used == {"c": 2 * STEPS}
     assert trainer.rejected() == {}
     assert player.connection.xlen(player.keys.chunks("c")) == 0
 
@@ -37,17 +39,17 @@ def test_a_hello_is_not_acknowledged_before_it_is_answered(
 ) -> None:
     player.hello()
     player.beat()
-    tell = trainer.publisher.tell
+    tell = trainer.publisher.tell_all
 
     def fail(*_: Any) -> None:
         raise redis.ConnectionError("lost")
 
-    monkeypatch.setattr(trainer.publisher, "tell", fail)
+    monkeypatch.setattr(trainer.publisher, "tell_all", fail)
     with pytest.raises(redis.ConnectionError):
         trainer.turn()
     assert player.grant() is None
     assert player.connection.xlen(player.keys.chunks("c")) == 1
-    monkeypatch.setattr(trainer.publisher, "tell", tell)
+    monkeypatch.setattr(trainer.publisher, "tell_all", tell)
     session = trainer.intake.sessions.by_client["c"]
     trainer.intake.start_over()
     trainer.turn()
@@ -65,7 +67,7 @@ def test_a_refused_grant_comes_again_with_its_hello(
         def refuse(*_: Any) -> None:
             raise redis.OutOfMemoryError("full")
 
-        patched.setattr(trainer.publisher, "tell", refuse)
+        patched.setattr(trainer.publisher, "tell_all", refuse)
         with pytest.raises(redis.OutOfMemoryError):
             trainer.turn()
     trainer.intake.unsettle()
@@ -97,7 +99,7 @@ def test_another_contract_is_refused_with_its_chunks(trainer: IntakeOfTest, play
     assert grant.status == "refused"
     player.send(chunk())
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ([], {"not_admitted": 1})
+    assert (trainer.used, trainer.rejected()) == ({}, {"not_admitted": 1})
     assert trainer.intake.eligible() == {}
 
 
@@ -117,7 +119,7 @@ def test_a_newer_session_fences_the_older_one(trainer: IntakeOfTest, player: Pla
     older = player.session
     player.hello()
     trainer.turn()
-    assert trainer.dropped_out[-1] == ("c", "began a new session")
+    assert trainer.dropped_out_of[-1] == ("c", "began a new session")
     assert player.session > older
     assert trainer.intake.sessions.by_client["c"].id == player.session
 
@@ -136,7 +138,7 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     following = IntakeOfTest(redis_client, keys)
     following.intake.begin(redis_client)
     following.turn()
-    assert following.used == []
+    assert following.used == {}
     assert following.rejected() == {"not_admitted": 1}
     assert following.intake.sessions.by_client["c"].id == player.session
 
@@ -154,7 +156,7 @@ def test_garbage_is_counted_by_reason_and_harms_nobody(
     other.send(chunk())
     trainer.turn()
     assert trainer.rejected() == {"unreadable": 2, "other_run": 1, "contract": 1, "shape": 1}
-    assert [client for client, _ in trainer.used] == ["d"]
+    assert trainer.used == {"d": STEPS}
 
 
 @pytest.mark.allow_warnings
@@ -167,10 +169,10 @@ def test_a_client_that_keeps_failing_is_quarantined(trainer: IntakeOfTest, playe
     assert grant is not None
     assert grant.status == "quarantined"
     assert "unreadable" in grant.reason
-    assert trainer.dropped_out[-1] == ("c", "quarantined")
+    assert trainer.dropped_out_of[-1] == ("c", "quarantined")
     player.send(chunk())
     trainer.turn()
-    assert trainer.used == []
+    assert trainer.used == {}
     assert trainer.rejected() == {"unreadable": 50, "not_admitted": 11}
     assert trainer.intake.eligible() == {}
 
@@ -180,7 +182,7 @@ def test_repeats_are_dropped_once_and_gaps_are_counted(trainer: IntakeOfTest, pl
     for number in (0, 1, 1, 5, 0):
         player.send(chunk(), number)
     trainer.turn()
-    assert len(trainer.used) == 3
+    assert trainer.used == {"c": 3 * STEPS}
     refusals = trainer.intake.sessions.refusals()
     assert (refusals.total, refusals.missing) == ({"repeated": 2}, 3)
 
@@ -190,7 +192,7 @@ def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player, num
     joined(trainer, player)
     player.connection.xadd(player.keys.chunks("c"), {"c": chunk(), "n": number})
     trainer.turn()
-    assert len(trainer.used) == 1
+    assert trainer.used == {"c": STEPS}
     assert trainer.intake.sessions.refusals().missing == 0
 
 
@@ -201,7 +203,7 @@ def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, playe
     player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.unsettle()
     trainer.turn()
-    assert (trainer.used, trainer.rejected()) == ([], {})
+    assert (trainer.used, trainer.rejected()) == ({}, {})
 
 
 @pytest.mark.allow_warnings
@@ -210,7 +212,7 @@ def test_an_unusable_stream_is_counted_and_its_client_dropped(trainer: IntakeOfT
     player.connection.set(player.keys.chunks("c"), "mine")
     trainer.turn()
     assert trainer.rejected() == {"wrong_type": 1}
-    assert ("c", "its stream can't be read") in trainer.dropped_out
+    assert ("c", "its stream can't be read") in trainer.dropped_out_of
 
 
 def test_credits_are_renewed_before_they_end(trainer: IntakeOfTest, player: Player) -> None:

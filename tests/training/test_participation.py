@@ -11,7 +11,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest, joined
-from tests.wire.chunks import chunk
+from tests.wire.chunks import chunk, segments
 
 
 @pytest.mark.parametrize("phase", ["paused", "finishing", "stopping"])
@@ -20,7 +20,7 @@ def test_clients_that_are_away_take_no_part(trainer: IntakeOfTest, player: Playe
     player.beat(phase=phase)
     trainer.turn()
     assert trainer.intake.eligible() == {}
-    assert ("c", phase) in trainer.dropped_out
+    assert ("c", phase) in trainer.dropped_out_of
     player.beat()
     trainer.turn()
     assert set(trainer.intake.eligible()) == {"c"}
@@ -31,7 +31,7 @@ def test_a_goodbye_ends_the_session(trainer: IntakeOfTest, player: Player) -> No
     player.beat(leaving=True)
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
-    assert ("c", "left") in trainer.dropped_out
+    assert ("c", "left") in trainer.dropped_out_of
 
 
 def test_a_client_taken_off_the_list_is_gone(trainer: IntakeOfTest, player: Player) -> None:
@@ -39,7 +39,7 @@ def test_a_client_taken_off_the_list_is_gone(trainer: IntakeOfTest, player: Play
     player.connection.hdel(player.keys.clients, "c")
     trainer.turn()
     assert trainer.intake.sessions.by_client == {}
-    assert ("c", "was taken off the list") in trainer.dropped_out
+    assert ("c", "was taken off the list") in trainer.dropped_out_of
 
 
 def _hours_pass(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
@@ -54,7 +54,7 @@ def test_a_silent_client_begins_no_round_but_is_not_thrown_out_of_one(
     with monkeypatch.context() as patched:
         _hours_pass(patched, 6)
         assert trainer.intake.eligible() == {}
-    assert trainer.dropped_out == [("c", "began a new session")]
+    assert trainer.dropped_out_of == [("c", "began a new session")]
 
 
 def test_a_client_that_died_right_after_its_hello_is_not_waited_for(
@@ -100,7 +100,7 @@ def test_sessions_go_on_after_a_restart(trainer: IntakeOfTest, player: Player, k
     following, _ = _restarted(trainer, keys)
     player.send(chunk())
     following.turn()
-    assert len(following.used) == 1
+    assert following.used == {"c": segments().steps}
     assert following.intake.sessions.by_client["c"].id == player.session
     assert following.intake.sessions.refusals().missing == 0
 
@@ -119,7 +119,7 @@ def test_a_session_found_only_later_goes_on_too(
     assert following.intake.sessions.by_client["c"].id == player.session
     player.send(chunk())
     following.turn()
-    assert len(following.used) == 1
+    assert following.used == {"c": segments().steps}
 
 
 @pytest.mark.parametrize(

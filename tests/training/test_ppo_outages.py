@@ -156,16 +156,16 @@ def test_a_hello_whose_answer_was_refused_is_answered_later(
 ) -> None:
     with running_node(redis_address, tmp_path) as node:
         until(lambda: node.connection.exists(node.keys.weights), "the first weights")
-        tell, refusals = node.node._publisher.tell, 0
+        tell, refusals = node.node._publisher.tell_all, 0
 
-        def refuse_once(connection: redis.Redis, client: str, grant: Grant) -> None:
+        def refuse_once(connection: redis.Redis, grants: dict[str, Grant]) -> None:
             nonlocal refusals
             refusals += 1
             if refusals == 1:
                 raise redis.OutOfMemoryError("full")
-            tell(connection, client, grant)
+            tell(connection, grants)
 
-        monkeypatch.setattr(node.node._publisher, "tell", refuse_once)
+        monkeypatch.setattr(node.node._publisher, "tell_all", refuse_once)
         play(join(node))
         node.wait_for_updates(1)
         assert refusals > 1

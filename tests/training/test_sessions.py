@@ -254,7 +254,6 @@ def test_what_was_on_the_stream_before_a_restart_is_not_counted_again() -> None:
 @pytest.mark.parametrize(
     ("grant", "beat"),
     [
-        ({"status": "quarantined"}, {}),
         ({"status": "refused"}, {}),
         ({"session": "2-0"}, {}),
         ({}, {"session": ""}),
@@ -288,3 +287,78 @@ def test_an_ended_session_is_counted_once() -> None:
     sessions.end("c")
     sessions.end("c")
     assert sessions.refusals().total == {"shape": 1}
+
+
+@pytest.mark.allow_warnings
+def test_who_was_cut_off_stays_so_until_it_is_released() -> None:
+    sessions = _sessions()
+    _admitted(sessions).refuse({"shape": 50}, 0)
+    again = _admitted(sessions, ms=2)  # a new process under the same name
+    assert (again.status, again.reason) == ("quarantined", "50 refused segments in a row, most of them shape")
+    sessions.end("c")
+    assert sessions.release("c")
+    assert not sessions.release("c")
+    assert _admitted(sessions, ms=3).status == "accepted"
+
+
+@pytest.mark.allow_warnings
+def test_a_released_session_begins_with_a_clean_row_and_all_of_its_credit() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    session.grant(AHEAD, 100)
+    session.refuse({"shape": 50}, 0)
+    session.passed_over(700, [0, 1, None])
+    assert sessions.release("c")
+    assert (session.status, session.reason, session.in_a_row, session.rejected) == (
+        "accepted", "", 0, {"shape": 50},
+    )  # fmt: skip
+    grant = session.grant(AHEAD, 100)
+    assert (grant.credit_entries, grant.credit_bytes) == (3 + ENTRIES_AHEAD, 700 + AHEAD)
+    assert grant.credit_steps == 200
+    assert session.numbers.missing == 0
+    assert not session.refuse({"shape": 49}, 0)
+    assert session.refuse({"shape": 1}, 0)
+
+
+def test_nobody_is_released_who_was_not_cut_off() -> None:
+    sessions = _sessions()
+    _admitted(sessions)
+    assert not sessions.release("c")
+    assert not sessions.release("nobody")
+
+
+@pytest.mark.parametrize("beat", [{}, {"leaving": True}])
+def test_a_quarantine_outlives_the_trainer(beat: dict[str, Any]) -> None:
+    sessions = _sessions()
+    session = sessions.readmit(
+        "c", _grant(status="quarantined", reason="NaN"), _beat(**beat), EntryId(1, 40), 0.0
+    )
+    if session is None:  # its process has ended: the next one
+        session = _admitted(sessions, ms=2)
+    assert (session.status, session.reason) == ("quarantined", "NaN")
+
+
+def test_a_client_that_is_taken_off_the_list_is_held_back_no_longer() -> None:
+    sessions = _sessions()
+    sessions.cut_off("c", "it floods")
+    sessions.forget_all_but(["d"])
+    assert _admitted(sessions).status == "accepted"
+
+
+def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault() -> None:
+    session = _admitted(_sessions())
+    session.received(AHEAD, 0)
+    assert not session.overdrew(AHEAD)  # nothing was granted yet, nothing was promised
+    session.size = session.entries = 0
+    session.grant(AHEAD)
+    session.received(AHEAD - 1, 0)
+    session.received(500, 1)
+    assert not session.overdrew(500)  # a byte was left when it was sent
+    session.received(1, 2)
+    assert session.overdrew(1)
+    session.grant(AHEAD)
+    session.grant(10)  # what was granted once was promised
+    session.received(AHEAD // 2, 3)
+    assert not session.overdrew(AHEAD // 2)
+    session.entries = session.most_entries + 1
+    assert session.overdrew(AHEAD // 2)

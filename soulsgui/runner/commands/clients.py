@@ -5,8 +5,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from soulsgui.runner.refusal import Refused
+from soulsgui.runner.crew import ANSWER_LIMIT_S
+from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.wire.access import user_of
+from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,
@@ -17,8 +19,12 @@ from soulsgui.wire.control import (
     InvitationList,
     InviteParams,
     NewInvitation,
+    RejectList,
+    RejectsParams,
 )
 from soulsgui.wire.fleet import ClientState
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.messages.rejects import Rejects
 from soulsgui.wire.messages.session import Wish, WishState
 
 if TYPE_CHECKING:
@@ -99,6 +105,36 @@ async def rename(runner: "Runner", params: ClientRenameParams) -> dict[str, Any]
     await asyncio.to_thread(runner.client_names.set, params.client, params.name)
     runner.look_at_clients()
     return {}
+
+
+async def release(runner: "Runner", params: ClientParams) -> dict[str, Any]:
+    """Let a client that was cut off send again."""
+    _known(runner, params.client)
+    if runner.conductor.run is None:
+        raise no_run()
+    if not runner.roster.is_quarantined(params.client):
+        state = runner.roster.state(params.client, time.monotonic())
+        raise Refused(
+            ErrorCode.NOT_NOW,
+            f"{params.client} is {state}: only a client that was cut off can be released.",
+            "See how they are: soulsgui clients list",
+        )
+    await runner.bus.ask(
+        TRAINER, NodeCommand(command="release", args={"client": params.client}), ANSWER_LIMIT_S
+    )
+    runner.look_at_clients()
+    return {}
+
+
+async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
+    """Return the last chunks that were refused in this run, or the one before."""
+    if params.client:
+        _known(runner, params.client)
+    # MGET answers nil for a key of another type.
+    (data,) = await runner.bus.call(lambda connection: connection.mget([runner.bus.keys.rejects]))
+    found = Rejects.read(data)
+    kept = found.rejects if found is not None else []
+    return RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
 
 
 async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:

@@ -30,6 +30,8 @@ HANDLERS: dict[str, Handler] = {
     "clients.drain": clients.drain,
     "clients.stop": clients.stop,
     "clients.forget": clients.forget,
+    "clients.release": clients.release,
+    "clients.rejects": clients.rejects,
     "clients.invite.create": clients.invite,
     "clients.invite.list": clients.list_invitations,
     "clients.revoke": clients.revoke,

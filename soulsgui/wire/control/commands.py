@@ -191,6 +191,8 @@ class HistoryEventsParams(Params):
 class ClientParams(Params):
     """`clients.resume`, `clients.drain`, `clients.stop`, `clients.forget`. Result: {}.
 
+    `clients.release`: let one that was cut off (quarantined) send again. Result: {}.
+
     `clients.revoke`: take its invitation back. Result: {"cut_off": whether its connections are closed; if
     not, they are as soon as Redis answers}.
     """
@@ -206,6 +208,16 @@ class ClientPauseParams(ClientParams):
     """
 
     after_episode: bool = False
+
+
+class RejectsParams(Params):
+    """`clients.rejects`: the last chunks that were refused. Result: `RejectList`.
+
+    Attributes:
+        client: Only those of this client; empty for all.
+    """
+
+    client: str = ""
 
 
 class InviteParams(Params):
@@ -287,6 +299,8 @@ COMMANDS: dict[str, type[Params]] = {
     "clients.drain": ClientParams,
     "clients.stop": ClientParams,
     "clients.forget": ClientParams,
+    "clients.release": ClientParams,
+    "clients.rejects": RejectsParams,
     "clients.invite.create": InviteParams,
     "clients.invite.list": Empty,
     "clients.revoke": ClientParams,

@@ -7,6 +7,7 @@ from pydantic import Field
 from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
 from soulsgui.wire.control.states import CheckpointKind, RunState
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.rejects import Reject
 
 
 class Hello(Message):
@@ -239,6 +240,12 @@ class OfferedServer(Message):
     env_id: str = ""
     num_envs: int = 0
     cores: int = 1
+
+
+class RejectList(Message):
+    """Result of `clients.rejects`: the last refused chunks that are kept, oldest first."""
+
+    rejects: list[Reject]
 
 
 class Preset(Message):

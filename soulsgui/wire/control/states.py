@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.node import NodePhase
+from soulsgui.wire.messages.node import NodePhase, Staleness
 
 RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
@@ -69,6 +69,7 @@ class RunStatus(Message):
     checkpoint_age_s: float | None = None
     rejected: dict[str, int] = Field(default_factory=dict)
     lost_chunks: int = 0
+    staleness: Staleness | None = None
     error: str = ""
 
 

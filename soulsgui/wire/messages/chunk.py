@@ -11,7 +11,6 @@ What an observation is, both sides know from the contract; the bytes must be exa
 """
 
 import hashlib
-import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -123,6 +122,18 @@ _RECORD = np.dtype(
         ("padding", "|V7"),
     ]
 )
+# `_HEAD` once more, for many at once.
+_HEADS = np.dtype(
+    [
+        ("magic", "<u4"),
+        ("protocol", "<u2"),
+        ("padding", "|V2"),
+        ("run", "<u8"),
+        ("contract", "<u8"),
+        ("count", "<u4"),
+        ("steps", "<u4"),
+    ]
+)
 _ACTION, _FLOAT = np.dtype("<i8"), np.dtype("<f4")
 _STEP_BYTES = _ACTION.itemsize + 2 * _FLOAT.itemsize
 
@@ -163,13 +174,20 @@ class OpenedChunks(NamedTuple):
 
     Attributes:
         segments: The segments of all chunks that could be opened, in their order.
-        source: `[S]` int64: which chunk each segment came in, as a position in what was given.
-        errors: What is wrong with the others, by position.
+        counts: `[C]` int64: segments of each chunk that was given, 0 for one that could not be opened.
+        steps: `[C]` int64: its steps, likewise.
+        errors: What is wrong with those that could not be opened, by position.
     """
 
     segments: Segments
-    source: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    steps: NDArray[np.int64]
     errors: dict[int, ChunkError]
+
+    @property
+    def source(self) -> NDArray[np.int64]:
+        """`[S]`: which chunk each segment came in, as a position in what was given."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 class ChunkForm:
@@ -185,6 +203,8 @@ class ChunkForm:
     def __init__(self, run_id: str, contract: str, obs_shape: tuple[int, ...], obs_dtype: str) -> None:
         self._run = _mark(run_id)
         self._contract = _mark(contract)
+        head = _HEAD.pack(_MAGIC, PROTOCOL, self._run, self._contract, 0, 0)
+        self._ours = np.frombuffer(head, _HEADS)[0]
         self._shape = obs_shape
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = int(np.prod(obs_shape, dtype=np.int64)) * self._dtype.itemsize
@@ -195,19 +215,45 @@ class ChunkForm:
         The arrays are copies; a chunk that must be refused does not disturb the others.
         """
         errors: dict[int, ChunkError] = {}
-        heads: list[tuple[int, int, int]] = []
-        for position, data in enumerate(chunks):
+        counts, steps = self._sizes_of_all(chunks, errors)
+        records = self._records(chunks, counts)
+        wrong = _wrong_lengths(records, counts, steps)
+        if len(wrong):
+            errors |= {int(position): ChunkError(Reason.SHAPE, "lengths") for position in wrong}
+            counts[wrong] = steps[wrong] = 0
+            records = self._records(chunks, counts)
+        return OpenedChunks(self._join(chunks, counts, steps, records), counts, steps, errors)
+
+    def _sizes_of_all(
+        self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return how many segments and steps each chunk holds, 0 for those that are none of this run.
+
+        What is wrong with those is put into `errors`.
+        """
+        sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
+        beginnings = [data[: _HEAD.size] for data in chunks]
+        if len(chunks) and sizes.min() < _HEAD.size:
+            beginnings = [data.ljust(_HEAD.size, b"\0") for data in beginnings]
+        heads = np.frombuffer(b"".join(beginnings), _HEADS)
+        counts, steps = heads["count"].astype(np.int64), heads["steps"].astype(np.int64)
+        expected = counts * _RECORD.itemsize + steps * _STEP_BYTES + (steps + counts) * self._obs_bytes
+        good = (
+            (sizes <= MAX_CHUNK_BYTES)
+            & (heads["magic"] == self._ours["magic"])
+            & (heads["protocol"] == self._ours["protocol"])
+            & (heads["run"] == self._ours["run"])
+            & (heads["contract"] == self._ours["contract"])
+            & (counts > 0)
+            & (sizes - _HEAD.size == expected)
+        )
+        for position in np.flatnonzero(~good).tolist():
+            counts[position] = steps[position] = 0
             try:
-                heads.append((position, *self._sizes(data)))
+                self._sizes(chunks[position])
             except ChunkError as error:
                 errors[position] = error
-        records = self._records(chunks, heads)
-        wrong = self._wrong_lengths(records, heads)
-        if wrong:
-            errors |= {position: ChunkError(Reason.SHAPE, "lengths") for position in wrong}
-            heads = [head for head in heads if head[0] not in wrong]
-            records = self._records(chunks, heads)
-        return OpenedChunks(self._join(chunks, heads, records), _sources(heads), errors)
+        return counts, steps
 
     def _sizes(self, data: bytes) -> tuple[int, int]:
         """Return how many segments and steps a chunk holds.
@@ -234,50 +280,61 @@ class ChunkForm:
         return count, steps
 
     @staticmethod
-    def _records(chunks: Sequence[bytes], heads: list[tuple[int, int, int]]) -> NDArray[Any]:
-        begin, size = _HEAD.size, _RECORD.itemsize
-        joined = b"".join([chunks[position][begin : begin + count * size] for position, count, _ in heads])
+    def _records(chunks: Sequence[bytes], counts: NDArray[np.int64]) -> NDArray[Any]:
+        ends = (_HEAD.size + counts * _RECORD.itemsize).tolist()
+        joined = b"".join([data[_HEAD.size : end] for data, end in zip(chunks, ends, strict=True)])
         return np.frombuffer(joined, _RECORD)
 
-    @staticmethod
-    def _wrong_lengths(records: NDArray[Any], heads: list[tuple[int, int, int]]) -> set[int]:
-        """Return the chunks whose segments are not as long as the chunk says."""
-        if not heads:
-            return set()
-        length = records["length"].astype(np.int64)
-        starts = list(itertools.accumulate((count for _, count, _ in heads[:-1]), initial=0))
-        wrong = (np.add.reduceat(length, starts) != [steps for *_, steps in heads]) | (
-            np.minimum.reduceat(length, starts) < 1
-        )
-        return {heads[index][0] for index in np.flatnonzero(wrong)}
-
     def _join(
-        self, chunks: Sequence[bytes], heads: list[tuple[int, int, int]], records: NDArray[Any]
+        self,
+        chunks: Sequence[bytes],
+        counts: NDArray[np.int64],
+        steps: NDArray[np.int64],
+        records: NDArray[Any],
     ) -> Segments:
-        action, reward, log_prob, obs = [], [], [], []
-        size, wide, narrow = _RECORD.itemsize, _ACTION.itemsize, _FLOAT.itemsize
-        for position, count, steps in heads:
-            data = chunks[position]
-            first = _HEAD.size + count * size
-            second = first + steps * wide
-            third = second + steps * narrow
-            fourth = third + steps * narrow
-            action.append(data[first:second])
-            reward.append(data[second:third])
-            log_prob.append(data[third:fourth])
-            obs.append(data[fourth:])
+        begin = _HEAD.size + counts * _RECORD.itemsize
+        action, reward, log_prob, obs = (
+            _column(chunks, begin + steps * offset, steps * width + counts * more)
+            for offset, width, more in self._columns
+        )
         return Segments(
             **{name: records[name] for name in _RECORD.names or () if name != "padding"},
-            action=np.frombuffer(b"".join(action), _ACTION),
-            reward=np.frombuffer(b"".join(reward), _FLOAT),
-            log_prob=np.frombuffer(b"".join(log_prob), _FLOAT),
-            obs=np.frombuffer(b"".join(obs), self._dtype).reshape(-1, *self._shape),
+            action=np.frombuffer(action, _ACTION),
+            reward=np.frombuffer(reward, _FLOAT),
+            log_prob=np.frombuffer(log_prob, _FLOAT),
+            obs=np.frombuffer(obs, self._dtype).reshape(-1, *self._shape),
+        )
+
+    @property
+    def _columns(self) -> tuple[tuple[int, int, int], ...]:
+        """Bytes a step before each column behind the records, bytes a step in it, and bytes a segment."""
+        wide, narrow = _ACTION.itemsize, _FLOAT.itemsize
+        return (
+            (0, wide, 0),
+            (wide, narrow, 0),
+            (wide + narrow, narrow, 0),
+            (_STEP_BYTES, self._obs_bytes, self._obs_bytes),
         )
 
 
-def _sources(heads: list[tuple[int, int, int]]) -> NDArray[np.int64]:
-    positions = np.array([position for position, *_ in heads], np.int64)
-    return np.repeat(positions, np.array([count for _, count, _ in heads], np.int64))
+def _column(chunks: Sequence[bytes], begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> bytes:
+    """Return a column of all chunks; of a chunk that is left out `sizes` says 0."""
+    ends = (begins + sizes).tolist()
+    return b"".join([data[a:b] for data, a, b in zip(chunks, begins.tolist(), ends, strict=True)])
+
+
+def _wrong_lengths(
+    records: NDArray[Any], counts: NDArray[np.int64], steps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the positions of chunks whose segments are not as long as the chunk says."""
+    filled = np.flatnonzero(counts)
+    if not len(filled):
+        return filled
+    length = records["length"].astype(np.int64)
+    starts = np.cumsum(counts[filled]) - counts[filled]
+    wrong = (np.add.reduceat(length, starts) != steps[filled]) | (np.minimum.reduceat(length, starts) < 1)
+    found: NDArray[np.int64] = filled[wrong]
+    return found
 
 
 def unpack_chunk(

@@ -25,6 +25,24 @@ class Verdict(Message):
     reached: bool = False
 
 
+STALENESS_BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Largest lag in each bucket of `Staleness` but the last, which has no bound; in model ids."""
+
+
+class Staleness(Message):
+    """How many model ids segments were behind the newest weights when they came, in this attempt.
+
+    Attributes:
+        bounds: Largest lag in each bucket but the last.
+        accepted: Accepted segments in each bucket, one more of them than bounds.
+        late: Segments that were refused as late, likewise.
+    """
+
+    bounds: list[int] = Field(default_factory=lambda: list(STALENESS_BOUNDS))
+    accepted: list[int] = Field(default_factory=list)
+    late: list[int] = Field(default_factory=list)
+
+
 class NodeState(Message):
     """One node's state, written at least every second.
 
@@ -37,6 +55,7 @@ class NodeState(Message):
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.
         rejected_by_client: The same for each client, this attempt.
+        staleness: Set by the trainer.
         unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
     """
@@ -62,6 +81,7 @@ class NodeState(Message):
     lost_chunks: int = 0
     rejected: dict[str, int] = Field(default_factory=dict)
     rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
+    staleness: Staleness | None = None
     timings_s: dict[str, float] = Field(default_factory=dict)
     stop_reached: bool = False
     verdict: Verdict | None = None

@@ -1,0 +1,89 @@
+"""The chunks of one read as a learner sees them: judged together, let in client by client, taken over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.training.checks import Codes
+from soulsgui.training.sessions import Session
+from soulsgui.wire.messages.chunk import Segments
+
+Ints = NDArray[np.int64]
+Steps = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Segments of several clients, those of one after those of the other.
+
+    Attributes:
+        segments: `S` segments.
+        sessions: Of whom they are.
+        counts: How many of them are of each session.
+    """
+
+    segments: Segments
+    sessions: Sequence[Session]
+    counts: Ints
+
+    @property
+    def num_envs(self) -> Ints:
+        """Environments that the client of each segment announced, `[S]`."""
+        return np.repeat(np.array([one.num_envs for one in self.sessions], np.int64), self.counts)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the learner takes over.
+
+    Attributes:
+        segments: `S` segments, those of one client after those of the other.
+        clients: Client of each, as a position in `names`, `[S]`.
+        names: The clients.
+        chunks: In how many chunks they came.
+    """
+
+    segments: Segments
+    clients: Ints
+    names: Sequence[str]
+    chunks: int
+
+
+class Taker(Protocol):
+    """Who takes samples over: a learner's side of the intake."""
+
+    @property
+    def newest(self) -> int:
+        """Id of the newest weights."""
+        ...
+
+    def judge(self, owned: Owned) -> Codes:
+        """Say of each segment whether it is good, and why not, as far as it does not depend on others."""
+        ...
+
+    def admit_all(self, session: Session, steps: int) -> bool:
+        """Let chunks of good segments in; return False, having done nothing, when not all are wanted."""
+        ...
+
+    def admit(self, session: Session, lengths: Steps, model_ids: Ints, codes: Codes) -> None:
+        """Let one chunk in.
+
+        Args:
+            session: Of whom it is.
+            lengths: Steps of its segments, `[S]`.
+            model_ids: Weights that chose the first action of each, `[S]`.
+            codes: What was said of each, `[S]`; changed for those that are not wanted because of what came
+                before.
+        """
+        ...
+
+    def take_in(self, accepted: Accepted) -> None:
+        """Take over what was let in."""
+        ...
+
+    def dropped_out(self, client: str, reason: str) -> None:
+        """Take note that a client won't deliver what it was asked for."""
+        ...

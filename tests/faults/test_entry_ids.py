@@ -1,0 +1,166 @@
+"""Ids of entries (R31): whatever restarts or is refused, all arrives once, at a real intake."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from soulsgui.sampling.backlog import Credit, Parcel
+from soulsgui.sampling.stream import StreamSession
+from soulsgui.wire.connection import connect
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.chunk import NUMBER_FIELD
+from soulsgui.wire.messages.session import CHUNK_FIELD, Hello
+from tests.faults.report import Report
+from tests.faults.server import FaultyServer, faulty_server
+from tests.training.taking import CONFIG, IntakeOfTest
+from tests.wire.chunks import CONTRACT, RUN, chunk, segments
+
+STEPS = segments().steps
+ALL = Credit(1000, 2**40, 2**40)
+
+
+@pytest.fixture(params=[True, False], ids=["keeps its data", "loses its data"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FaultyServer]:
+    with faulty_server(tmp_path, request.param) as made:
+        made.keeps = request.param  # type: ignore[attr-defined]
+        yield made
+
+
+class Pair:
+    """A trainer's intake and a client's stream on one server."""
+
+    def __init__(self, server: FaultyServer) -> None:
+        self.server = server
+        self.keys = Keys(server.address.prefix)
+        self.connection = connect(server.address)
+        self.connection.hset(self.keys.clients, "c", "{}")
+        self.trainer = IntakeOfTest(self.connection, self.keys)
+        self.client = self.new_client()
+        self.sent = 0
+
+    def new_client(self) -> StreamSession:
+        """Begin a session."""
+        client = StreamSession(self.keys.chunks("c"), self._hello, NUMBER_FIELD)
+        client.begin(self.connection)
+        return client
+
+    @staticmethod
+    def _hello() -> str:
+        return Hello(client="c", instance=Instance(), run_id=RUN, contract=CONTRACT, num_envs=2).to_json()
+
+    def push(self, count: int, connection: Any = None) -> None:
+        """Send chunks."""
+        for _ in range(count):
+            self.client.add(CHUNK_FIELD, Parcel(chunk(), STEPS))
+        self.sent += count
+        self.client.flush(connection or self.connection, ALL)
+
+    def restart(self) -> float:
+        """Kill the server and start it again, and let both sides find out; return how long that took."""
+        began = time.monotonic()
+        self.server.restart()
+        self.connection.close()
+        self.connection.hset(self.keys.clients, "c", "{}")
+        self.trainer.intake.start_over()
+        self.client.connection_lost()
+        self.client.settle(self.connection)
+        if self.client.session is None:
+            self.client.begin(self.connection)
+        return time.monotonic() - began
+
+    def arrived(self) -> int:
+        """Let the trainer take what came; return how many chunks it has taken in all."""
+        self.trainer.turn()
+        return self.trainer.used["c"] // STEPS
+
+
+@pytest.fixture
+def pair(server: FaultyServer) -> Iterator[Pair]:
+    made = Pair(server)
+    assert CONFIG.run_id == RUN
+    yield made
+    made.connection.close()
+
+
+def _all_arrived_once(pair: Pair, report: Report) -> None:
+    assert pair.arrived() == pair.sent
+    report.lost(0, f"of {pair.sent} chunks")
+    assert pair.trainer.rejected() == {}
+    assert pair.trainer.intake.sessions.refusals().missing == 0
+
+
+def test_no_chunk_of_a_restarted_client_is_taken_for_a_repeat(pair: Pair, report: Report) -> None:
+    for _ in range(5):
+        pair.push(3)
+        pair.trainer.turn()
+        pair.client = pair.new_client()  # its numbers begin anew
+        pair.push(2)
+    report.injected("5 restarts of a client")
+    _all_arrived_once(pair, report)
+
+
+@pytest.mark.allow_warnings
+def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> None:
+    longest = 0.0
+    for _ in range(3):
+        pair.push(4)
+        if not pair.server.keeps:  # type: ignore[attr-defined]
+            pair.trainer.turn()  # what was not read is gone with it
+        longest = max(longest, pair.restart())
+        pair.push(2)
+        pair.trainer.turn()
+    report.injected("3 kills of the server")
+    _all_arrived_once(pair, report)
+    report.recovered(longest)
+
+
+def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> None:
+    for _ in range(5):
+        pair.push(3)
+        pair.trainer.turn()
+        assert pair.connection.xlen(pair.keys.chunks("c")) == 0
+        pair.client.connection_lost()  # and then a reply may have been lost
+        pair.client.settle(pair.connection)
+    report.injected("5 trims of all that was sent, each with a lost connection")
+    _all_arrived_once(pair, report)
+
+
+def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, report: Report) -> None:
+    for _ in range(3):
+        with pytest.raises(redis.OutOfMemoryError):
+            pair.push(2, _NoRoomForTheFirst(pair.connection))
+        pair.client.flush(pair.connection, ALL)
+    report.injected("3 refusals of the first of two pushes")
+    _all_arrived_once(pair, report)
+
+
+class _NoRoomForTheFirst:
+    """A connection whose server has no room for the first entry of a pipeline, and has for the others."""
+
+    def __init__(self, connection: redis.Redis) -> None:
+        self._connection = connection
+
+    def pipeline(self, transaction: bool) -> Any:
+        """Return a pipeline that takes the room away before the first entry, and gives it back after it."""
+        pipeline = self._connection.pipeline(transaction=transaction)
+        add, execute = pipeline.xadd, pipeline.execute
+        pipeline.config_set("maxmemory", "1")
+
+        def add_one(*args: Any, **named: Any) -> None:
+            first = len(pipeline.command_stack) == 1
+            add(*args, **named)
+            if first:
+                pipeline.config_set("maxmemory", "0")
+
+        def without_settings(raise_on_error: bool = True) -> list[Any]:
+            replies = execute(raise_on_error=raise_on_error)
+            return [replies[1], *replies[3:]]
+
+        pipeline.xadd = add_one  # type: ignore[method-assign]
+        pipeline.execute = without_settings  # type: ignore[method-assign, assignment]
+        return pipeline

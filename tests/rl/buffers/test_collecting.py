@@ -1,0 +1,94 @@
+"""A round in the order of its segments, whatever came first."""
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.rl.buffers.rollout import RolloutBatch
+
+OBSERVATION = BoxSpec((2,), "float32")
+
+
+def _segment(client: int, env: int, episode: int, first: int, length: int) -> CollectedSegments:
+    """Return one segment whose numbers tell where it belongs."""
+    mark = 1000 * env + 100 * episode + first
+    return CollectedSegments(
+        client=np.array([client]),
+        env_index=np.array([env]),
+        episode=np.array([episode]),
+        first_step=np.array([first]),
+        lengths=np.array([length]),
+        terminated=np.array([mark % 2 == 0]),
+        truncated=np.array([mark % 3 == 0]),
+        obs=np.full((length + 1, 2), mark, np.float32) + np.arange(length + 1, dtype=np.float32)[:, None],
+        action=np.arange(length) + mark,
+        log_prob=np.full(length, -mark, np.float32),
+        reward=np.full(length, mark / 10, np.float32),
+    )
+
+
+def _joined(parts: list[CollectedSegments]) -> CollectedSegments:
+    columns = zip(*parts, strict=True)
+    return CollectedSegments(*(np.concatenate(column) for column in columns))
+
+
+PARTS = [
+    _segment(client, env, episode, first, length)
+    for client in (0, 1)
+    for env, episode, first, length in [(0, 0, 0, 3), (0, 0, 3, 1), (0, 1, 0, 2), (1, 0, 7, 4)]
+]
+STEPS = 20
+
+
+def _equal(first: RolloutBatch, second: RolloutBatch) -> None:
+    for name in RolloutBatch.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+def test_segments_come_in_the_order_of_client_environment_episode_and_step() -> None:
+    store = RolloutStore(OBSERVATION)
+    store.begin(STEPS)
+    for part in reversed(PARTS[:4]):
+        store.add(part)
+    batch = store.batch(["a"])
+    assert batch.lengths.tolist() == [3, 1, 2, 4]
+    assert batch.action.tolist() == [0, 1, 2, 3, 100, 101, 1007, 1008, 1009, 1010]
+    assert batch.obs[:, 0].tolist() == [0, 1, 2, 3, 3, 4, 100, 101, 102, 1007, 1008, 1009, 1010, 1011]
+    assert batch.terminated.tolist() == [True, False, True, False]
+    assert batch.reward[-1] == np.float32(100.7)
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["b", "a"]])
+def test_the_batch_does_not_depend_on_what_came_first_or_together(names: list[str]) -> None:
+    rng = np.random.default_rng(3)
+    store = RolloutStore(OBSERVATION)
+    store.begin(STEPS)
+    by_name = [PARTS[4 * names.index(name) + n] for name in ("a", "b") for n in range(4)]
+    expected = [int(part.action[0]) for part in by_name]
+    store.add(_joined(PARTS))
+    whole = store.batch(names)
+    starts = np.cumsum(whole.lengths) - whole.lengths
+    assert whole.action[starts].tolist() == expected
+    for _ in range(5):
+        store.begin(STEPS)
+        order = rng.permutation(len(PARTS))
+        cut = int(rng.integers(1, len(PARTS)))
+        for some in (order[:cut], order[cut:]):
+            store.add(_joined([PARTS[n] for n in some]))
+        _equal(store.batch(names), whole)
+
+
+def test_another_round_begins_empty_and_may_be_larger() -> None:
+    store = RolloutStore(OBSERVATION)
+    store.begin(4)
+    store.add(PARTS[0])
+    assert (store.steps, store.clients) == (3, [0])
+    with pytest.raises(ValueError, match="more than 4"):
+        store.add(PARTS[3])
+    store.begin(STEPS)
+    assert (store.steps, store.clients) == (0, [])
+    with pytest.raises(ValueError, match="segments"):
+        store.batch([])
+    store.add(_joined(PARTS[2:6]))
+    assert (store.steps, store.clients) == (2 + 4 + 3 + 1, [0, 1])
