@@ -80,6 +80,12 @@ def telemetry(arguments: Arguments) -> int:
 
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode."""
+    if arguments.stop:
+        from soulsgui.cli.remote import stop_join
+
+        if arguments.invitation or arguments.here or arguments.name:
+            raise UsageError("--stop ends what plays here: it goes with no invitation, --here or --name.")
+        return stop_join(arguments)
     from soulsgui.cli.inviting import check_name, take_up
     from soulsgui.runner.join.headless import join
     from soulsgui.runner.join.saved import SavedInvitations
@@ -95,7 +101,7 @@ def join(arguments: Arguments) -> int:
         if invitation is not None:
             check_name(arguments, invitation)
     name = _client_name(arguments) if invitation is None else invitation.client
-    return join(folders_of(arguments), name, arguments.watched, invitation)
+    return join(folders_of(arguments), name, arguments.watched, invitation, arguments.idle)
 
 
 def client(arguments: Arguments) -> int:

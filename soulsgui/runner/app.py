@@ -14,6 +14,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Probe
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.bus import Bus
+from soulsgui.runner.client_names import ClientNames
 from soulsgui.runner.commands.table import HANDLERS, LONG
 from soulsgui.runner.conductor import Conductor
 from soulsgui.runner.gate import Gate
@@ -81,6 +82,7 @@ class Runner(BaseRunner):
         try:
             self._take_folder("A runner", _REMEDY)
             invitations = self._invitations()
+            self.client_names = ClientNames(self.folders.client_names)
             users = invitations.user_lines(self.settings.redis.prefix)
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
             self._connect(server, invitations)
@@ -242,7 +244,12 @@ class Runner(BaseRunner):
             await self.bus.call(write)
 
     def _clients(self, now: float) -> list[ClientStatus]:
-        return self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+        found = self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+        called = ((client, self.client_names.of(client.id)) for client in found)
+        return [
+            client if name == client.id else client.model_copy(update={"name": name})
+            for client, name in called
+        ]
 
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""

@@ -62,6 +62,10 @@ class Player:
         self._folder.server_address.unlink(missing_ok=True)
         self._address = None
 
+    def rename(self, name: str) -> None:
+        """Call the client something else from its next start on: another server knows it by another id."""
+        self._spec = _spec(self._folder, name, self._reports)
+
     # --- on and off --------------------------------------------------------------------------------
 
     async def adopt(self) -> bool:

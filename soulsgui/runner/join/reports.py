@@ -51,6 +51,10 @@ class Reports:
             self._beats.observe(report.beat, 0.0, self._clock())
         return report
 
+    def forget(self) -> None:
+        """Know nothing any more of what was reported so far: the client is another one."""
+        self.newest = None
+
     @property
     def present(self) -> ClientReport | None:
         """The newest report when it is of the process that is supervised now."""

@@ -209,7 +209,9 @@ def selected(table: Table) -> set[str]:
     [
         ({"state": "online"}, "Online"),
         ({"state": "online", "stalled": True}, "Online, stalled"),
-        ({"state": "lost", "wish": "pause"}, "Lost, will pause when back"),
+        ({"state": "lost", "age_s": 3.5 * 86_400, "wish": "pause"}, "Lost for 3 d, will pause when back"),
+        ({"state": "joining", "age_s": None, "invited": 1.0}, "Invited, never seen"),
+        ({"state": "joining", "age_s": None, "local": True}, "Joining"),
         ({"state": "left", "wish": "stop"}, "Left, will stop when back"),
         ({"state": "online", "wish": "pause"}, "Online"),
         ({"state": "draining"}, "Finishing"),
