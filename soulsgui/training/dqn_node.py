@@ -19,6 +19,7 @@ from soulsgui.training.tally import Tally
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
+from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class DQNTrainingNode(TrainingNode):
         """Entries of each client to read next: so many that the learner is not left behind by far."""
         if not self._learning:
             return PER_STREAM
-        streams = len(self._intake.sessions.by_client)
+        streams = self._intake.busy
         return limits.entries_to_read(self._band.room, self._chunk_steps, streams, PER_STREAM)
 
     def judge(self, owned: Owned) -> Codes:
@@ -193,6 +194,10 @@ class DQNTrainingNode(TrainingNode):
             if time.monotonic() >= until:
                 break
         return count
+
+    def _grants_to_publish(self) -> dict[str, Grant]:
+        """Return the grants that have to change: nobody waits for anybody here."""
+        return self._intake.sessions.grants_due()
 
     def _set_limits(self) -> None:
         """Say what clients may have on their way, and how they explore."""

@@ -50,6 +50,7 @@ class Intake:
         rejects: The last refused chunks.
         chunks: Takes chunks over.
         ingest: Reads the clients' streams.
+        busy: How many clients may have more waiting than was read last.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Intake:
         self._roster = Roster(keys)
         self._next_look = 0.0
         self._per_stream = PER_STREAM
+        self.busy = 0
         self._beats_are_new = False
 
     def begin(self, connection: redis.Redis) -> int:
@@ -248,6 +250,7 @@ class Intake:
         """
         self._per_stream = per_stream
         parts = self.ingest.read_parts(connection, block_ms)
+        self.busy = sum(len(part.ids) >= per_stream for part in parts)
         for client in self.ingest.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")

@@ -39,6 +39,7 @@ from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
+from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -366,10 +367,14 @@ class TrainingNode(Trainee):
         self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
         self._unpublished = True
 
+    def _grants_to_publish(self) -> dict[str, Grant]:
+        """Return the grants that go out with the newest weights."""
+        return self._intake.sessions.grants()
+
     def _publish(self) -> None:
-        """Send the newest weights with everybody's grants."""
+        """Send the newest weights with the grants that belong to them."""
         with self.monitor_timing(self._timings["publish"]):
-            self._publisher.publish(self._link.redis, self._intake.sessions.grants())
+            self._publisher.publish(self._link.redis, self._grants_to_publish())
         self._unpublished = False
 
     def _tell_update(self, previous: int, values: Mapping[str, float]) -> None:

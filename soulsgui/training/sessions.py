@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
 _BEFORE_ALL = EntryId(0, 0)
+_EPSILON_STEP = 0.005
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Session:
     granted_steps: int = 0
     most_entries: int = 0
     most_size: int = 0
+    told_epsilon: float | None = None
     plays: bool = True
     round: RoundShare | None = None
 
@@ -93,6 +95,7 @@ class Session:
             self.most_size = max(self.most_size, self.granted_bytes)
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
+        self.told_epsilon = epsilon
         return Grant(
             session=self.id,
             status=self.status,
@@ -280,6 +283,19 @@ class Sessions:
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
         return {client: self.grant(session) for client, session in self.by_client.items()}
+
+    def grants_due(self) -> dict[str, Grant]:
+        """Return the grants of those who need more, or who explore otherwise than they should."""
+        return {
+            client: self.grant(session)
+            for client, session in self.by_client.items()
+            if self.needs_credit(session) or self._explores_otherwise(session)
+        }
+
+    def _explores_otherwise(self, session: Session) -> bool:
+        if self.epsilon is None or session.status != "accepted":
+            return False
+        return session.told_epsilon is None or abs(session.told_epsilon - self.epsilon) >= _EPSILON_STEP
 
     def needs_credit(self, session: Session) -> bool:
         """Whether a session is to be granted more: it has used up more than half of its credit."""

@@ -144,6 +144,26 @@ def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
     assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
 
 
+def test_a_publish_tells_those_whose_grant_has_to_change() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.epsilon = 100, 0.5
+    used, unused = _admitted(sessions, "used"), _admitted(sessions, "unused")
+    assert set(sessions.grants_due()) == {"used", "unused"}
+    assert sessions.grants_due() == {}
+    used.received_steps(30, EntryId(10**15, 0))
+    assert set(sessions.grants_due()) == {"used"}
+    sessions.epsilon = 0.499
+    assert sessions.grants_due() == {}
+    sessions.epsilon = 0.49
+    assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {
+        "used": 0.49,
+        "unused": 0.49,
+    }
+    sessions.held, sessions.epsilon = True, 0.49
+    unused.received_steps(50, EntryId(10**15, 0))
+    assert sessions.grants_due() == {}
+
+
 def test_who_delivers_more_may_have_more_on_its_way() -> None:
     sessions = _sessions()
     sessions.steps_ahead = 100
