@@ -36,27 +36,33 @@ RING = 1_000_000
 """Transitions in the replay ring: that of an ordinary run."""
 
 
-def chunk(steps: int, digest: int) -> bytes:
-    """One segment of transitions with 8 floats and 4 actions, as a client packs it."""
+def segment(steps: int, digest: int) -> Segments:
+    """One segment of transitions with 8 floats and 4 actions."""
     rng = np.random.default_rng(0)
-    return pack_chunk(
-        CONFIG.run_id,
-        CONFIG.contract,
-        Segments(
-            env_index=np.zeros(1, np.int32),
-            episode=np.zeros(1, np.int64),
-            first_step=np.zeros(1, np.int64),
-            length=np.array([steps], np.int32),
-            model_id_first=np.ones(1, np.int64),
-            model_id_last=np.ones(1, np.int64),
-            digest=np.array([digest], np.uint64),
-            flags=np.zeros(1, np.uint8),
-            obs=rng.normal(size=(steps + 1, 8)).astype(np.float32),
-            action=rng.integers(0, 4, steps),
-            reward=np.ones(steps, np.float32),
-            log_prob=np.full(steps, -1.4, np.float32),
-        ),
+    return Segments(
+        env_index=np.zeros(1, np.int32),
+        episode=np.zeros(1, np.int64),
+        first_step=np.zeros(1, np.int64),
+        length=np.array([steps], np.int32),
+        model_id_first=np.ones(1, np.int64),
+        model_id_last=np.ones(1, np.int64),
+        digest=np.array([digest], np.uint64),
+        flags=np.zeros(1, np.uint8),
+        obs=rng.normal(size=(steps + 1, 8)).astype(np.float32),
+        action=rng.integers(0, 4, steps),
+        reward=np.ones(steps, np.float32),
+        log_prob=np.full(steps, -1.4, np.float32),
     )
+
+
+def packed(made: Segments) -> bytes:
+    """The chunk of a segment, as a client packs it."""
+    return pack_chunk(CONFIG.run_id, CONFIG.contract, made)
+
+
+def chunk(steps: int, digest: int) -> bytes:
+    """A chunk with one such segment."""
+    return packed(segment(steps, digest))
 
 
 class RingTaker:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ingest import chunk
+from benchmarks.ingest import packed, segment
 from benchmarks.report import Measured, run
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
@@ -29,7 +29,7 @@ def measure(quick: bool) -> list[Measured]:
 
 def _once(address: Address, count: int) -> dict[str, tuple[float, float]]:
     """Return our time and the reference's, in microseconds, by quantile."""
-    payload = chunk(STEPS, 1)
+    payload = packed(segment(STEPS, 1))
     progress = Progress("bench", own_instance(), 1, {})
     uploader = Uploader(address, progress, "c", 2**34, lambda: None)
     uploader.start()

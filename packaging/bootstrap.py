@@ -3,6 +3,8 @@
     python3 packaging/bootstrap.py           set up once, then start: the window, or without a screen the demo
     python3 packaging/bootstrap.py setup     set up, start nothing
     python3 packaging/bootstrap.py test      set up with the tools of development, run the tests
+    python3 packaging/bootstrap.py client X  set up what a computer needs that only plays (no torch), then
+                                             join with the invitation X: a file or a link
 
 What follows `--` goes to the program (`-- status` runs `soulsgui status`; `-- --set seed=3` is added to the
 usual start) or to pytest. Standard library only. A second run starts at once, an interrupted one goes on.

@@ -2,7 +2,7 @@
 
     .venv/bin/python packaging/screenshots.py [FOLDER]      default: docs/images
 
-Needs Xvfb and xdotool (Debian: `apt install xvfb xdotool`). Takes about a minute and a half.
+Needs Xvfb and xdotool (Debian: `apt install xvfb xdotool`). Takes about two minutes.
 """
 
 import subprocess
@@ -23,12 +23,14 @@ from soulsgui.gui.runner_process import control_path  # noqa: E402
 from soulsgui.gui.theme import ThemeChoice  # noqa: E402
 from soulsgui.wire.api_client import ApiClient  # noqa: E402
 from soulsgui.wire.control import ControlFile  # noqa: E402
+from soulsgui.wire.invitation import Invitation  # noqa: E402
 from tests.end_to_end.screen import Screen, seconds_until  # noqa: E402
 from tests.end_to_end.server import command_line  # noqa: E402
 
-PAGES = {"overview": "ctrl+1", "runs": "ctrl+2", "config": "ctrl+3", "logs": "ctrl+4"}
+PAGES = {"overview": "ctrl+1", "clients": "ctrl+2", "runs": "ctrl+3", "config": "ctrl+4", "logs": "ctrl+5"}
 START_LIMIT_S = 90.0
 SETTLE_S = 1.5
+START_S = 5.0
 UPDATES = 9
 
 
@@ -71,6 +73,7 @@ def take(folder: Path, theme: ThemeChoice, target: Path) -> None:
             if page == "overview":
                 seconds_until(lambda: screen.count(curve) > 200, "the curve", START_LIMIT_S)
             save(screen, target / f"{page}_{theme.value}.png")
+        join(folder, api, screen, target, theme)
         api.command("server.shutdown", {"save": False})
     finally:
         window.kill()
@@ -78,11 +81,39 @@ def take(folder: Path, theme: ThemeChoice, target: Path) -> None:
         screen.close()
 
 
+def join(folder: Path, api: ApiClient, screen: Screen, target: Path, theme: ThemeChoice) -> None:
+    """Open an invitation in the window, agree to it, and take the page of client mode before and after.
+
+    Args:
+        folder: For the invitation.
+        api: The server.
+        screen: Where the window is.
+        target: Where the pictures go.
+        theme: Light or dark.
+    """
+    made = api.command("clients.invite.create", {"client": "gamer-01"})
+    path = folder / "gamer-01.soulsgui"
+    Invitation.parse(made["link"]).save(path)
+    subprocess.run(command_line("gui", str(path), folder=folder), env=screen.env, check=True)
+    screen.focus("SoulsGUI")
+    time.sleep(START_S)
+    save(screen, target / f"consent_{theme.value}.png")
+    screen.press("alt+t")
+    seconds_until(lambda: _plays(api, "gamer-01"), "the client plays", START_LIMIT_S)
+    time.sleep(START_S)
+    save(screen, target / f"client_{theme.value}.png")
+
+
+def _plays(api: ApiClient, client: str) -> bool:
+    return any(one["id"] == client and one["state"] == "online" for one in api.status()["clients"])
+
+
 def train(api: ApiClient) -> None:
     """Begin a run, save it once by hand, and go on until the curve has a shape."""
     api.command("run.start", {"name": "cartpole-1", "note": "shipped settings"})
     seconds_until(lambda: api.status()["run"]["updates"] >= UPDATES // 2, "updates", START_LIMIT_S)
     api.command("checkpoint.save", {"note": "before lunch"})
+    api.command("clients.invite.create", {"client": "gamer-02"})
     seconds_until(lambda: api.status()["run"]["updates"] >= UPDATES, "more updates", START_LIMIT_S)
 
 

@@ -58,5 +58,26 @@ class EnvironmentCheckError(SoulsGuiError):
     exit_code = 2
 
 
+class EnvironmentMissingError(EnvironmentCheckError):
+    """What brings the environment is not installed on this computer."""
+
+
+class EnvironmentFault(SoulsGuiError):
+    """An environment that worked does so no more: it raised, hung, became too slow or ate the memory.
+
+    Args:
+        message: What happened.
+        details: Where it happened: a traceback, several lines; may be empty.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message, "See the traceback on the client's card and in its log.")
+        self.details = details
+
+
+class ProcessFault(EnvironmentFault):
+    """A fault that only a new process mends."""
+
+
 class ServiceError(SoulsGuiError):
     """A service could not be started or ended with a failure."""

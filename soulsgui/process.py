@@ -18,7 +18,10 @@ from typing import NoReturn
 
 import soulsgui
 from soulsgui.printable import printable
-from soulsgui.system import process_identity, same_process, stop_signals
+from soulsgui.system import become, process_identity, same_process, stop_signals
+
+SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
+"""What tells a child that a runner starts it again when it ends by an error."""
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -131,6 +134,21 @@ def leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def is_supervised() -> bool:
+    """Whether a runner watches over this process, and starts it again."""
+    return all(os.environ.get(name) == value for name, value in SUPERVISED_ENV.items())
+
+
+def start_over() -> NoReturn:
+    """Let a new process of the same command line take the place of this one.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    logging.shutdown()
+    become([sys.executable, *sys.orig_argv[1:]], os.environ)
 
 
 def stop_on_signals() -> threading.Event:

@@ -21,20 +21,34 @@ from soulsgui.cli.parser import _parser, parse
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
+from soulsgui.gui.opened import take_opened
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.headless import ServeOptions, serve
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import RunRecord
-from soulsgui.system import free_port, process_identity
+from soulsgui.system import free_port, is_private, process_identity
+from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ApiError, ClientStatus, ControlFile, ErrorCode, Status
 from soulsgui.wire.invitation import Invitation
+from tests.end_to_end.server import command_line
 from tests.runner.children import until_now
 from tests.runner.fake_program import save
 
 Capture = pytest.CaptureFixture[str]
 
-HIDDEN = ("probe", "job")
+HIDDEN = ("probe", "worker", "job")
+
+
+def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture) -> None:
+    assert soulsgui(tmp_path, "env", "check", "Acrobot-v1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Acrobot-v1: works"
+    assert "  takes        one of 3 actions" in lines
+    assert soulsgui(tmp_path, "env", "check", "--set", "env.id=Acrobat-v1", "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["spaces"]) == (False, None)
+    assert "Acrobot-v1" in report["problems"][0]
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -486,6 +500,70 @@ def test_a_link_is_kept_in_a_private_file_and_vanishes_from_the_command_line(fol
     finally:
         process.terminate()
         assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("word", ["mine.soulsgui", "MINE.SOULSGUI", "soulsgui://join/abc"])
+def test_an_invitation_alone_opens_the_window(word: str) -> None:
+    found = parse(["--data-dir", "d", word])
+    assert (found.handler, found.invitation) == ("soulsgui.cli.window:gui", word)
+
+
+def test_a_link_to_the_window_goes_into_a_private_file_and_off_the_command_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr("soulsgui.cli.inviting.become", lambda argv, _env: became.append(argv))
+    opened: list[str] = []
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
+    monkeypatch.setattr("soulsgui.gui.app.run_window", lambda _folders, _mode, word: opened.append(word) or 0)
+    assert soulsgui(folder, invitation().link) == 0
+    path = folder / "data" / "window" / "opened.soulsgui"
+    assert opened == [str(path)]
+    assert invitation().secret not in " ".join(became[0])
+    assert became[0][-5:] == [str(path), "--config-dir", f"{folder}/config", "--data-dir", f"{folder}/data"]
+    assert is_private(path)
+    folders = Folders(folder / "config", folder / "data")
+    assert take_opened(str(path), folders) == invitation()
+    assert not path.exists(), "it only waited for the window"
+    mine = folder / "mine.soulsgui"
+    invitation().save(mine)
+    assert soulsgui(folder, "gui", str(mine)) == 0
+    assert opened[-1] == str(mine)
+    assert take_opened(str(mine), folders) == invitation()
+    assert mine.exists(), "a file of the user's own stays"
+    assert soulsgui(folder, "gui", "soulsgui://join/abc") == 0
+    assert opened[-1] == "soulsgui://join/abc", "the window says what is wrong with it"
+
+
+def test_stop_says_that_nothing_plays_here(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "join", "--stop") == 3
+    assert "plays for nobody" in capsys.readouterr().err
+    assert soulsgui(folder, "join", "--stop", "--here") == 2
+
+
+def test_stop_ends_the_runner_of_client_mode_with_its_client_and_shutdown_names_it(
+    folder: Path, capsys: Capture
+) -> None:
+    (folder / "data" / "server").mkdir(parents=True)
+    Address("127.0.0.1", free_port(), "x").write(folder / "data" / "server" / "redis.json")
+    join = subprocess.Popen(
+        command_line("join", "--name", "a", folder=folder),
+        stderr=subprocess.DEVNULL,
+    )
+    control = folder / "data" / "client" / "control.json"
+    try:
+        until_now(control.exists)
+        assert soulsgui(folder, "shutdown") == 3
+        assert "soulsgui join --stop" in capsys.readouterr().err
+        # Whoever started it takes note of its end.
+        threading.Thread(target=join.wait, daemon=True).start()
+        assert soulsgui(folder, "join", "--stop") == 0
+        assert "helps no longer" in capsys.readouterr().out
+        assert not control.exists()
+        assert join.wait(10) == 0
+    finally:
+        join.kill()
+        join.wait()
 
 
 @pytest.mark.parametrize("words", [["config", "show"], ["config", "set", "seed=3"], ["serve", "--idle"]])

@@ -33,19 +33,26 @@ def main(argv: Sequence[str], root: Path = ROOT) -> int:
     """
     own, extra = split_arguments(argv)
     parser = _parser()
-    action = parser.parse_args(own).action
+    arguments = parser.parse_args(own)
+    action, invitation = arguments.action, arguments.invitation
     if action == "setup" and extra:
         parser.error("setup starts nothing that could take arguments")
+    if invitation and action != "client":
+        parser.error(f"{action} takes no invitation")
     console, venv = Console(sys.stderr), Venv(root)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        ensure(venv, plan.TEST_EXTRAS if action == "test" else plan.RUN_EXTRAS, console, os.environ)
+        if plan.is_link(invitation):
+            return _go_on_with_file(invitation, extra, venv)
+        ensure(venv, plan.EXTRAS[action], console, os.environ)
         if action == "setup":
             return 0
         env = clean_environment(os.environ)
-        return (
-            _run_tests(extra, venv, console, env) if action == "test" else _start(extra, venv, console, env)
-        )
+        if action == "test":
+            return _run_tests(extra, venv, console, env)
+        if action == "client":
+            return _start_program(plan.join_arguments(invitation, extra), venv, env)
+        return _start(extra, venv, console, env)
     except SetupError as error:
         console.say(f"\n{error.message}\n{error.remedy}")
         return 1
@@ -71,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="What follows -- goes to the program or to pytest:  bootstrap.py -- status",
     )
     parser.add_argument(
-        "action", nargs="?", choices=("start", "setup", "test"), default="start", help="default: start"
+        "action", nargs="?", choices=tuple(plan.EXTRAS), default="start", help="default: start"
     )
+    parser.add_argument("invitation", nargs="?", default="", help="for client: the file or the link")
     return parser
 
 
@@ -95,6 +103,25 @@ def _start(extra: Sequence[str], venv: Venv, console: Console, env: dict[str, st
     elif arguments[: len(plan.DEMO)] == list(plan.DEMO):
         why = "There is no screen here. " if has_window else ""
         console.say(f"{why}Starting the demo: CartPole, PPO, until it is solved. Ctrl-C stops it.")
+    return _start_program(arguments, venv, env)
+
+
+def _go_on_with_file(link: str, extra: Sequence[str], venv: Venv) -> int:
+    """Put a link, which holds a secret, into a private file, and go on under a command line that names that.
+
+    Everybody on this machine sees command lines, and a set-up takes minutes.
+    """
+    venv.folder.mkdir(exist_ok=True)
+    path = venv.folder / "invitation.soulsgui"
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(link)
+    after = ["--", *extra] if extra else []
+    command = [sys.executable, str(Path(sys.argv[0]).resolve()), "client", str(path), *after]
+    return _become(command, os.environ)
+
+
+def _start_program(arguments: Sequence[str], venv: Venv, env: dict[str, str]) -> int:
     # -P: what lies in the folder where the user happens to be is no part of the program.
     return _become([str(venv.python), "-P", "-m", "soulsgui", *arguments], env)
 

@@ -13,6 +13,14 @@ from first_start.torch_build import TorchBuild
 
 RUN_EXTRAS = ("train", "server")
 TEST_EXTRAS = ("train", "server", "dev")
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "start": RUN_EXTRAS,
+    "setup": RUN_EXTRAS,
+    "test": TEST_EXTRAS,
+    "client": (),
+}
+"""What each action installs besides the base: a computer that only plays needs neither torch nor a server."""
+
 DEMO = ("serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2")
 
 # A wheel below 0.05 MB; and the disk that a wheel takes when installed and compiled (measured: 164 → 720 MB).
@@ -181,9 +189,25 @@ def program_arguments(extra: Sequence[str], *, window: bool) -> list[str]:
     return [*(("gui",) if window else DEMO), *extra]
 
 
+def is_link(invitation: str) -> bool:
+    """Whether an invitation was given as a link, which holds its secret."""
+    return invitation.strip().lstrip("<\"'").lower().startswith("soulsgui:")
+
+
+def join_arguments(invitation: str, extra: Sequence[str]) -> list[str]:
+    """The command line of `soulsgui` that helps a server.
+
+    Args:
+        invitation: File of an invitation; empty plays for the server of last time.
+        extra: What the user wrote after `--`.
+    """
+    return ["join", *([invitation] if invitation else []), *extra]
+
+
 def pip_commands(work: Work, extras: Sequence[str], torch_version: str) -> list[list[str]]:
     """The arguments of the pip calls, run in the project's folder, one after the other."""
-    commands = [["install", "--editable", f".[{','.join(extras)}]"]]
+    wanted = f".[{','.join(extras)}]" if extras else "."
+    commands = [["install", "--editable", wanted]]
     if work.torch and work.torch.index:
         # On its own, so that the other packages come from PyPI alone.
         commands.insert(0, ["install", f"torch=={torch_version}", "--extra-index-url", work.torch.index])

@@ -102,7 +102,7 @@ def _set_up(
         stamped = plan.read_stamp(venv.stamp.read_text(encoding="utf-8")).extras
         extras = [*extras, *(extra for extra in stamped if extra not in extras)]
     pins = plan.needed_pins(plan.read_pins(_constraints(venv)), extras)
-    torch_version = next(pin.version for pin in pins if pin.name == "torch")
+    torch_version = next((pin.version for pin in pins if pin.name == "torch"), "")
     work = plan.plan_work(pins, venv.installed(), lambda: _choose_torch(torch_version, env))
     free_mb = shutil.disk_usage(venv.folder).free / 1e6
     for line in plan.describe(work, venv.folder, free_mb):

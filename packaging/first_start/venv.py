@@ -14,8 +14,8 @@ from first_start.plan import Pin, normalised
 from first_start.progress import Console, Progress
 from first_start.steps import Steps, clean_environment, pip_environment
 
-_KEPT = ("bootstrap.json", "bootstrap.lock", "bootstrap.log")
-_IMPORTS = "import soulsgui, aiohttp, gymnasium, numpy, psutil, pydantic, redis, torch, PySide6.QtCore"
+_KEPT = ("bootstrap.json", "bootstrap.lock", "bootstrap.log", "invitation.soulsgui")
+_IMPORTS = "import soulsgui, aiohttp, gymnasium, numpy, psutil, pydantic, redis, PySide6.QtCore"
 
 
 class Venv:
@@ -140,7 +140,8 @@ def install(
     for command in commands:
         steps.run([str(venv.python), "-I", "-m", "pip", *command], pip_environment(env), Progress(pins))
     proof = Progress(pins, "trying what was installed")
-    steps.run([str(venv.python), "-I", "-c", _IMPORTS], clean_environment(env), proof)
+    torch = ", torch" if any(pin.name == "torch" for pin in pins) else ""
+    steps.run([str(venv.python), "-I", "-c", _IMPORTS + torch], clean_environment(env), proof)
 
 
 def write_stamp(venv: Venv, text: str) -> None:

@@ -5,23 +5,28 @@ The first start, and the first one after an update, sets it up in a console wind
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGING = Path(__file__).resolve().parents[1]
 CREATE_NEW_CONSOLE = 0x10
 
 
-def start_command(root: Path, python: Path, ready: bool) -> tuple[list[str], int]:
+def start_command(
+    root: Path, python: Path, ready: bool, arguments: Sequence[str] = ()
+) -> tuple[list[str], int]:
     """Return what to run, and the flags to create its process with.
 
     Args:
         root: The folder of `pyproject.toml`.
         python: The Python that runs this file; by double click the one without a console (pythonw.exe).
         ready: Whether everything is set up.
+        arguments: What the program is started with: an invitation that was opened.
     """
     if ready:
-        return [str(root / ".venv" / "Scripts" / "pythonw.exe"), "-P", "-m", "soulsgui"], 0
-    return [str(python.with_name("python.exe")), str(root / "packaging" / "bootstrap.py")], CREATE_NEW_CONSOLE
+        return [str(root / ".venv" / "Scripts" / "pythonw.exe"), "-P", "-m", "soulsgui", *arguments], 0
+    set_up = [str(python.with_name("python.exe")), str(root / "packaging" / "bootstrap.py")]
+    return [*set_up, *(["--", "gui", *arguments] if arguments else [])], CREATE_NEW_CONSOLE
 
 
 def main() -> None:
@@ -32,7 +37,8 @@ def main() -> None:
     from first_start.venv import Venv
 
     root = PACKAGING.parent
-    command, flags = start_command(root, Path(sys.executable), is_ready(Venv(root), RUN_EXTRAS))
+    ready = is_ready(Venv(root), RUN_EXTRAS)
+    command, flags = start_command(root, Path(sys.executable), ready, sys.argv[1:])
     subprocess.Popen(command, cwd=root, creationflags=flags)
 
 

@@ -95,7 +95,7 @@ def take_up(arguments: Arguments) -> Invitation:
                 "Choose another folder: --config-dir DIR",
             ) from error
     if is_link(word) or not _is_file(Path(word)):
-        _go_on_with_file(arguments.words, word, path)
+        go_on_with_file(arguments.words, word, path)
     return invitation
 
 
@@ -112,7 +112,14 @@ def check_name(arguments: Arguments, invitation: Invitation) -> None:
         )
 
 
-def _go_on_with_file(words: list[str], link: str, path: Path) -> None:
+def go_on_with_file(words: list[str], link: str, path: Path) -> None:
+    """Go on as the same command, with the path of a file in the place of a link.
+
+    Args:
+        words: The command line, as it was typed.
+        link: What stands there and is not to be seen.
+        path: The file.
+    """
     told = [str(path) if word == link else word for word in words]
     sys.stdout.flush()
     sys.stderr.flush()

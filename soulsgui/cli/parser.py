@@ -78,10 +78,15 @@ def parse(argv: Sequence[str]) -> Arguments:
     # The common options may stand anywhere, also before the command.
     found = Arguments(config_dir=None, data_dir=None, assignments=[], is_service=False, words=list(argv))
     _, rest = _common().parse_known_args(argv, namespace=found)
-    if not rest or rest[0] == "--mode":
+    if not rest or rest[0] == "--mode" or _is_invitation(rest[0]):
         # Whoever names no command wants to see something.
         rest = ["gui", *rest]
     return _parser().parse_args(rest, namespace=found)
+
+
+def _is_invitation(word: str) -> bool:
+    """Whether somebody opened an invitation: a desktop names no command."""
+    return word.lower().startswith("soulsgui:") or word.lower().endswith(".soulsgui")
 
 
 def _common() -> argparse.ArgumentParser:
@@ -124,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_library(commands)
     _add_config(commands)
+    _add_env(commands)
     _add_clients(commands)
     _add_looking(commands)
     _add_services(commands)
@@ -198,6 +204,7 @@ def _server_file(parser: argparse.ArgumentParser) -> None:
 
 def _add_window(commands: Commands) -> None:
     window = _add(commands, "gui", "window:gui", "the window; what is started when no command is named")
+    _invitation(window, "none")
     window.add_argument(
         "--mode", choices=["server", "client"], help="the side to show; default: as last time"
     )
@@ -289,6 +296,16 @@ def _add_config(commands: Commands) -> None:
     )
 
 
+def _add_env(commands: Commands) -> None:
+    env = _group(commands, "env", "the environment that is played")
+    check = _add(env, "check", "environments:check", "make an environment, play it at random, and report")
+    check.add_argument(
+        "env_id", nargs="?", default="", metavar="ID", help="its id; default: env.id of your settings"
+    )
+    _preset(check)
+    _json(check)
+
+
 def _add_clients(commands: Commands) -> None:
     clients = _group(commands, "clients", "everyone who plays for this server")
     _json(_add(clients, "list", "remote:clients", "list them"))
@@ -301,6 +318,9 @@ def _add_clients(commands: Commands) -> None:
         command = _add(clients, name, "remote:wish", text)
         command.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
         command.set_defaults(wish=name)
+    rename = _add(clients, "rename", "remote:rename", "call a client something else on screen")
+    rename.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    rename.add_argument("name", nargs="?", default="", metavar="TEXT", help="the name; default: its id again")
     releasing = _add(clients, "release", "remote:release", "let a client that was cut off send again")
     releasing.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
     rejects = _add(clients, "rejects", "remote:rejects", "the last samples that were refused, and why")
@@ -374,7 +394,13 @@ def _add_services(commands: Commands) -> None:
     join.add_argument(
         "--name", default="", metavar="ID", help="its id; default: as invited, else the name of this machine"
     )
-    join.add_argument("--watched", action="store_true", help=argparse.SUPPRESS)
+    join.add_argument(
+        "--stop",
+        action="store_true",
+        help="end what plays here, after this window or that terminal was left; default: begin",
+    )
+    for hidden in ("--watched", "--idle"):
+        join.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
     client = _add(commands, "client", "roles:client", "a sampling client, in the foreground")
     client.set_defaults(is_service=True)
     _invitation(client, "none")
@@ -395,6 +421,12 @@ def _add_services(commands: Commands) -> None:
         help="environments side by side; default: env.num_envs of the run",
     )
     client.add_argument(
+        "--workers",
+        type=int,
+        metavar="K",
+        help="processes that they are spread over, 0 for none; default: client.workers of the run",
+    )
+    client.add_argument(
         "--episodes", type=int, metavar="N", help="stop after so many episodes; default: play on"
     )
     client.add_argument(
@@ -408,6 +440,8 @@ def _add_services(commands: Commands) -> None:
     )
     client.add_argument("--state-dir", type=Path, help=argparse.SUPPRESS)
     _add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
+    worker = _add(commands, "worker", "roles:worker", "step environments for a client", hidden=True)
+    worker.set_defaults(is_service=True)
     job = _add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
     job.set_defaults(is_service=True)
     job.add_argument("work", choices=["figure"])

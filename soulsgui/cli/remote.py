@@ -5,11 +5,11 @@ import sys
 import time
 from typing import Any
 
-from soulsgui.cli.output import say, say_json
+from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import runner_of
-from soulsgui.errors import ServerTimeoutError, UsageError
-from soulsgui.wire.api_client import COMMAND_TIMEOUT_S
+from soulsgui.cli.runner import RunnerClient, runner_of
+from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
 from soulsgui.wire.control import ControlFile
 
 _WATCH_EVERY_S = 1.0
@@ -139,6 +139,13 @@ def wish(arguments: Arguments) -> int:
     return 0
 
 
+def rename(arguments: Arguments) -> int:
+    """`clients rename`: what a client is called on screen."""
+    runner_of(arguments).command("clients.rename", {"client": arguments.client, "name": arguments.name})
+    say(f"{arguments.client} is called {arguments.name or arguments.client}")
+    return 0
+
+
 def release(arguments: Arguments) -> int:
     """`clients release`: let a client that was cut off send again."""
     runner_of(arguments).command("clients.release", {"client": arguments.client})
@@ -160,7 +167,7 @@ def rejects(arguments: Arguments) -> int:
 
 def shutdown(arguments: Arguments) -> int:
     """`shutdown`: end the clients, the run, or everything; returns when it is done."""
-    client = runner_of(arguments)
+    client = _runner_to_end(arguments)
     if arguments.what == "run":
         return run_stop(arguments)
     if arguments.what == "clients":
@@ -177,6 +184,29 @@ def shutdown(arguments: Arguments) -> int:
     _wait_for_end(client.control)
     say("the server has ended")
     return 0
+
+
+def stop_join(arguments: Arguments) -> int:
+    """`join --stop`: end the runner of client mode of this data folder, with its client."""
+    path = folders_of(arguments).client / CONTROL_FILE
+    if not path.exists():
+        raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).")
+    runner = RunnerClient(path)
+    runner.command("server.shutdown")
+    _wait_for_end(runner.control)
+    say("this computer helps no longer")
+    return 0
+
+
+def _runner_to_end(arguments: Arguments) -> RunnerClient:
+    try:
+        return runner_of(arguments)
+    except ServerUnreachableError as error:
+        if (folders_of(arguments).client / CONTROL_FILE).exists():
+            raise ServerUnreachableError(
+                f"{error.message} But this computer plays for a server.", "End that: soulsgui join --stop"
+            ) from error
+        raise
 
 
 def _wait_for_end(runner: ControlFile) -> None:

@@ -80,6 +80,12 @@ def telemetry(arguments: Arguments) -> int:
 
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode."""
+    if arguments.stop:
+        from soulsgui.cli.remote import stop_join
+
+        if arguments.invitation or arguments.here or arguments.name:
+            raise UsageError("--stop ends what plays here: it goes with no invitation, --here or --name.")
+        return stop_join(arguments)
     from soulsgui.cli.inviting import check_name, take_up
     from soulsgui.runner.join.headless import join
     from soulsgui.runner.join.saved import SavedInvitations
@@ -95,7 +101,7 @@ def join(arguments: Arguments) -> int:
         if invitation is not None:
             check_name(arguments, invitation)
     name = _client_name(arguments) if invitation is None else invitation.client
-    return join(folders_of(arguments), name, arguments.watched, invitation)
+    return join(folders_of(arguments), name, arguments.watched, invitation, arguments.idle)
 
 
 def client(arguments: Arguments) -> int:
@@ -104,17 +110,23 @@ def client(arguments: Arguments) -> int:
         value = getattr(arguments, option)
         if value is not None and value < 1:
             raise UsageError(f"--{option.replace('_', '-')} should be at least 1, not {value}.")
+    if arguments.workers is not None and arguments.workers < 0:
+        raise UsageError(f"--workers should be at least 0, not {arguments.workers}.")
     if arguments.simulate is not None:
         return _fleet(arguments)
     if arguments.invitation:
         return _invited_client(arguments)
+    from soulsgui.process import is_supervised, start_over
     from soulsgui.sampling.client import run_client
     from soulsgui.wire.messages.owner import ClientFolder
 
     name = _client_name(arguments)
     address = _server(arguments) if arguments.server else _address(arguments)
     owner = ClientFolder(arguments.state_dir) if arguments.state_dir is not None else None
-    return run_client(address, name, arguments.num_envs, arguments.episodes, owner)
+    start_anew = None if is_supervised() else start_over
+    return run_client(
+        address, name, arguments.num_envs, arguments.episodes, owner, start_anew, arguments.workers
+    )
 
 
 def _fleet(arguments: Arguments) -> int:
@@ -133,7 +145,7 @@ def _fleet(arguments: Arguments) -> int:
 def _invited_client(arguments: Arguments) -> int:
     """Play for the server of an invitation, wherever it is found."""
     from soulsgui.cli.inviting import take_up
-    from soulsgui.process import setup_logging, stop_on_signals
+    from soulsgui.process import setup_logging, start_over, stop_on_signals
     from soulsgui.runner.join.finder import find_server
 
     if arguments.server or arguments.server_file:
@@ -147,7 +159,14 @@ def _invited_client(arguments: Arguments) -> int:
     address = find_server(invitation, stop_on_signals())
     if address is None:
         return 0
-    return run_client(address, invitation.client, arguments.num_envs, arguments.episodes)
+    return run_client(
+        address,
+        invitation.client,
+        arguments.num_envs,
+        arguments.episodes,
+        start_anew=start_over,
+        workers=arguments.workers,
+    )
 
 
 def probe(_arguments: Arguments) -> int:
@@ -161,6 +180,13 @@ def probe(_arguments: Arguments) -> int:
         report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
         json.dump(report.to_json(), output)
     return 0
+
+
+def worker(_arguments: Arguments) -> int:
+    """`worker`: steps some of a client's environments, as its standard input asks."""
+    from soulsgui.sampling.worker import run_worker
+
+    return run_worker()
 
 
 def job(arguments: Arguments) -> int:
@@ -185,6 +211,7 @@ def _address(arguments: Arguments) -> Address:
 def _server(arguments: Arguments) -> Address:
     """The address of a server on this machine, whose password is the user's own."""
     from soulsgui.config.load import load_settings
+    from soulsgui.runner.certificate import read_certificate
     from soulsgui.runner.redis_server import read_or_make_password
 
     host, colon, port = arguments.server.rpartition(":")
@@ -204,7 +231,8 @@ def _server(arguments: Arguments) -> Address:
         )
     settings = load_settings(folders, assignments=arguments.assignments)
     password = read_or_make_password(folders.redis_secret)
-    return Address(host, int(port), password, settings.redis.prefix)
+    pin = read_certificate(folders.server).pin if settings.redis.tls else ""
+    return Address(host, int(port), password, settings.redis.prefix, pin=pin)
 
 
 def _client_name(arguments: Arguments) -> str:

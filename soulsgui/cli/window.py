@@ -5,9 +5,11 @@ import re
 import socket
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from soulsgui.cli.output import folders_of
 from soulsgui.cli.parser import Arguments
+from soulsgui.config.paths import Folders
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.system import has_screen
 
@@ -38,7 +40,33 @@ def gui(arguments: Arguments) -> int:
             f"The window can't be loaded: {error}",
             f"Set it up with: python3 packaging/bootstrap.py\n{_WITHOUT_WINDOW}",
         ) from error
-    return run_window(folders_of(arguments), Mode(arguments.mode) if arguments.mode else None)
+    folders = folders_of(arguments)
+    opened = _opened(arguments, folders) if arguments.invitation else ""
+    return run_window(folders, Mode(arguments.mode) if arguments.mode else None, opened)
+
+
+def _opened(arguments: Arguments, folders: Folders) -> str:
+    """Return the path of the invitation that was opened; a damaged link as it is: the window says so.
+
+    A link holds the secret, and everybody on this machine sees a command line: this process goes on under
+    another one, which names a file.
+    """
+    from soulsgui.cli.inviting import go_on_with_file
+    from soulsgui.gui.opened import opened_file
+    from soulsgui.wire.invitation import Invitation, is_link
+
+    word: str = arguments.invitation
+    if not is_link(word):
+        return str(Path(word).absolute())
+    try:
+        invitation = Invitation.parse(word)
+    except UsageError:
+        return word
+    path = opened_file(folders)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    invitation.save(path)
+    go_on_with_file(arguments.words, word, path)
+    return str(path)
 
 
 def without_screen(env: Mapping[str, str], platform: str = sys.platform) -> str:

@@ -106,6 +106,11 @@ class Folders:
         return self.server / "clients.json"
 
     @property
+    def client_names(self) -> Path:
+        """What the clients of the server of this machine are called on screen."""
+        return self.server / "client_names.json"
+
+    @property
     def client(self) -> Path:
         """State of the runner of client mode."""
         return self.data / "client"

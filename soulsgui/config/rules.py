@@ -35,8 +35,11 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             BrokenRule(
                 "redis.host",
                 "should be an address of this machine itself, such as 127.0.0.1. Other computers on its "
-                "private networks are let in by redis.lan; beyond those it would need encryption (TLS), "
-                "which there is not yet.",
+                "private networks are let in by redis.lan; beyond those by redis.public, with redis.tls.",
             )
+        )
+    if settings.redis.public and not (settings.redis.lan and settings.redis.tls):
+        broken.append(
+            BrokenRule("redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted.")
         )
     return broken

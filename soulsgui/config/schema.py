@@ -6,6 +6,7 @@ validation and the subset sent to clients are all read from here.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -53,6 +54,11 @@ class EnvSettings(Section):
         "Wrappers around the environment, innermost first: a name from gymnasium.wrappers or "
         "`module:Class`; arguments as `{name: {argument: value}}`.",
         to_clients=True,
+    )
+    spaces: Literal["auto", "server"] = setting(
+        "auto",
+        "Where it is found out what the environment shows and takes: on the server; or, with `auto`, where "
+        "its module is not installed there and `clients.local` is 0, from the first client that joins.",
     )
     num_envs: int = setting(
         4, "Environments that each client steps side by side.", to_clients=True, ge=1, le=4096
@@ -177,11 +183,24 @@ class PPOSettings(Section):
     )
     round_timeout: float = setting(
         30.0,
-        "A client that has not delivered its share of a round by then is left out of it, and the round "
-        "is trained with the rest.",
+        "A client that has not delivered its share of a round by then is lost to it, as one that leaves, is "
+        "paused or begins anew is at once; `ppo.lost_member` says what follows.",
         unit="s",
         gt=0,
         le=86_400,
+    )
+    lost_member: Literal["shrink", "wait", "redistribute", "stop"] = setting(
+        "shrink",
+        "What becomes of a round that loses a client: `shrink` trains with the rest, `wait` waits until it "
+        "is back or somebody stops or forgets it, `redistribute` lets the others make the missing steps, by "
+        "their speed, `stop` ends the run.",
+    )
+    balance: bool = setting(
+        False,
+        "Give fast clients more steps of a round and slow ones fewer, by their measured speed, so that all "
+        "end at about the same time; their sum stays. With one of four clients four times slower this "
+        "made 2.2 times the steps; it costs the repeatable curve of several clients. Quotas stay equal where "
+        "the round would become shorter by less than a fifth.",
     )
 
 
@@ -305,6 +324,23 @@ class ClientsSettings(Section):
     local: int = setting(
         2, "Clients that the server starts on its own machine.", unit="clients", ge=0, le=1024
     )
+    min_versions: dict[str, str] = setting(
+        {},
+        "Oldest version of each package that a client may run, such as `{soulsgui: 0.2.0, soulsgym: 1.3}`; "
+        "an older client is told what to update.",
+        to_clients=True,
+    )
+
+    @field_validator("min_versions", mode="before")
+    @classmethod
+    def _versions_in_words(cls, value: Any) -> Any:
+        """Take versions that look like numbers as what they mean."""
+        if not isinstance(value, Mapping):
+            return value
+        for package, version in value.items():
+            if isinstance(version, bool) or not re.match(r"\d", str(version)):
+                raise ValueError(f"should name a version such as 1.2.3 for {package}, not {version}")
+        return {package: str(version) for package, version in value.items()}
 
 
 class ClientSettings(Section):
@@ -339,6 +375,65 @@ class ClientSettings(Section):
         to_clients=True,
         ge=2**16,
     )
+    workers: int = setting(
+        0,
+        "Processes that a client spreads its environments over: they step at the same time, and one that "
+        "hangs is mended without ending the client. 0 steps them in its own process, best for quick ones.",
+        unit="processes",
+        to_clients=True,
+        ge=0,
+        le=256,
+    )
+    step_seconds: float = setting(
+        0.0,
+        "Games in real time: a step begins so long after the one before, by a fixed clock; steps that come "
+        "late are counted. 0 steps as fast as it goes.",
+        unit="s",
+        to_clients=True,
+        ge=0,
+        le=60,
+    )
+    step_delay: float = setting(
+        0.0,
+        "Pause before each step.",
+        unit="s",
+        to_clients=True,
+        ge=0,
+        le=60,
+    )
+    restart_hook: str = setting(
+        "",
+        "`module:function`, installed on the clients' computers: called without arguments before an "
+        "environment that failed is made anew, for instance to start the game. It may take "
+        "`client.hang_seconds`.",
+        to_clients=True,
+        pattern=r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$",
+    )
+    hang_seconds: float = setting(
+        120.0,
+        "An environment that takes longer to be made, to reset or to step hangs: its client is ended and "
+        "started again.",
+        unit="s",
+        to_clients=True,
+        gt=0,
+        le=86_400,
+    )
+    min_steps_per_s: float = setting(
+        0.0,
+        "A client that samples more slowly than this for half a minute (or for `client.hang_seconds`, where "
+        "that is less) makes its environment anew; 0 switches it off.",
+        unit="steps/s",
+        to_clients=True,
+        ge=0,
+    )
+    max_memory: int | None = setting(
+        None,
+        "A client that uses more memory than this, with everything its environment started, is ended and "
+        "started again; empty means half of its machine's.",
+        unit="bytes",
+        to_clients=True,
+        ge=2**26,
+    )
 
 
 class RedisSettings(Section):
@@ -353,8 +448,19 @@ class RedisSettings(Section):
     lan: bool = setting(
         False,
         "Whether the server also listens on this machine's private addresses (home, office, VPN), where each "
-        "computer needs an invitation of its own. What is sent there is not encrypted; on addresses that "
-        "are not private it never listens.",
+        "computer needs an invitation of its own. Only with redis.tls is encrypted what is sent there.",
+        effect=Effect.RESTART_RUNNER,
+    )
+    tls: bool = setting(
+        False,
+        "Whether everything that goes to and from the server is encrypted (TLS). The server makes itself a "
+        "certificate once, and invitations name it: after a change, issue them anew.",
+        effect=Effect.RESTART_RUNNER,
+    )
+    public: bool = setting(
+        False,
+        "Whether the server also listens on this machine's addresses that are not private. Needs redis.lan "
+        "and redis.tls: nothing goes there unencrypted.",
         effect=Effect.RESTART_RUNNER,
     )
     port: int = setting(
@@ -455,3 +561,8 @@ class Settings(Section):
         default_factory=ControlSettings, description="The runner's control interface."
     )
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+
+    @property
+    def a_client_may_tell_the_spaces(self) -> bool:
+        """Whether an environment that is not installed on the server may be described by a client."""
+        return self.env.spaces == "auto" and self.clients.local == 0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_vector, make_env
 from soulsgui.environments.masks import gives_masks, read_mask
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class EnvironmentReport:
         seconds_per_step: Mean time of a step, resets included; 0 without steps.
         problems: What keeps it from being trained on, in sentences.
         notes: What is worth to know, in sentences.
+        missing: What brings it is not installed on this computer.
     """
 
     env_id: str
@@ -40,6 +41,7 @@ class EnvironmentReport:
     seconds_per_step: float
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    missing: bool = False
 
     @property
     def ok(self) -> bool:
@@ -74,11 +76,12 @@ def check(
         seed: Of the environment and of the actions.
     """
     trial = _Trial()
-    spaces, native = None, False
+    spaces, native, missing = None, False, False
     try:
         env = make_env(env_id, kwargs, wrappers)
     except EnvironmentCheckError as error:
         trial.problems.append(str(error))
+        missing = isinstance(error, EnvironmentMissingError)
     else:
         native = not wrappers and has_native_vector(find_spec(env_id), kwargs)
         try:
@@ -98,6 +101,7 @@ def check(
         seconds_per_step=trial.seconds / trial.steps if trial.steps else 0.0,
         problems=tuple(trial.problems),
         notes=tuple(trial.notes),
+        missing=missing,
     )
 
 

@@ -12,10 +12,12 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
+_UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
+
 WrapperEntry = str | Mapping[str, Mapping[str, Any] | None]
 
 
@@ -36,7 +38,7 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
     try:
         env: Env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
     except Exception as error:
-        raise _constructor_failed(env_id, kwargs, error) from error
+        raise _constructor_failed(spec, env_id, kwargs, error) from error
     for name, wrap in layers:
         try:
             env = wrap(env)
@@ -44,7 +46,8 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
             env.close()
             raise EnvironmentCheckError(
                 f"The wrapper {name} does not go around {env_id}: {_words(error)}.",
-                "Check its arguments and its place in the list under env.wrappers.",
+                _unknown_argument(wrap.func, error, "env.wrappers")
+                or "Check its arguments and its place in the list under env.wrappers.",
             ) from error
     return env
 
@@ -72,7 +75,7 @@ def make_vector(
         try:
             return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
         except Exception as error:
-            raise _constructor_failed(env_id, kwargs, error) from error
+            raise _constructor_failed(spec, env_id, kwargs, error) from error
     make = partial(make_env, env_id, kwargs, wrappers)
     return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
 
@@ -81,12 +84,12 @@ def find_spec(env_id: str) -> EnvSpec:
     """Look an id up in Gymnasium's registry, importing the module in front of a colon.
 
     Raises:
-        EnvironmentCheckError: The module can't be imported, or the id is not registered; names the nearest
-            one.
+        EnvironmentMissingError: The module can't be imported.
+        EnvironmentCheckError: The id is not registered; names the nearest one.
     """
     module, colon, name = env_id.rpartition(":")
     if colon:
-        _import(module, f"the environment {env_id}")
+        _import(module, f"the environment {env_id}", EnvironmentMissingError)
     try:
         return gymnasium.spec(name)
     except gymnasium.error.NamespaceNotFound as error:
@@ -103,6 +106,28 @@ def find_spec(env_id: str) -> EnvSpec:
         ) from error
 
 
+def named(path: str, wanted_for: str) -> Callable[..., Any]:
+    """Return the function or class that `module:Name` names.
+
+    Args:
+        path: Where it is.
+        wanted_for: The setting that names it.
+
+    Raises:
+        EnvironmentCheckError: There is none; names the nearest one.
+    """
+    module, _, name = path.rpartition(":")
+    owner = _import(module, wanted_for)
+    found = getattr(owner, name, None)
+    if not callable(found):
+        known = [item for item in dir(owner) if not item.startswith("_") and callable(getattr(owner, item))]
+        raise EnvironmentCheckError(
+            f"There is no {name!r} in {owner.__name__}, which {wanted_for} names.", _nearest(name, known)
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
 def has_native_vector(spec: EnvSpec, kwargs: Mapping[str, Any]) -> bool:
     """Say whether an environment has a vector form of its own that takes these arguments."""
     if spec.vector_entry_point is None or spec.additional_wrappers:
@@ -116,7 +141,7 @@ def has_native_vector(spec: EnvSpec, kwargs: Mapping[str, Any]) -> bool:
     return True
 
 
-def _wrapper(entry: WrapperEntry) -> tuple[str, Callable[[Env], Env]]:
+def _wrapper(entry: WrapperEntry) -> tuple[str, "partial[Env]"]:
     """Read one entry of `env.wrappers`: its name and a function that puts it around an environment."""
     name, kwargs = (entry, None) if isinstance(entry, str) else _only_item(entry)
     module, colon, class_name = name.rpartition(":")
@@ -139,7 +164,9 @@ def _only_item(entry: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, Mapp
     return next(iter(entry.items()))
 
 
-def _import(module: str, wanted_for: str) -> Any:
+def _import(
+    module: str, wanted_for: str, missing: type[EnvironmentCheckError] = EnvironmentCheckError
+) -> Any:
     if not all(part.isidentifier() for part in module.split(".")):
         raise EnvironmentCheckError(
             f"{module!r} of {wanted_for} is no name of a module.",
@@ -148,25 +175,45 @@ def _import(module: str, wanted_for: str) -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:
-        raise EnvironmentCheckError(
+        raise missing(
             f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.",
             f"Install the package that holds it (often `pip install {module.split('.')[0]}`).",
         ) from error
 
 
-def _constructor_failed(env_id: str, kwargs: Mapping[str, Any], error: Exception) -> EnvironmentCheckError:
+def _constructor_failed(
+    spec: EnvSpec, env_id: str, kwargs: Mapping[str, Any], error: Exception
+) -> EnvironmentCheckError:
     install = re.search(r"pip install [^`]*", str(error))
     if install:
         remedy = f"Install what is missing: {install.group().strip()}"
     elif isinstance(error, ModuleNotFoundError) and error.name:
         remedy = f"Install the package that holds it (often `pip install {error.name.split('.')[0]}`)."
-    else:
+    elif kwargs:
         remedy = (
-            f"Check env.kwargs: {dict(kwargs)!r}."
-            if kwargs
-            else "Make it by hand with gymnasium.make to see why."
+            _unknown_argument(_creator(spec), error, "env.kwargs") or f"Check env.kwargs: {dict(kwargs)!r}."
         )
+    else:
+        remedy = "Make it by hand with gymnasium.make to see why."
     return EnvironmentCheckError(f"The environment {env_id} can't be made: {_words(error)}.", remedy)
+
+
+def _creator(spec: EnvSpec) -> Callable[..., Any] | None:
+    entry = spec.entry_point
+    return load_env_creator(entry) if isinstance(entry, str) else entry
+
+
+def _unknown_argument(taker: Callable[..., Any] | None, error: Exception, where: str) -> str:
+    """Return which arguments there are when an error complains of an unknown one; empty otherwise."""
+    unknown = _UNKNOWN_ARGUMENT.search(str(error)) if isinstance(error, TypeError) else None
+    if unknown is None or taker is None:
+        return ""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    known = [name for name, one in inspect.signature(taker).parameters.items() if one.kind in kinds]
+    known = [name for name in known if name not in ("self", "env")]
+    near = difflib.get_close_matches(unknown.group(1), known, n=1, cutoff=0.6)
+    nearest = f"The nearest known argument is {near[0]}. " if near else ""
+    return f"{nearest}Under {where} it takes: {', '.join(known) or 'nothing'}."
 
 
 def _nearest(name: str, known: list[str]) -> str:

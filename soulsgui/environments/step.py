@@ -1,6 +1,6 @@
 """One way to step any vector environment, whatever its autoreset does."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from gymnasium.spaces import Discrete
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import Vector
 from soulsgui.environments.masks import Mask, gives_masks, read_masks
 from soulsgui.errors import EnvironmentCheckError
+
+HUMAN = "human_interrupt"
+"""Key of an environment's info: true in steps in which a person played, not the policy."""
 
 
 class StepResult(NamedTuple):
@@ -23,6 +26,7 @@ class StepResult(NamedTuple):
     | truncated | `[N]` bool | the episode was cut off |
     | valid | `[N]` bool | False: no transition happened, the environment was reset in this step |
     | reset_obs | `[N, *shape]` | what to act on next |
+    | by_human | `[N]` bool | a person played this step, not the policy: the environment said so in its info |
     | next_mask | `[N, A]` bool, or None | valid actions at `next_obs`; None: the environments tell none |
     | reset_mask | `[N, A]` bool, or None | the same at `reset_obs` |
     """
@@ -33,8 +37,34 @@ class StepResult(NamedTuple):
     truncated: NDArray[np.bool_]
     valid: NDArray[np.bool_]
     reset_obs: NDArray[Any]
+    by_human: NDArray[np.bool_]
     next_mask: Mask | None = None
     reset_mask: Mask | None = None
+
+
+class Stepper(Protocol):
+    """Steps several environments, whatever and wherever they are.
+
+    Attributes:
+        num_envs: How many.
+        mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where the
+            environments tell none.
+    """
+
+    num_envs: int
+    mask: Mask | None
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
+        ...
+
+    def step(self, actions: NDArray[np.int64]) -> StepResult:
+        """Step every environment with its action `[N]`."""
+        ...
+
+    def close(self) -> None:
+        """Close the environments."""
+        ...
 
 
 class EnvStepper:
@@ -69,6 +99,8 @@ class EnvStepper:
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
         self._all_valid.flags.writeable = False
+        self._nobody = np.zeros(self.num_envs, dtype=np.bool_)
+        self._nobody.flags.writeable = False
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
         """Begin anew in every environment and return the observations `[N, *shape]`.
@@ -98,12 +130,14 @@ class EnvStepper:
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
         ended = terminated | truncated
+        by_human = self._by_human(info, ended)
         if self._mode is AutoresetMode.NEXT_STEP:
             valid = ~self._ended
             self._ended = ended
-            return self._masked(StepResult(obs, reward, terminated, truncated, valid, obs), info, info)
-        if not ended.any():
-            result = StepResult(obs, reward, terminated, truncated, self._all_valid, obs)
+            result = StepResult(obs, reward, terminated, truncated, valid, obs, by_human)
+            return self._masked(result, info, info)
+        if not np.count_nonzero(ended):
+            result = StepResult(obs, reward, terminated, truncated, self._all_valid, obs, by_human)
             return self._masked(result, info, info)
         if self._mode is AutoresetMode.SAME_STEP:
             next_obs, reset_obs, after = _with_final(obs, ended, info), obs, info
@@ -111,7 +145,8 @@ class EnvStepper:
         else:
             next_obs, before = obs.copy(), info
             reset_obs, after = self.vector_env.reset(options={"reset_mask": ended})
-        result = StepResult(next_obs, reward, terminated, truncated, self._all_valid, np.asarray(reset_obs))
+        reset_obs = np.asarray(reset_obs)
+        result = StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs, by_human)
         return self._masked(result, before, after)
 
     def _masked(self, result: StepResult, before: dict[str, Any], after: dict[str, Any]) -> StepResult:
@@ -154,6 +189,20 @@ class EnvStepper:
             )
         usable: Mask = masks | stuck[:, None]
         return usable
+
+    def _by_human(self, info: dict[str, Any], ended: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return in which environments a person played the step `[N]`, as their infos say."""
+        final = info.get("final_info")
+        if HUMAN not in info and (final is None or HUMAN not in final):
+            return self._nobody
+        found = np.zeros(self.num_envs, dtype=np.bool_)
+        found[:] = info.get(HUMAN, False)
+        if self._mode is AutoresetMode.SAME_STEP:
+            # Where an episode ended, the info is already that of the reset.
+            last = np.zeros(self.num_envs, dtype=np.bool_)
+            last[:] = final.get(HUMAN, False) if final is not None else False
+            found = np.where(ended, last, found)
+        return found
 
     def close(self) -> None:
         """Close the environments."""

@@ -25,6 +25,7 @@ from soulsgui.gui.garbage import Collector
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.instance import Instance
 from soulsgui.gui.main_window import MainWindow
+from soulsgui.gui.opened import take_opened
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action
 from soulsgui.gui.theme import Theme
@@ -59,12 +60,13 @@ class Mishaps(QObject):
         self.happened.emit(words)
 
 
-def run_window(folders: Folders, mode: Mode | None = None) -> int:
+def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> int:
     """Show the window until it is closed, or raise the one there is.
 
     Args:
         folders: The user's folders.
         mode: The side to show; None for the one of last time.
+        opened: Path of an invitation that was opened, or a damaged link; empty for none.
 
     Returns:
         The exit code.
@@ -82,15 +84,15 @@ def run_window(folders: Folders, mode: Mode | None = None) -> int:
     app.setQuitOnLastWindowClosed(False)
     instance = Instance(folders)
     if not instance.claim():
-        return _raise_first(instance)
+        return _raise_first(instance, opened)
     with _recorded(instance):
-        code = _live(app, folders, instance, mode)
+        code = _live(app, folders, instance, mode, opened)
     instance.release()
     return code
 
 
-def _raise_first(instance: Instance) -> int:
-    if instance.raise_first():
+def _raise_first(instance: Instance, opened: str) -> int:
+    if instance.raise_first(opened):
         return 0
     raise SoulsGuiError(
         f"A window (process {instance.holder()}) is open already, and does not answer.",
@@ -118,16 +120,21 @@ def _recorded(instance: Instance) -> Iterator[None]:
         handler.close()
 
 
-def _live(app: QApplication, folders: Folders, instance: Instance, mode: Mode | None) -> int:
+def _live(
+    app: QApplication, folders: Folders, instance: Instance, mode: Mode | None, opened: str = ""
+) -> int:
     preferences = Preferences(folders)
     theme = Theme(app, preferences.theme)
     if preferences.font_percent != 100:
         theme.set_font_scale(preferences.font_percent)
     feed = Feed()
-    window = MainWindow(feed, theme, preferences, mode)
+    window = MainWindow(feed, theme, preferences, Mode.CLIENT if opened else mode)
     mishaps = Mishaps()
     mishaps.happened.connect(lambda words: _tell(window, instance, words))
     instance.raise_wanted.connect(window.come_forward)
+    instance.open_wanted.connect(lambda word: _open(window, folders, word))
+    if opened:
+        window.first_shown.connect(lambda: _open(window, folders, opened))
 
     async def life() -> int:
         return await _life(window, feed, folders, preferences, instance, mishaps)
@@ -178,6 +185,16 @@ async def _life(
         words = tr("Training goes on. Open SoulsGUI again, or look at it with: {command}")
         sys.stderr.write(words.format(command=status_command(folders)) + "\n")
     return 0
+
+
+def _open(window: MainWindow, folders: Folders, word: str) -> None:
+    """Open an invitation in the window, which asks about it."""
+    try:
+        invitation = take_opened(word, folders)
+    except SoulsGuiError as error:
+        window.notify("error", error.message, error.remedy)
+    else:
+        window.open_invitation(invitation)
 
 
 def status_command(folders: Folders) -> str:

@@ -1,6 +1,7 @@
 """One window per user and data folder: a second start raises the first; a crash is told once."""
 
 import hashlib
+import json
 import logging
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from soulsgui.system import FileLock, user_name
 logger = logging.getLogger(__name__)
 
 RAISE = b"raise\n"
+OPEN = b"open "
 _ANSWER = b"raised\n"
 _PATIENCE_MS = 3000
 _CRASH_LINES = 40
@@ -24,6 +26,7 @@ class Instance(QObject):
 
     Signals:
         raise_wanted: The program was started a second time.
+        open_wanted: It was so to open an invitation; with its path, or a damaged link.
 
     Attributes:
         crashed: Whether the last window of the folder did not end in order.
@@ -37,6 +40,7 @@ class Instance(QObject):
     """
 
     raise_wanted = Signal()
+    open_wanted = Signal(str)
 
     def __init__(self, folders: Folders) -> None:
         super().__init__()
@@ -77,13 +81,17 @@ class Instance(QObject):
         self._open_mark.touch()
         return True
 
-    def raise_first(self) -> bool:
-        """Ask the window of the folder to come to the front; False when it does not answer."""
+    def raise_first(self, opened: str = "") -> bool:
+        """Ask the window of the folder to come to the front; False when it does not answer.
+
+        Args:
+            opened: The invitation that it is to open; empty for none.
+        """
         socket = QLocalSocket()
         socket.connectToServer(self._name())
         if not socket.waitForConnected(_PATIENCE_MS):
             return False
-        socket.write(RAISE)
+        socket.write(OPEN + json.dumps(opened).encode() + b"\n" if opened else RAISE)
         socket.flush()
         answered = socket.waitForReadyRead(_PATIENCE_MS) and bytes(socket.readAll().data()) == _ANSWER
         socket.disconnectFromServer()
@@ -127,16 +135,34 @@ class Instance(QObject):
         self._answer(socket)
 
     def _answer(self, socket: QLocalSocket) -> None:
-        if socket.bytesAvailable() and bytes(socket.readAll().data()) == RAISE:
-            socket.write(_ANSWER)
-            socket.flush()
-            self.raise_wanted.emit()
+        if not socket.canReadLine():
+            return
+        line = bytes(socket.readLine().data())
+        opened = _opened(line)
+        if line != RAISE and not opened:
+            return
+        socket.write(_ANSWER)
+        socket.flush()
+        self.raise_wanted.emit()
+        if opened:
+            self.open_wanted.emit(opened)
 
     def _left(self) -> None:
         socket = self.sender()
         assert isinstance(socket, QLocalSocket)
         self._asking.discard(socket)
         socket.deleteLater()
+
+
+def _opened(line: bytes) -> str:
+    """Return what a line asks to open; empty for nothing."""
+    if not line.startswith(OPEN):
+        return ""
+    try:
+        found = json.loads(line.removeprefix(OPEN))
+    except ValueError:
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def socket_name(folder: Path) -> str:

@@ -20,6 +20,7 @@ from soulsgui.gui.offer import OfferBar, offer_for
 from soulsgui.gui.page_stack import PageStack
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
+from soulsgui.gui.restarting import Restarter
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Action, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
@@ -31,6 +32,7 @@ from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.gui.window_menu import WindowMenu
 from soulsgui.wire.control import ApiError, CheckpointInfo, Event
+from soulsgui.wire.invitation import Invitation
 
 _SIZE = QSize(1280, 800)
 _SMALLEST = QSize(860, 540)
@@ -70,6 +72,7 @@ class MainWindow(QMainWindow):
         self._run_before = feed.status.run
         self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
+        self._restarter = Restarter(feed, self)
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
         self._build()
@@ -135,6 +138,9 @@ class MainWindow(QMainWindow):
         self.toolbar.saved.connect(self._saved)
         self.toolbar.resume.finished.connect(self._show_overview)
         self.toolbar.bell.chosen.connect(self._event_chosen)
+        self._restarter.start_wanted.connect(self.start_wanted)
+        self._restarter.problem.connect(self._refused)
+        self.menu.invite_wanted.connect(self.open_invite)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
         self.menu.quit_wanted.connect(self.close)
         self.menu.problem.connect(self._refused)
@@ -204,6 +210,21 @@ class MainWindow(QMainWindow):
         from soulsgui.gui.dialogs.config import ConfigDialog
 
         ConfigDialog(self._feed, self, self).open()
+
+    def open_invitation(self, invitation: Invitation) -> None:
+        """Ask about an invitation, on the page of client mode."""
+        self._client_side.open_invitation(invitation)
+        self.show_page(table.CLIENT)
+
+    def open_invite(self) -> None:
+        """Open the dialog that invites other computers."""
+        from soulsgui.gui.dialogs.invite import InviteDialog
+
+        InviteDialog(self._feed, self, self).open()
+
+    def restart_server(self) -> None:
+        """End the server, its run saved, and start it again."""
+        self._restarter.begin()
 
     def _mend_config(self, path: Path) -> None:
         from soulsgui.gui.dialogs.mend_config import MendConfigDialog

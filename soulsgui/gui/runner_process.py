@@ -39,8 +39,8 @@ def server_place(folders: Folders) -> RunnerPlace:
 
 
 def client_place(folders: Folders) -> RunnerPlace:
-    """Return the place of the runner of client mode, which plays from its start and ends with the window."""
-    return RunnerPlace(folders.client, _command_line(folders, "join", "--watched"))
+    """Return the place of the runner of client mode, which plays when told to and ends with the window."""
+    return RunnerPlace(folders.client, _command_line(folders, "join", "--watched", "--idle"))
 
 
 def control_path(folders: Folders) -> Path:

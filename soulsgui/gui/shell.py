@@ -42,7 +42,7 @@ class Shell(Protocol):
         """Bring a page to the front.
 
         Args:
-            name: `overview`, `runs`, `config`, `logs`, `client` or `welcome`.
+            name: `overview`, `clients`, `runs`, `config`, `logs`, `client` or `welcome`.
             **where: What it is to show there, as its `show_where` takes it.
         """
 
@@ -56,6 +56,12 @@ class Shell(Protocol):
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog."""
+
+    def open_invite(self) -> None:
+        """Open the dialog that invites other computers."""
+
+    def restart_server(self) -> None:
+        """End the server, its run saved, and start it again."""
 
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""

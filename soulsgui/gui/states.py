@@ -80,12 +80,18 @@ def client_look(state: str) -> Look:
     return looks.get(state) or _unknown(state)
 
 
+def shown_state(client: ClientStatus) -> str:
+    """Return a client's state as it is shown: one that was invited and never came is not about to join."""
+    never_seen = client.state == "joining" and client.age_s is None
+    return "invited" if never_seen and client.invited is not None and not client.local else client.state
+
+
 def clients_here(clients: Iterable[ClientStatus]) -> tuple[int, int]:
     """Return how many clients are connected, and how many of them all should be.
 
     Those that left, were refused or were revoked are not missed by anybody.
     """
-    states = [client.state for client in clients]
+    states = [shown_state(client) for client in clients]
     here = sum(state in _CLIENT_IS_HERE for state in states)
     return here, sum(state not in _CLIENT_IS_NOT_EXPECTED for state in states)
 

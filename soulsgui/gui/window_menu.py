@@ -33,10 +33,11 @@ def shutdown_question(status: Status) -> Question:
 
 
 class WindowMenu(QMenu):
-    """Welcome, settings, shut down, about, quit.
+    """Welcome, invite, settings, shut down, about, quit.
 
     Signals:
         welcome_wanted: The first page is wanted.
+        invite_wanted: Another computer is to be invited.
         quit_wanted: The window is to close.
         problem: A command was refused; with the `ApiError`.
 
@@ -48,6 +49,7 @@ class WindowMenu(QMenu):
     """
 
     welcome_wanted = Signal()
+    invite_wanted = Signal()
     quit_wanted = Signal()
     problem = Signal(object)
 
@@ -60,6 +62,8 @@ class WindowMenu(QMenu):
         self._window = parent
         self.welcome = self._add(tr("&Welcome"))
         self.welcome.triggered.connect(self.welcome_wanted)
+        self.invite = self._add(tr("&Invite a computer…"))
+        self.invite.triggered.connect(self.invite_wanted)
         self.settings = self._add(tr("&Settings…"), "Ctrl+,")
         self.settings.triggered.connect(self.open_settings)
         self.addSeparator()
@@ -89,6 +93,8 @@ class WindowMenu(QMenu):
 
     def _update(self) -> None:
         refusal = why_not(self._feed.connection)
+        self.invite.setEnabled(not refusal)
+        self.invite.setToolTip(refusal or tr("Let another computer play for this server"))
         self.shut_down.setEnabled(not refusal)
         self.shut_down.setToolTip(refusal or tr("End the run, Redis and the runner"))
 

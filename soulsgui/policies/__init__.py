@@ -1,4 +1,5 @@
 """Policies in numpy, free of torch.
 
-`numpy_mlp` acts, `exploration` strays, `normalise` keeps statistics, `schedules` decay.
+`numpy_mlp` acts, `distributions` draw and score actions, `exploration` strays, `normalise` keeps statistics,
+`schedules` decay.
 """

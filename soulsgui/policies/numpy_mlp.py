@@ -184,6 +184,10 @@ class NumpyMLPPolicy:
         picked -= np.log(cumulated[-1])
         return picked
 
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
+        return self._logits(obs, None).T.copy()
+
     def _to_action(self, index: Ints) -> Ints:
         return index + self.spec.first_action if self.spec.first_action else index
 

@@ -1,6 +1,7 @@
 """The run that goes on: how its services are begun and ended. The conductor keeps what is known of it."""
 
 import asyncio
+import logging
 import shutil
 import time
 from collections.abc import Awaitable, Callable
@@ -8,6 +9,7 @@ from typing import Any
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.errors import EnvironmentMissingError
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
@@ -16,6 +18,12 @@ from soulsgui.runner.run import Reached, new_attempt_words
 from soulsgui.runner.saved import SaveNews
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
+
+logger = logging.getLogger(__name__)
+
+_MISSING_REMEDY = (
+    "Install it on this computer; or, where only other computers play it: clients.local=0 and env.spaces=auto"
+)
 
 Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
 LastVerdict = Callable[[], Awaitable[Verdict | None]]
@@ -32,6 +40,7 @@ class Active:
         loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
         save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
+        trouble: What holds it up, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -55,6 +64,7 @@ class Active:
         self.loss = ""
         self.save_news = SaveNews()
         self.written_at = float("-inf")
+        self.trouble = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()
@@ -99,7 +109,7 @@ class Active:
             await bus.call(clear_run_keys(bus.keys))
             # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
             await self.crew.start()
-            write_spaces(self.run, await probing)
+            await self._take_spaces(probing)
             self.begun = True
         except BaseException:
             probing.cancel()
@@ -124,13 +134,26 @@ class Active:
         try:
             choose_checkpoint(self.run, checkpoint)
             if not spaces_are_known(self.run):
-                write_spaces(self.run, await probe(self.settings))
+                await self._take_spaces(probe(self.settings))
             await bus.call(clear_run_keys(bus.keys, self.run.run_id))
             await self.crew.start()
             self.begun = True
         except BaseException:
             await self.crew.abandon()
             raise
+
+    async def _take_spaces(self, probing: Awaitable[dict[str, Any]]) -> None:
+        """Write what the probe finds; where the environment is not installed, the trainer asks a client.
+
+        Raises:
+            EnvironmentCheckError: The environment can't be made, or does not work.
+        """
+        try:
+            write_spaces(self.run, await probing)
+        except EnvironmentMissingError as error:
+            if not self.settings.a_client_may_tell_the_spaces:
+                raise EnvironmentMissingError(error.message, error.remedy or _MISSING_REMEDY) from error
+            logger.warning("%s Its spaces are told by the first client that joins.", error.message)
 
     async def adopt(self, left: ActiveRun) -> list[str]:
         """Take over the services that live on from an earlier runner.

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders
@@ -13,15 +14,19 @@ from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Probe
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.bus import Bus
+from soulsgui.runner.client_names import ClientNames
 from soulsgui.runner.commands.table import HANDLERS, LONG
 from soulsgui.runner.conductor import Conductor
 from soulsgui.runner.gate import Gate
 from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
+from soulsgui.runner.local_clients import LocalClients
+from soulsgui.runner.memory_guard import LOOK_EVERY_S, MemoryGuard
 from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
+from soulsgui.runner.service import Health
 from soulsgui.runner.services import redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
@@ -77,11 +82,13 @@ class Runner(BaseRunner):
         try:
             self._take_folder("A runner", _REMEDY)
             invitations = self._invitations()
+            self.client_names = ClientNames(self.folders.client_names)
             users = invitations.user_lines(self.settings.redis.prefix)
             server = await asyncio.to_thread(ensure_server, self.folders, self.settings.redis, users)
             self._connect(server, invitations)
             # The port may be taken: known before anything is started or taken over.
             await self._listen(self.settings.control.port)
+            await self.gate.prepare()
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
             await self.gate.look(time.monotonic())
@@ -134,7 +141,8 @@ class Runner(BaseRunner):
         self._pinger = Pinger(address)
         self._cleanup.push_async_callback(asyncio.to_thread, self._pinger.close)
         self.roster = Roster(Keys(address.prefix))
-        self.gate = Gate(server, invitations, self.bus, self.events, self.roster.set_invited)
+        local = LocalClients(self.folders.server, address)
+        self.gate = Gate(server, invitations, local, self.bus, self.events, self.roster.set_invited)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
         self.conductor = Conductor(
             self.folders,
@@ -145,12 +153,17 @@ class Runner(BaseRunner):
             self.events,
             self.base,
             self._probe,
+            self.gate.let_own_in,
+        )
+        self.memory = MemoryGuard(
+            self.bus, self.events, self.roster.names, lambda: self.supervisor.running(TRAINER)
         )
         self._keep_doing(self._watch, "watch")
+        self._keep_doing(self._guard_memory, "memory")
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
-        spec = redis_spec(server, self.folders, self._pinger.health)
+        spec = redis_spec(server, self.folders, self._redis_health)
         if not await self.supervisor.adopt(spec):
             await self.supervisor.start(spec)
         if not await self.supervisor.wait_ready(REDIS, spec.start_limit_s):
@@ -160,6 +173,16 @@ class Runner(BaseRunner):
             )
 
     # --- while it runs -----------------------------------------------------------------------------
+
+    def _redis_health(self) -> Health:
+        health = self._pinger.health()
+        return replace(health, detail=health.detail or self.memory.words)
+
+    async def _guard_memory(self) -> None:
+        while True:
+            if self.knowledge.reachable:
+                await self.memory.look()
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _watch(self) -> None:
         while True:
@@ -221,7 +244,12 @@ class Runner(BaseRunner):
             await self.bus.call(write)
 
     def _clients(self, now: float) -> list[ClientStatus]:
-        return self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+        found = self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+        called = ((client, self.client_names.of(client.id)) for client in found)
+        return [
+            client if name == client.id else client.model_copy(update={"name": name})
+            for client, name in called
+        ]
 
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""

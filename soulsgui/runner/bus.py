@@ -1,6 +1,7 @@
 """The runner's way of writing to Redis: off the event loop, with answers awaited."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
@@ -9,10 +10,12 @@ import redis
 
 from soulsgui.runner.refusal import Refused
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, send_command
-from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import NODES, Keys
 from soulsgui.wire.messages.server_config import ServerConfig
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -75,10 +78,29 @@ class Bus:
             if future is not None and not future.done():
                 future.set_result(answer)
 
+    async def let_clients_rest(self) -> None:
+        """Tell clients that no run goes on: all of them wait until one is described again."""
+        try:
+            await self.call(describing_no_run(self.keys))
+        except (redis.RedisError, *AWAY) as error:
+            logger.warning("clients can't be told that no run goes on: %s", error)
+
     def close(self) -> None:
         """Close the connection."""
         self._executor.shutdown(wait=True)
         self._connection.close()
+
+
+def describing_no_run(keys: Keys) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes the description of a run away, and lets every client look."""
+
+    def tell(connection: redis.Redis) -> None:
+        pipeline = connection.pipeline(transaction=True)
+        pipeline.delete(keys.config)
+        pipeline.publish(keys.weights_event, "over")
+        pipeline.execute()
+
+    return tell
 
 
 def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]:
@@ -95,7 +117,7 @@ def clear_run_keys(keys: Keys, run_id: str = "") -> Callable[[redis.Redis], Any]
 
     def clear(connection: redis.Redis) -> None:
         others = not run_id or _described(connection, keys) != run_id
-        gone = [keys.config] if others else []
+        gone = [keys.config, keys.rejects] if others else []
         if not run_id:
             gone += [
                 keys.weights,

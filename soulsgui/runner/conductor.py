@@ -13,7 +13,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Active, Probe
 from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus
-from soulsgui.runner.crew import READY_LIMIT_S, Crew
+from soulsgui.runner.crew import READY_LIMIT_S, Crew, LetIn
 from soulsgui.runner.ending import Ending
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.runner.knowledge import Knowledge
@@ -27,7 +27,6 @@ from soulsgui.runner.opening import (
     refuse_reached,
     without_goal,
 )
-from soulsgui.runner.probe import probe_environment
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
@@ -56,6 +55,7 @@ class Conductor:
         events: Where to note what happened.
         base: Settings the runner was started with.
         probe: Tells the spaces of an environment.
+        let_in: Makes the server know its own clients.
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class Conductor:
         knowledge: Knowledge,
         events: EventLog,
         base: Layer,
-        probe: Probe = probe_environment,
+        probe: Probe,
+        let_in: LetIn,
     ) -> None:
         self._folders = folders
         self._library = library
@@ -77,8 +78,9 @@ class Conductor:
         self._events = events
         self._base = base
         self._probe = probe
+        self._let_in = let_in
         self._standing = Standing(folders, library, knowledge)
-        self._ending = Ending(self._standing, library, supervisor, knowledge, events)
+        self._ending = Ending(self._standing, library, supervisor, knowledge, events, bus)
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.begun: set[str] = set()
@@ -244,7 +246,7 @@ class Conductor:
             clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients)
+        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients, self._let_in)
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         if left is not None:
@@ -265,6 +267,7 @@ class Conductor:
         """
         found = left_run(self._folders, self._library)
         if found is None:
+            await self._bus.let_clients_rest()
             return False
         left, run, settings = found
         active = self._begin(run, settings, self._library.record(run), left)
@@ -274,6 +277,7 @@ class Conductor:
         elif not adopted:
             self._interrupted(active)
         if not adopted:
+            await self._bus.let_clients_rest()
             return False
         self._standing.set_active(active)
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
@@ -307,11 +311,14 @@ class Conductor:
         active = self._active
         if active is None or active.ending:
             return
-        if reached:
-            self._ending.wish(active, reached, self.record.detail if reached == "failed" else "")
+        trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
+        stop_reason = trainer.stop_reason if trainer is not None else ""
+        if reached or stop_reason:
+            error = self.record.detail if reached == "failed" else "" if reached else stop_reason
+            self._ending.wish(active, reached or "stopped", error)
             self._spawn(self._ending.end(active))
             return
-        trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
+        self._note_trouble(active, trainer)
         self._tell_of_saving(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
@@ -324,6 +331,18 @@ class Conductor:
             said = f"Run {active.run.run_id} {what}"
             level: Level = "error" if remedy else "info"
             self._events.add(level, said, remedy=remedy, service=TRAINER, run_id=active.run.run_id)
+
+    def _note_trouble(self, active: Active, trainer: NodeState | None) -> None:
+        """Tell when something begins, and when it ceases, to hold the run up."""
+        if trainer is None or trainer.trouble == active.trouble:
+            return
+        run_id = active.run.run_id
+        if trainer.trouble:
+            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
+            self._events.add("warning", trainer.trouble, remedy=remedy, service=TRAINER, run_id=run_id)
+        else:
+            self._events.add("info", "The run waits no longer.", service=TRAINER, run_id=run_id)
+        active.trouble = trainer.trouble
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import redis
 
@@ -19,6 +20,8 @@ from soulsgui.wire.keys import NODES, TELEMETRY, TRAINER
 
 logger = logging.getLogger(__name__)
 
+LetIn = Callable[[list[str]], Awaitable[None]]
+
 READY_LIMIT_S = 55.0
 ANSWER_LIMIT_S = 60.0
 
@@ -35,16 +38,24 @@ class Crew:
         bus: Writes to the server.
         roster: The clients.
         clients: Names of the clients the server starts itself.
+        let_in: Makes the server know them, before they are started.
     """
 
     def __init__(
-        self, services: RunServices, supervisor: Supervisor, bus: Bus, roster: Roster, clients: list[str]
+        self,
+        services: RunServices,
+        supervisor: Supervisor,
+        bus: Bus,
+        roster: Roster,
+        clients: list[str],
+        let_in: LetIn,
     ) -> None:
         self.clients = clients
         self._services = services
         self._supervisor = supervisor
         self._bus = bus
         self._roster = roster
+        self._let_in = let_in
 
     @property
     def names(self) -> list[str]:
@@ -82,6 +93,7 @@ class Crew:
     async def _enlist(self) -> None:
         """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
         self._roster.set_local(self.clients)
+        await self._let_in(self.clients)
         await self._bus.call(self._roster.forgetting_former())
         await self._bus.call(self._roster.without_wish(*self.clients))
         await self._bus.call(self._roster.listing(self.clients))
@@ -99,6 +111,7 @@ class Crew:
             Who lived on.
         """
         self._roster.set_local(self.clients)
+        await self._let_in(self.clients)
         specs = [self.spec(name) for name in self.names]
         adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
         left = {record.name for record in self._supervisor.orphans()}

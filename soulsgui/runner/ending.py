@@ -5,6 +5,7 @@ import logging
 import time
 
 from soulsgui.runner.active import Active
+from soulsgui.runner.bus import Bus
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
@@ -34,6 +35,7 @@ class Ending:
         supervisor: Runs the services.
         knowledge: What is read from the server.
         events: Where to note what happened.
+        bus: Writes to the server.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Ending:
         supervisor: Supervisor,
         knowledge: Knowledge,
         events: EventLog,
+        bus: Bus,
     ) -> None:
         self.lock = asyncio.Lock()
         self._standing = standing
@@ -50,6 +53,7 @@ class Ending:
         self._supervisor = supervisor
         self._knowledge = knowledge
         self._events = events
+        self._bus = bus
 
     def wish(self, active: Active, reached: Reached, error: str = "", save: bool = True) -> None:
         """Note that the run is to be ended, also for the runner after a crash of this one."""
@@ -65,6 +69,7 @@ class Ending:
         async with self.lock:
             try:
                 await active.end(self._last_verdict)
+                await self._bus.let_clients_rest()
                 # What was being read when the last service ended may be older than its last words.
                 for _ in range(2):
                     await self._knowledge.next_turn(_LAST_TURN_S)
@@ -123,7 +128,7 @@ class Ending:
         if unsaved and not failed:
             remedy = f"Mend the cause, then go on from its last checkpoint: soulsgui run resume {run_id}"
         self._events.add(
-            "error" if failed or unsaved else "info",
+            "error" if failed or unsaved else "warning" if active.error else "info",
             f"Run {run_id} {END_WORDS[active.ending]}",
             cause=". ".join(words for words in (active.error, unsaved) if words),
             remedy=remedy,

@@ -15,6 +15,7 @@ from soulsgui.runner.bus import Bus
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.invitations import Invitations, Invited
 from soulsgui.runner.lan import told_addresses
+from soulsgui.runner.local_clients import LocalClients
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.invitation import Invitation
@@ -82,6 +83,7 @@ class Gate:
     Args:
         server: The server, whose configuration is written here.
         invitations: The list of the invited.
+        local: The clients that the server starts itself.
         bus: The connection to the server.
         events: Told what is worth knowing tomorrow.
         on_change: Called with the list after each change of it.
@@ -91,12 +93,14 @@ class Gate:
         self,
         server: RedisServer,
         invitations: Invitations,
+        local: LocalClients,
         bus: Bus,
         events: EventLog,
         on_change: Callable[[Mapping[str, Invited]], None],
     ) -> None:
         self._server = server
         self._invitations = invitations
+        self._local = local
         self._bus = bus
         self._events = events
         self._on_change = on_change
@@ -132,6 +136,15 @@ class Gate:
         """Note that the server does not answer: when it does, it may have forgotten everything."""
         self._obtained = False
 
+    async def prepare(self) -> None:
+        """Write the configuration for the next start of the server: it is to know everybody at once.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        async with self._lock:
+            await self._configure()
+
     async def look(self, now: float) -> None:
         """Make the server as it should be, when it may not be so; called again and again while it answers.
 
@@ -154,12 +167,13 @@ class Gate:
                 await self._configure()
 
     async def _configure(self) -> None:
-        lines = self._invitations.user_lines(self._server.address.prefix)
+        lines = [*self._invitations.user_lines(self._server.address.prefix), *self._local.user_lines()]
         await asyncio.to_thread(self._server.configure, self._private, lines)
 
     async def _obtain(self) -> bool:
         """Bring the running server into order; return whether it answered."""
-        order = Order(self._invitations.users(self._server.address.prefix), self._server.bind(self._private))
+        users = self._invitations.users(self._server.address.prefix) | self._local.users()
+        order = Order(users, self._server.bind(self._private))
         try:
             trouble = await self._bus.call(order.obtain)
         except (*AWAY, redis.RedisError) as error:
@@ -184,6 +198,23 @@ class Gate:
             self._told = self._private
             logger.info("the server listens on %s", ", ".join(self._private))
         self._trouble = trouble
+
+    # --- our own -----------------------------------------------------------------------------------
+
+    async def let_own_in(self, clients: list[str]) -> None:
+        """Have a user for each client that the server starts itself, and for no other of that kind.
+
+        Args:
+            clients: Their ids.
+
+        Raises:
+            OSError: Their files can't be written.
+        """
+        async with self._lock:
+            if await asyncio.to_thread(self._local.keep, clients):
+                self._obtained = False
+                await self._obtain()
+                await self._configure()
 
     # --- inviting ----------------------------------------------------------------------------------
 
@@ -212,6 +243,7 @@ class Gate:
             secret=secret,
             prefix=self._server.address.prefix,
             created=self._invitations.clients[client].invited,
+            pin=self._server.address.pin,
         )
 
     async def revoke(self, client: str) -> bool:

@@ -1,4 +1,4 @@
-"""The private networks of this machine: where the server may listen, and what other computers are told."""
+"""The networks of this machine: where the server may listen, and what other computers are told."""
 
 import socket
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,6 +33,7 @@ class InterfaceAddress(Protocol):
 def private_addresses(
     interfaces: Mapping[str, Sequence[InterfaceAddress]] | None = None,
     outward: Collection[str] | None = None,
+    public: bool = False,
 ) -> tuple[str, ...]:
     """Return this machine's own private addresses, the likeliest to be reached first; at most `MOST`.
 
@@ -42,6 +43,7 @@ def private_addresses(
     Args:
         interfaces: The addresses of each network interface; None asks the system.
         outward: The addresses it has towards the rest of the world; None asks the system.
+        public: Whether those that are not private are wanted, too.
     """
     found = interfaces if interfaces is not None else psutil.net_if_addrs()
     first = outward if outward is not None else _outward()
@@ -51,7 +53,7 @@ def private_addresses(
         for one in listed
         if one.family in (socket.AF_INET, socket.AF_INET6)
         and (parsed := _parsed(one.address)) is not None
-        and _is_private(parsed)
+        and _is_of_use(parsed, public)
     }
 
     def rank(address: IpAddress) -> tuple[bool, bool, bool, int]:
@@ -88,7 +90,7 @@ def _parsed(address: str) -> IpAddress | None:
         return None
 
 
-def _is_private(address: IpAddress) -> bool:
-    if address.is_loopback or address.is_unspecified or not address.is_private:
+def _is_of_use(address: IpAddress, public: bool) -> bool:
+    if address.is_loopback or address.is_unspecified or not (address.is_private or public):
         return False
     return not (address.version == 6 and address.is_link_local)

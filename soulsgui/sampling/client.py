@@ -1,21 +1,28 @@
 """The client process: plays for whatever run the server has, until it is told to stop."""
 
 import logging
+import os
 import threading
+from collections.abc import Callable
 from functools import partial
 
-from soulsgui.errors import SoulsGuiError
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import ProcessFault, SoulsGuiError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.environment import Environment
+from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
 from soulsgui.sampling.wishes import Plan, Stepping
+from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.server_config import ServerConfig, family_of, state_of
 
 logger = logging.getLogger(__name__)
+
+_LAST_WORDS_S = 5.0
 
 
 def run_client(
@@ -24,8 +31,12 @@ def run_client(
     num_envs: int | None,
     episodes: int | None,
     owner: ClientFolder | None = None,
+    start_anew: Callable[[], None] | None = None,
+    workers: int | None = None,
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
+
+    When only a new process helps it ends with code 1, for whoever supervises it to start it again.
 
     Args:
         address: The server.
@@ -33,9 +44,12 @@ def run_client(
         num_envs: Environments stepped side by side; None takes what the server's configuration says.
         episodes: Stop after so many finished episodes; None plays on.
         owner: Folder of the owner's runner, in client mode.
+        workers: Processes to spread the environments over; None takes what the server's configuration says.
+        start_anew: Where nobody supervises it: lets a new process take the place of this one.
 
     Raises:
         ClientRegistrationError: The server refused this client, or its name is in use.
+        ProcessFault: The environment used too much memory, and `start_anew` is None.
         EnvironmentCheckError: The environment can't be made here.
     """
     setup_logging()
@@ -44,8 +58,15 @@ def run_client(
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     try:
         link.open()
-        Client(link, stop, num_envs, episodes).run()
+        on_hang = partial(_end_hanging, link, stop, start_anew)
+        Client(link, stop, num_envs, episodes, on_hang, workers).run()
         link.farewell = link.farewell or "asked to stop"
+    except ProcessFault as fault:
+        link.failed(fault)
+        if start_anew is None:
+            raise
+        link.close()
+        start_anew()
     except SoulsGuiError as error:
         link.progress.error = error.message
         raise
@@ -60,6 +81,28 @@ def run_client(
     return 0
 
 
+def _end_hanging(
+    link: ClientLink, stop: threading.Event, start_anew: Callable[[], None] | None, fault: ProcessFault
+) -> None:
+    """End this process, whose main thread hangs, after telling why; called in another thread."""
+    link.failed(fault)
+    # What is on its way gets there, unless that hangs as well.
+    closing = threading.Thread(target=link.close, name="last words", daemon=True)
+    closing.start()
+    closing.join(_LAST_WORDS_S)
+    kill_descendants()
+    logging.shutdown()
+    code = 1
+    try:
+        if start_anew is not None and not stop.is_set():
+            start_anew()
+    except SystemExit as end:
+        # On Windows the new process is a child, whose end is ours; here it would end this thread alone.
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
+
+
 class Client:
     """Plays run after run.
 
@@ -68,15 +111,25 @@ class Client:
         stop: Set when the process should stop.
         num_envs: Environments side by side; None takes the server's setting.
         episodes: Stop after so many finished episodes; None plays on.
+        on_hang: As `Environment`.
+        workers: As `Environment`.
     """
 
     def __init__(
-        self, link: ClientLink, stop: threading.Event, num_envs: int | None, episodes: int | None
+        self,
+        link: ClientLink,
+        stop: threading.Event,
+        num_envs: int | None,
+        episodes: int | None,
+        on_hang: Callable[[ProcessFault], None],
+        workers: int | None = None,
     ) -> None:
         self._link = link
         self._stop = stop
         self._num_envs = num_envs
         self._episodes_left = episodes
+        self._on_hang = on_hang
+        self._workers = workers
         self._run_id = ""
 
     def run(self) -> None:
@@ -106,9 +159,41 @@ class Client:
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
             check_protocol(config)
+            check_versions(config, self._link.progress)
+        logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with self._link.checked("environment"):
-            player = RunPlayer(self._link, self._stop, config, self._num_envs, self._count_episode)
-        player.play()
+            # Whether its environments tell the same is seen at their first reset.
+            masked = SpacesSpec.from_json(config.spaces).action.masked if config.spaces else None
+            environment = Environment(config.settings, self._num_envs, self._on_hang, self._workers, masked)
+        try:
+            progress = self._link.progress
+            progress.env_id, progress.num_envs = environment.id, environment.num_envs
+            known = config if config.spaces else self._tell_spaces(config, environment)
+            if known is not None:
+                with self._link.checked("environment"):
+                    player = RunPlayer(self._link, self._stop, known, environment, self._count_episode)
+                player.play()
+        finally:
+            environment.close()
+
+    def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
+        """Tell a server that can't make the environment what it is like.
+
+        Returns:
+            The run as the server then describes it; None when it is time to go, or to play another one.
+        """
+        link, settings = self._link, config.settings
+        contract = environment.contract(family_of(settings["algorithm"]), state_of(config.policy))
+        spaces = environment.spaces.to_json()
+        logger.info("the server does not know the spaces of %s: it is told", environment.id)
+        link.enter(config, contract, int(settings["client.buffer_bytes"]), spaces=spaces)
+        while not self._stop.is_set():
+            plan, now = link.plan, link.view.config
+            if now is not None and (now.spaces or now.run_id != config.run_id):
+                return now if now.run_id == config.run_id else None
+            obey(link, self._stop, plan, "waiting")
+            link.wait(partial(self._something_new, plan, now))
+        return None
 
     def _count_episode(self) -> None:
         if self._episodes_left is not None:

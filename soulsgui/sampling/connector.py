@@ -25,7 +25,8 @@ from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
+from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import pack_chunk
@@ -180,10 +181,11 @@ class Connector(ABC):
 
     def _join(self) -> None:
         """Learn of the run, begin a session and take the first weights."""
-        self._wait(lambda view: view.config is not None, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
+        self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
         config = self._link.view.config
         assert config is not None
         check_protocol(config)
+        check_versions(config, self._link.progress)
         self._check_family(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
@@ -243,6 +245,7 @@ class Connector(ABC):
     def _ready_to_act(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Weights:
         policy = NumpyMLPPolicy(self._config.policy)
         policy.load(tensors)
+        check_network(policy, header, self._spaces.observation)
         return Weights(policy, header)
 
     def _use(self, weights: Weights) -> None:
@@ -281,6 +284,11 @@ class Connector(ABC):
             segments = self._assembler.assemble(samples[start : start + most], header, log_prob)
             chunk = pack_chunk(self._config.run_id, self._contract, segments)
             self._uploader.push_chunk(chunk, segments.steps)
+
+
+def _describes_a_run(view: View) -> bool:
+    """Whether the server describes a run whose spaces it knows."""
+    return view.config is not None and bool(view.config.spaces)
 
 
 def _own_name() -> str:

@@ -22,5 +22,6 @@ class HeartbeatThread(Beacon):
 
     def close(self) -> None:
         """Say goodbye, when the server is there to hear it, and end."""
-        self._progress.leaving = True
+        # Who is to be started anew does not leave.
+        self._progress.leaving = self._progress.phase != "restarting"
         super().close()

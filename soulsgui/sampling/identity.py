@@ -1,8 +1,10 @@
 """Who this client process is, and whether its name is free."""
 
+import contextlib
 import hashlib
 import logging
 import threading
+from collections.abc import Iterable
 from importlib import metadata
 
 import psutil
@@ -31,6 +33,16 @@ def own_versions() -> dict[str, str]:
     return versions
 
 
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those of the packages that are installed, beside our own."""
+    found: dict[str, str] = {}
+    for package in packages:
+        if package != "soulsgui":
+            with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+                found[package] = metadata.version(package)
+    return found
+
+
 def derived_seed(seed: int, client: str, attempt: int) -> int:
     """Return a client's own seed: different for each client and attempt, the same in every repetition."""
     digest = hashlib.sha256(f"{seed}/{client}/{attempt}".encode()).digest()
@@ -49,8 +61,11 @@ def _is_dead_here(other: Instance, own: Instance) -> bool:
 
 def ensure_name_is_free(
     connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event
-) -> None:
+) -> Heartbeat | None:
     """Make sure that no living process beats under this name, before anything is written.
+
+    Returns:
+        The last beat under this name, None when there is none.
 
     Raises:
         ClientRegistrationError: Another process uses the name.
@@ -58,19 +73,20 @@ def ensure_name_is_free(
     """
     beat = Heartbeat.read(connection.get(keys.beat(client)))
     if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):
-        return
+        return beat
     left_ms = connection.pttl(keys.beat(client))
     if EXPIRY_S - int(left_ms) / 1000 > _FRESH_S:
-        return
+        return beat
     logger.info("%s beat a moment ago from %s; watching whether it lives", client, beat.instance.host)
     for _ in range(round(_WATCH_S / _LOOK_EVERY_S)):
         if stop.wait(_LOOK_EVERY_S):
-            return
+            return beat
         again = Heartbeat.read(connection.get(keys.beat(client)))
         if again is None or again.leaving:
-            return
+            return again
         if again.counter != beat.counter or again.instance != beat.instance:
             raise ClientRegistrationError(
                 f"The name {client} is in use by process {again.instance.pid} on {again.instance.host}.",
                 "Give this client another name (--name), or stop the other one.",
             )
+    return beat

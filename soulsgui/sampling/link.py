@@ -10,10 +10,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.errors import ClientRegistrationError, SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
-from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.identity import ensure_name_is_free, installed_versions, own_versions
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
@@ -26,6 +26,7 @@ from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from soulsgui.wire.versions import update_needed
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,22 @@ def check_protocol(config: ServerConfig) -> None:
             f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
             f"this client {PROTOCOL}.",
             "Install the same version of SoulsGUI on both.",
+        )
+
+
+def check_versions(config: ServerConfig, progress: Progress) -> None:
+    """Make sure that what is installed here is new enough for the server, and take note of it.
+
+    Raises:
+        ClientRegistrationError: Something is too old, or missing.
+    """
+    least = config.settings.get("clients.min_versions", {})
+    progress.versions = progress.versions | installed_versions(least)
+    old = update_needed(progress.versions, least)
+    if old:
+        packages = " ".join(f'"{package}>={version}"' for package, version in least.items())
+        raise ClientRegistrationError(
+            f"This client is too old for the server: {old}.", f"Update it here: pip install -U {packages}"
         )
 
 
@@ -108,13 +125,15 @@ class ClientLink:
         keys = Keys(self._address.prefix)
         link = Link(self._address, self._stop, self.progress.client, WHEN_AWAY)
         try:
-            link.run(
+            before = link.run(
                 lambda redis: ensure_name_is_free(
                     redis, keys, self.progress.client, self.progress.instance, self._stop
                 )
             )
         finally:
             link.close()
+        if before is not None and before.phase == "restarting":
+            self.progress.goes_on_after(before)
         self._opened = True
         self._heartbeat.start()
         self._downloader.start()
@@ -145,7 +164,14 @@ class ClientLink:
                 self._changed.wait(left)  # signals only set the event: look at it now and then
         return True
 
-    def enter(self, config: ServerConfig, contract: str, buffer_bytes: int, drops: bool = False) -> Uploader:
+    def enter(
+        self,
+        config: ServerConfig,
+        contract: str,
+        buffer_bytes: int,
+        drops: bool = False,
+        spaces: dict[str, Any] | None = None,
+    ) -> Uploader:
         """Begin a session in a run.
 
         Args:
@@ -153,11 +179,14 @@ class ClientLink:
             contract: The contract hash this client was built for.
             buffer_bytes: Most bytes that may wait for the server.
             drops: Whether the oldest samples are dropped while the server takes no more.
+            spaces: What the environment shows and takes, where the server is to be told.
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
-        self.progress.session = ""
-        uploader = Uploader(self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops)
+        self.progress.end_session()
+        uploader = Uploader(
+            self._address, self.progress, contract, buffer_bytes, self._heartbeat.soon, drops, spaces
+        )
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
             uploader.granted(self._view.grant)
@@ -174,7 +203,7 @@ class ClientLink:
         if self._uploader is not None and self._uploader.failure is not None:
             raise self._uploader.failure
         grant, session = view.grant, self.progress.session
-        if grant is None or not session:
+        if grant is None or not session or self.progress.was_in(grant.session):
             return None
         if grant.session != session:
             if EntryId.parse(grant.session) > EntryId.parse(session):
@@ -209,6 +238,12 @@ class ClientLink:
             logger.log(logging.DEBUG if phase in _OF_ROUNDS else logging.INFO, "%s", phase)
             self.progress.phase = phase
             self._tell_soon()
+
+    def failed(self, fault: ProcessFault) -> None:
+        """Tell that this process ends because of its environment, to be started anew."""
+        logger.error("%s\n%s", fault.message, fault.details)
+        self.progress.environment_failed(fault)
+        self.set_phase("restarting")
 
     def why_stop(self) -> str:
         """Return in words why this client is to end."""
@@ -252,7 +287,7 @@ class ClientLink:
             self._downloader.close()
             self._heartbeat.close()
         if self._owner is not None:
-            self.progress.leaving = True
+            self.progress.leaving = self.progress.phase != "restarting"
             self._owner.close()
 
     def _take(self, view: View) -> None:

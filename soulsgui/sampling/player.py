@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from soulsgui.environments.make import make_vector
-from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.environments.step import EnvStepper
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.environments.realtime import StepClock
+from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling.downloader import View
+from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink
+from soulsgui.sampling.network_check import check_network
+from soulsgui.sampling.patience import Patience
 from soulsgui.sampling.progress_log import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.rounds import Rounds
@@ -24,7 +25,7 @@ from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Phase
-from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of, state_of
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -65,11 +66,11 @@ class RunPlayer:
         link: The tie to the server.
         stop: Set when the process should stop.
         config: The run.
-        num_envs: Environments side by side; None takes the run's setting.
+        environment: What is played; its owner closes it.
         on_episode: Called after each finished episode.
 
     Raises:
-        EnvironmentCheckError: The environment can't be made here, or differs from the server's.
+        EnvironmentCheckError: The environment differs from the server's.
     """
 
     def __init__(
@@ -77,59 +78,116 @@ class RunPlayer:
         link: ClientLink,
         stop: threading.Event,
         config: ServerConfig,
-        num_envs: int | None,
+        environment: Environment,
         on_episode: Callable[[], None],
     ) -> None:
         self._link = link
         self._stop = stop
         self._config = config
+        self._environment = environment
         self._on_episode = on_episode
         settings = config.settings
-        logging.getLogger().setLevel(settings["logging.level"].upper())
-        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
-        count = num_envs or int(settings["env.num_envs"])
-        link.progress.env_id, link.progress.num_envs = settings["env.id"], count
         self._family = family_of(settings["algorithm"])
+        self._contract = environment.contract(self._family, state_of(config.policy))
+        if self._contract != config.contract:
+            raise EnvironmentCheckError(
+                f"{environment.id} has other spaces here than on the server.",
+                "Install the same version of the environment's package on both.",
+            )
         self._attempt = config.attempt
+        self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
         self._policy = NumpyMLPPolicy(config.policy)
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
-        vector = make_vector(*env, count)
-        try:
-            # Whether there are masks is told by the first reset; the rollout compares.
-            masked = SpacesSpec.from_json(config.spaces).action.masked
-            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space, masked)
-            self._contract = contract_hash(*env, spaces.to_json(), self._family, state_of(config.policy))
-            if self._contract != config.contract:
-                raise EnvironmentCheckError(
-                    f"{settings['env.id']} has other spaces here than on the server.",
-                    "Install the same version of the environment's package on both.",
-                )
-            seed = derived_seed(config.seed, link.progress.client, config.attempt)
-            self._rollout = Rollout(
-                EnvStepper(vector),
-                spaces.observation,
-                settings["client.segment_length"],
-                seed,
-                self._ended,
-                spaces.masked_actions,
-            )
-        except BaseException:
-            vector.close()
-            raise
+        self._patience = Patience()
+        self._clock = StepClock(
+            float(settings.get("client.step_seconds", 0.0)), float(settings.get("client.step_delay", 0.0))
+        )
+        self._rollout = Rollout(
+            environment.stepper,
+            environment.spaces.observation,
+            settings["client.segment_length"],
+            derived_seed(config.seed, link.progress.client, config.attempt),
+            self._ended,
+            self._clock,
+            environment.spaces.masked_actions,
+        )
 
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
+        self._uploader = self._enter()
+        self._way = self._way_of_playing()
+        progress = self._link.progress
+        logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
+        while self._play_on():
+            pass
+
+    def _play_on(self) -> bool:
+        """Play until it is time to go, or until the environment fails and was made anew.
+
+        Returns:
+            Whether to go on.
+
+        Raises:
+            ProcessFault: Only a new process helps.
+            EnvironmentCheckError: Its masks are not known on the server, or the other way round.
+        """
         try:
-            self._uploader = self._enter()
-            self._way = self._way_of_playing()
-            progress = self._link.progress
-            logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
             while (turn := self._next_turn()) is not None:
                 self._play_turn(turn)
-        finally:
-            self._rollout.close()
+            return False
+        except ProcessFault:
+            raise
+        except EnvironmentFault as fault:
+            return self._mend(fault)
+        except EnvironmentCheckError:
+            self._link.progress.checks["environment"] = False
+            raise
+
+    # --- an environment that failed ----------------------------------------------------------------
+
+    def _mend(self, fault: EnvironmentFault) -> bool:
+        """Make the environment anew, again and again with longer pauses; return whether to go on.
+
+        Args:
+            fault: How it failed.
+        """
+        self._episodes_over = True
+        self._environment.close_vector()
+        while True:
+            pause_s = self._patience.failed()
+            self._link.progress.environment_failed(fault)
+            logger.error("%s It is made anew in %.1f s.\n%s", fault.message, pause_s, fault.details)
+            if not self._rest(pause_s):
+                return False
+            try:
+                self._rollout.begin_anew(self._environment.make_anew())
+            except EnvironmentCheckError as error:
+                fault = EnvironmentFault(error.message, error.remedy)
+            except ProcessFault:
+                raise
+            except EnvironmentFault as error:
+                fault = error
+            else:
+                return True
+
+    def _rest(self, pause_s: float) -> bool:
+        """Wait before the environment is made anew, obeying meanwhile; return whether to go on."""
+        link, until = self._link, time.monotonic() + pause_s
+        while not self._stop.is_set() and not self._run_changed():
+            plan = link.plan
+            obey(link, self._stop, plan, "restarting")
+            left_s = until - time.monotonic()
+            if left_s <= 0 and plan.stepping is Stepping.FREE:
+                return not self._stop.is_set()
+            link.wait(partial(self._another_wish, plan), max(left_s, 0.0) or None)
+        return False
+
+    def _another_wish(self, plan: Plan, _view: View) -> bool:
+        return self._link.plan != plan or self._run_changed() or unanswered(self._link)
+
+    # --- turns -------------------------------------------------------------------------------------
 
     def _enter(self) -> Uploader:
         """Begin a session."""
@@ -144,6 +202,12 @@ class RunPlayer:
 
     def _next_turn(self) -> Turn | None:
         """Wait until something can be played; return None when it is time to go."""
+        try:
+            return self._wait_for_turn()
+        finally:
+            self._link.progress.wait_for_server(False, time.monotonic())
+
+    def _wait_for_turn(self) -> Turn | None:
         link = self._link
         while not self._stop.is_set():
             self._log.look(time.monotonic())
@@ -152,13 +216,15 @@ class RunPlayer:
                 self._end_episodes()
                 continue
             obey(link, self._stop, plan, self._idle_phase)
+            wanted = plan.stepping is Stepping.FREE and not self._run_is_over
+            link.progress.wait_for_server(wanted, time.monotonic())
             if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
                 if plan.stepping is Stepping.FREE and not self._stop.is_set():
                     link.set_phase("waiting")
                 continue
             if self._run_changed():
                 return None
-            turn = self._way.turn(link.view)
+            turn = self._turn(link.view)
             if turn is not None and link.plan.stepping is Stepping.FREE and not unanswered(link):
                 return turn
         return None
@@ -167,7 +233,7 @@ class RunPlayer:
     def _idle_phase(self) -> Phase:
         """What to show until the next turn: between two turns nothing else than in them."""
         phase = self._link.progress.phase
-        return "waiting" if phase in ("paused", "finishing") else phase
+        return "waiting" if phase in ("paused", "finishing", "restarting") else phase
 
     def _end_episodes(self) -> None:
         """Let every environment end the episode it is in, unless something else is wanted meanwhile."""
@@ -182,9 +248,19 @@ class RunPlayer:
     def _something_new(self, plan: Plan, view: View) -> bool:
         link = self._link
         # Asked in any case: it raises when this client is refused.
-        ready = self._way.turn(view) is not None
+        ready = self._turn(view) is not None
         wanted = plan.stepping is Stepping.FREE
         return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
+
+    def _turn(self, view: View) -> Turn | None:
+        """Return what can be played of a run that goes on."""
+        turn = self._way.turn(view)
+        return None if view.config is None else turn
+
+    @property
+    def _run_is_over(self) -> bool:
+        """Whether the server describes no run: this one was ended, and may be resumed."""
+        return self._link.view.config is None
 
     def _run_changed(self) -> bool:
         config = self._link.view.config
@@ -204,23 +280,36 @@ class RunPlayer:
                 return False
             if self._link.view is not heard:
                 heard = self._link.view
-                if self._run_changed() or unanswered(self._link):
+                if self._run_changed() or self._run_is_over or unanswered(self._link):
                     return False
             return turn.go_on()
 
         rollout, act = self._rollout, self._way.act
-        for segments in rollout.play(act, model_id, digest, turn.steps, go_on, turn.hold_s):
-            self._way.played(turn, segments.steps)
-            self._link.progress.stepped(segments.steps)
-            self._log.look(time.monotonic())
-            chunk = pack_chunk(self._config.run_id, self._contract, segments)
-            self._uploader.push_chunk(chunk, segments.steps)
+        with self._environment.watchdog.sampling():
+            for segments in rollout.play(act, model_id, digest, turn.steps, go_on, turn.hold_s):
+                self._way.played(turn, segments.steps)
+                self._link.progress.stepped(segments.steps)
+                self._look(time.monotonic())
+                chunk = pack_chunk(self._config.run_id, self._contract, segments)
+                self._uploader.push_chunk(chunk, segments.steps)
+
+    def _look(self, now: float) -> None:
+        self._log.look(now)
+        progress = self._link.progress
+        progress.step_ms = 1000 * self._environment.stepper.step_s
+        progress.late_steps = self._late_before + self._clock.late_steps
+        progress.human_steps = self._human_before + self._rollout.human_steps
+        if self._patience.works(now):
+            progress.environment_works()
 
     def _use(self, turn: Turn) -> None:
         """Act with the weights of a turn."""
         if turn.header == self._loaded:
             return
         self._policy.load(turn.tensors)
+        if self._loaded is None:
+            with self._link.checked("network"):
+                check_network(self._policy, turn.header, self._environment.spaces.observation)
         self._loaded = turn.header
         self._attempt = turn.header.attempt
         progress = self._link.progress

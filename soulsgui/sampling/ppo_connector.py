@@ -50,6 +50,8 @@ class PPOConnector(Connector):
         self._samples: list[Sample] = []  # of a round that has not begun
         self._open: list[Sample] = []  # of the present round
         self._recorded = 0
+        self._delivered = 0  # the share that was recorded whole
+        self._session = ""
         super().__init__(config, address, name)
 
     @property
@@ -82,6 +84,8 @@ class PPOConnector(Connector):
     def sync(self, timeout: float = 100.0) -> None:
         """Send what is left of the round and wait for the next one, with its weights.
 
+        It also returns when the share of the present round has grown, because another client was lost.
+
         Before the first sample it waits for the first round. Wishes of the runner (pause, stop) are not
         looked at: the loop belongs to whoever wrote it.
 
@@ -100,6 +104,8 @@ class PPOConnector(Connector):
                 self._check_run(self._link.view)
                 self._record()
                 self._cut()
+                if self._has_grown():
+                    return
                 ready = self._next_round(self._link.view)
                 if ready is not None:
                     self._use(self._ready_to_act(ready.header, ready.tensors))
@@ -109,7 +115,7 @@ class PPOConnector(Connector):
 
     def _has_news(self, view: View) -> bool:
         self._check_run(view)
-        if self._samples and self._share() is not None:
+        if (self._samples and self._share() is not None) or self._has_grown():
             return True
         return self._next_round(view) is not None
 
@@ -121,7 +127,7 @@ class PPOConnector(Connector):
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on."""
         self._link.progress.drop(len(self._samples))
-        self._samples, self._recorded = [], 0
+        self._samples, self._recorded, self._delivered = [], 0, 0
         super()._use(weights)
 
     def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
@@ -132,7 +138,17 @@ class PPOConnector(Connector):
         grant = self._link.answer_of_trainer(self._link.view)
         if grant is None or grant.round is None or grant.round.round_id != self._weights.header.model_id:
             return None
-        return grant.round.steps_per_env
+        session = self._link.progress.session
+        if session != self._session:
+            # The share counts anew; what waits of the session before is sent in this one.
+            waiting = self._uploader.session_steps + len(self._open)
+            self._session, self._recorded, self._delivered = session, waiting, 0
+        return grant.round.steps
+
+    def _has_grown(self) -> bool:
+        """Whether more is wanted of a round that was recorded whole."""
+        share = self._share()
+        return share is not None and 0 < self._delivered < share
 
     def _record(self) -> None:
         """Record what was pushed, once the round has begun; until then it is held."""
@@ -144,6 +160,8 @@ class PPOConnector(Connector):
         self._link.progress.drop(len(samples) - len(kept))
         self._open += kept
         self._recorded += len(kept)
+        if self._recorded >= share:
+            self._delivered = share
         if self._recorded >= share or len(self._open) >= self._assembler.capacity:
             self._cut()
 

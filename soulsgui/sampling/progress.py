@@ -5,12 +5,14 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from soulsgui.wire.messages.base import Instance
+from soulsgui.errors import EnvironmentFault
+from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
+_SHORTEST_WAIT_S = 0.01
 
 
 @dataclass
@@ -22,6 +24,8 @@ class Progress:
         instance: This process.
         num_envs: Environments stepped side by side.
         versions: Versions of the packages that matter.
+        error_details: Where the last failure of the environment happened: a traceback.
+        env_restarts: How often the environment was made anew because it had failed.
         checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
     """
 
@@ -40,17 +44,42 @@ class Progress:
     dropped: int = 0
     sent_chunks: int = 0
     sent_bytes: int = 0
+    sent_steps: int = 0
     update: int = 0
     error: str = ""
+    error_details: str = ""
+    env_restarts: int = 0
+    step_ms: float | None = None
+    late_steps: int = 0
+    human_steps: int = 0
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
+    _fault: str = ""
+    _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
     _finished: deque[OwnEpisode] = field(default_factory=lambda: deque(maxlen=MOST_EPISODES))
-    _rate: deque[tuple[float, int]] = field(default_factory=deque)
+    _rate: deque[tuple[float, int, float]] = field(default_factory=deque)
+    _waits: int = 0
+    _waited_s: float = 0.0
+    _waits_since: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def end_session(self) -> None:
+        """Be in no session, until another one begins."""
+        if self.session:
+            self._past_sessions.add(self.session)
+        self.session = ""
+
+    def was_in(self, session: str) -> bool:
+        """Whether this process itself began a session before the present one.
+
+        Its id does not tell: a server that lost its data, and whose clock was stepped back, begins again with
+        smaller ones.
+        """
+        return session in self._past_sessions
 
     def begin_run(self, run_id: str) -> None:
         """Count the steps of another run from here on."""
@@ -68,10 +97,44 @@ class Progress:
         with self._lock:
             self.env_steps += steps
 
+    def wait_for_server(self, waiting: bool, now: float) -> None:
+        """Say whether it waits from now on for the server to want more samples.
+
+        Args:
+            waiting: Whether it does.
+            now: Monotonic time, seconds.
+        """
+        with self._lock:
+            since = self._waits_since
+            if waiting and since is None:
+                self._waits_since = now
+            elif since is not None and not waiting:
+                self._waits_since, self._waited_s = None, self._waited_s + now - since
+                self._waits += now - since >= _SHORTEST_WAIT_S
+
     def drop(self, steps: int) -> None:
         """Count environment steps that were given up."""
         with self._lock:
             self.dropped += steps
+
+    def environment_failed(self, fault: EnvironmentFault) -> None:
+        """Take note that the environment failed."""
+        with self._lock:
+            self.error, self.error_details = fault.message, _end_of(fault.details)
+            self._fault = fault.message
+            self.env_restarts += 1
+
+    def environment_works(self) -> None:
+        """Take note that the environment has been well for a while: its failure is no error any more."""
+        with self._lock:
+            if self.error == self._fault:
+                self.error = ""
+
+    def goes_on_after(self, before: Heartbeat) -> None:
+        """Take over the failures of the environment that an earlier process of this client told of."""
+        with self._lock:
+            self.error, self.error_details = before.error, before.error_details
+            self._fault, self.env_restarts = before.error, before.env_restarts
 
     def episode_ended(self, total_return: float, length: int) -> int:
         """Count a finished episode; return its number, from 0."""
@@ -108,11 +171,13 @@ class Progress:
         now = time.monotonic()
         with self._lock:
             self._counter += 1
-            self._rate.append((now, self.env_steps))
+            waited_s = self._waited_s + (now - self._waits_since if self._waits_since is not None else 0.0)
+            self._rate.append((now, self.env_steps, waited_s))
             while len(self._rate) > 2 and now - self._rate[0][0] > _RATE_WINDOW_S:
                 self._rate.popleft()
-            (since, steps), returns = self._rate[0], list(self._returns)
+            (since, steps, before_s), returns = self._rate[0], list(self._returns)
             rate = (self.env_steps - steps) / (now - since) if now > since else 0.0
+            waiting = (waited_s - before_s) / (now - since) if now > since else 0.0
             return Heartbeat(
                 client=self.client,
                 instance=self.instance,
@@ -132,9 +197,30 @@ class Progress:
                 dropped=self.dropped,
                 sent_chunks=self.sent_chunks,
                 sent_bytes=self.sent_bytes,
+                sent_steps=self.sent_steps,
+                waits=self._waits,
+                waited_s=round(waited_s, 3),
+                waiting=round(min(max(waiting, 0.0), 1.0), 3),
                 update=self.update,
                 versions=self.versions,
                 error=self.error[:1000],
+                error_details=self.error_details,
+                env_restarts=self.env_restarts,
+                late_steps=self.late_steps,
+                human_steps=self.human_steps,
+                step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
                 leaving=self.leaving,
             )
+
+
+def _end_of(details: str) -> str:
+    """Return the end of a traceback, where the cause stands: whole lines that fit into a beat."""
+    kept: list[str] = []
+    left = LONGEST_DETAILS
+    for line in reversed(details.splitlines(keepends=True)):
+        left -= len(line.encode(errors="replace"))
+        if left < 0:
+            break
+        kept.append(line)
+    return "".join(reversed(kept))

@@ -38,7 +38,10 @@ class ProgressLog:
 def made_words(progress: Progress) -> str:
     """Return what a client has made in all, such as "2,048 steps (16 dropped), 1 episode"."""
     dropped = f" ({progress.dropped:,} dropped)" if progress.dropped else ""
-    return f"{_counted(progress.env_steps, 'step')}{dropped}, {_counted(progress.episodes, 'episode')}"
+    late = f", {progress.late_steps:,} late" if progress.late_steps else ""
+    by_hand = f", {progress.human_steps:,} by hand" if progress.human_steps else ""
+    steps = f"{_counted(progress.env_steps, 'step')}{dropped}{late}{by_hand}"
+    return f"{steps}, {_counted(progress.episodes, 'episode')}"
 
 
 def _counted(count: int, thing: str) -> str:

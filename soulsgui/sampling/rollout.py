@@ -4,13 +4,15 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import BoxSpec
-from soulsgui.environments.step import EnvStepper, StepResult
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.environments.step import Stepper, StepResult
+from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
@@ -36,26 +38,26 @@ class Rollout:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         seed: Seed of the environments and of the actions.
-        on_episode: Called with each finished episode.
+        on_episode: Called with each finished episode that no person played in.
+        clock: The pace of the steps; None for as fast as it goes.
         masked_actions: Number of actions, where the run knows of masks; 0 where it does not.
 
-    Raises:
-        EnvironmentCheckError: The environments tell of valid actions and the run does not, or the other way
-            round.
-
     Attributes:
+        human_steps: Steps that a person played; they are not recorded.
         open_steps: Transitions that were collected and are not cut into segments yet.
     """
 
     def __init__(
         self,
-        stepper: EnvStepper,
+        stepper: Stepper,
         observation: BoxSpec,
         segment_length: int,
         seed: int,
         on_episode: Callable[[FinishedEpisode], None],
+        clock: StepClock | None = None,
         masked_actions: int = 0,
     ) -> None:
+        self._clock = clock or StepClock(0.0)
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
@@ -64,17 +66,45 @@ class Rollout:
             stepper.num_envs, observation.shape, observation.dtype, segment_length, masked_actions
         )
         self.open_steps = 0
+        self.human_steps = 0
         num_envs = stepper.num_envs
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
+        self._by_human = np.zeros(num_envs, np.bool_)
         self._began = np.full(num_envs, time.monotonic())
-        self._obs = self._within(stepper.reset(seed=seed))
-        if (stepper.mask is not None) != (masked_actions > 0):
-            here, there = ("here", "on the server") if masked_actions == 0 else ("on the server", "here")
+        self._masked = masked_actions > 0
+        self._seed = seed
+        self._obs: NDArray[Any] | None = None
+
+    def begin_anew(self, stepper: Stepper) -> None:
+        """Go on with other environments, in new episodes; the old ones are closed already.
+
+        Args:
+            stepper: As many environments of the same kind.
+        """
+        self._stepper = stepper
+        self._recorder.break_off()
+        self._returns[:], self._lengths[:], self._by_human[:] = 0.0, 0, False
+        # The same seed would lead to where the old ones failed.
+        self._seed = int(self._rng.integers(2**31))
+        self._obs = None
+
+    def _reset(self) -> NDArray[Any]:
+        """Begin the first episodes and return their observations `[N, *shape]`.
+
+        Raises:
+            EnvironmentCheckError: The environments tell of valid actions and the run does not, or the other
+                way round.
+        """
+        obs = self._within(self._stepper.reset(seed=self._seed))
+        self._began[:] = time.monotonic()
+        if (self._stepper.mask is not None) != self._masked:
+            here, there = ("on the server", "here") if self._masked else ("here", "on the server")
             raise EnvironmentCheckError(
-                f"{stepper.vector_env} gives action masks {here}, but not {there}.",
+                f"The environment gives action masks {here}, but not {there}.",
                 "Install the same version of the environment's package on both.",
             )
+        return obs
 
     def play(
         self,
@@ -97,13 +127,21 @@ class Rollout:
             most: Transitions to collect over all environments.
             go_on: Asked before each step; False ends early.
             hold_s: Longest time between a step and the cut after it, seconds; looked at after each step.
+
+        Raises:
+            EnvironmentFault: An environment failed; what was collected before was yielded.
         """
         left, due = most, math.inf
+        self._clock.begin()
         recorder = self._recorder
         while left > 0 and go_on():
             if not recorder.length:
                 due = time.monotonic() + hold_s
-            left -= self._step(act, left)
+            try:
+                left -= self._step(act, left)
+            except EnvironmentFault:
+                yield from self._cut(model_id, digest)
+                raise
             if recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
         yield from self._cut(model_id, digest)
@@ -143,30 +181,45 @@ class Rollout:
             left: Keep at most so many.
             told: Environments `[N]` whose episodes are told of when they end; None for all.
         """
-        mask = self._stepper.mask
-        action, log_prob = act(self._obs, self._rng, mask)
+        if self._obs is None:
+            self._obs = self._reset()
+        obs, mask = self._obs, self._stepper.mask
+        action, log_prob = act(obs, self._rng, mask)
+        self._clock.wait()
         result = self._stepper.step(action)
-        result = result._replace(
-            next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
-        )
+        if self._within.bounded:
+            result = self._moved_within(result)
         keep = result.valid
+        if np.count_nonzero(result.by_human):
+            self._by_human |= result.by_human
+            self.human_steps += int(np.count_nonzero(result.by_human & keep))
+            keep = keep & ~result.by_human
         kept = int(np.count_nonzero(keep))
         if kept > left:
             keep = keep & (np.cumsum(keep) <= left)
             kept = left
-        self._recorder.add(self._obs, action, log_prob, result, keep, mask)
+        self._recorder.add(obs, action, log_prob, result, keep, mask)
         self._count(result, told)
         self._obs = result.reset_obs
         self.open_steps += kept
         return kept
 
+    def _moved_within(self, result: StepResult) -> StepResult:
+        next_obs = self._within(result.next_obs)
+        # Mostly both are the same: they differ where an episode ended.
+        same = result.reset_obs is result.next_obs
+        return result._replace(
+            next_obs=next_obs, reset_obs=next_obs if same else self._within(result.reset_obs)
+        )
+
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
         self._returns += np.where(result.valid, result.reward, 0.0)
         self._lengths += result.valid
         ended = (result.terminated | result.truncated) & result.valid
-        if ended.any():
+        if np.count_nonzero(ended):
             now = time.monotonic()
-            for env in np.flatnonzero(ended if told is None else ended & told):
+            wanted = ended & ~self._by_human
+            for env in np.flatnonzero(wanted if told is None else wanted & told):
                 self._on_episode(
                     FinishedEpisode(
                         env_index=int(env),
@@ -179,6 +232,7 @@ class Rollout:
             self._began[ended] = now
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
+            self._by_human[ended] = False
 
     def close(self) -> None:
         """Close the environments."""

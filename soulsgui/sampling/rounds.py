@@ -21,26 +21,35 @@ class Rounds:
     def __init__(self, link: ClientLink, uploader: Uploader, policy: NumpyMLPPolicy) -> None:
         self._link = link
         self._uploader = uploader
-        self._round, self._left = -1, 0
+        self._round, self._played = -1, 0
+        self._session = ""
         self.act = policy.act
 
     def turn(self, view: View) -> Turn | None:
         """Return what is left of the present round, as `turn.Way`."""
         # Asked in any case: it raises when this client is refused.
-        ready = self._link.ready_round(view, -1 if self._left else self._round)
+        ready = self._link.ready_round(view, -1)
         if ready is None or self._uploader.full:
             return None
         share = ready.share
-        # A short pause does not miss a round: it is played to its end.
-        begun = share.round_id == self._round
-        left = self._left if begun else share.steps_per_env * self._link.progress.num_envs
+        self._look_at_session()
+        # A short pause does not miss a round: it is played to its end. And its share may grow.
+        left = share.steps - (self._played if share.round_id == self._round else 0)
+        if left <= 0:
+            return None
         return Turn(ready.header, ready.tensors, partial(self._go_on, share.round_id), left)
 
     def played(self, turn: Turn, steps: int) -> None:
         """Take note of transitions, as `turn.Way`."""
         if turn.header.model_id != self._round:
-            self._round, self._left = turn.header.model_id, turn.steps
-        self._left -= steps
+            self._round, self._played = turn.header.model_id, 0
+        self._played += steps
+
+    def _look_at_session(self) -> None:
+        """In a new session the share counts anew; what waits of the one before is sent in it."""
+        session = self._link.progress.session
+        if session != self._session:
+            self._session, self._played = session, self._uploader.session_steps
 
     def _go_on(self, round_id: int) -> bool:
         header = self._link.view.header

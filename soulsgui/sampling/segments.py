@@ -130,6 +130,11 @@ class SegmentRecorder:
         self.length = 0
         return segments
 
+    def break_off(self) -> None:
+        """Give up the episodes that are under way: what comes next belongs to new ones."""
+        self._episode += self._next_step > 0
+        self._next_step[:] = 0
+
     def _pieces(self, env: int) -> list[tuple[int, int, int]]:
         """Return (env, start, stop) of each contiguous run of kept steps of one environment."""
         kept = self._kept[: self.length, env]

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import redis
 
@@ -42,6 +43,7 @@ class Uploader(threading.Thread):
         on_session: Called in this thread when a session has begun.
         drops: Whether the oldest chunks are dropped when the buffer is full, or more waits than the granted
             steps cover. The newest chunk always stays.
+        spaces: What the environment shows and takes, where the server is to be told.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Uploader(threading.Thread):
         buffer_bytes: int,
         on_session: Callable[[], None],
         drops: bool = False,
+        spaces: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(name="uploader", daemon=True)
         keys = Keys(address.prefix)
@@ -60,6 +63,7 @@ class Uploader(threading.Thread):
         self._buffer_bytes = buffer_bytes
         self._drops = drops
         self._contract = contract
+        self._spaces = spaces
         self._on_session = on_session
         self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
         self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
@@ -94,6 +98,11 @@ class Uploader(threading.Thread):
     def full(self) -> bool:
         """Whether more waits to be stored than the buffer should hold."""
         return self._progress.buffered_bytes > self._buffer_bytes
+
+    @property
+    def session_steps(self) -> int:
+        """Transitions of the present session: those that are stored, and those that wait to be."""
+        return self._steps
 
     def has_room(self, open_steps: int) -> bool:
         """Whether another step may be made: the buffer is not full, and the session's grant covers it.
@@ -196,6 +205,8 @@ class Uploader(threading.Thread):
             run_id=progress.run_id,
             contract=self._contract,
             num_envs=progress.num_envs,
+            versions=progress.versions,
+            spaces=self._spaces,
         ).to_json()
 
     def _session_grant(self) -> Grant | None:
@@ -275,7 +286,9 @@ class Uploader(threading.Thread):
     def _taken_over(self) -> bool:
         """Whether the trainer has admitted a session that is newer than ours."""
         grant, session = self._grant, self._chunks.session
-        return grant is not None and session is not None and EntryId.parse(grant.session) > session
+        if grant is None or session is None or self._progress.was_in(grant.session):
+            return False
+        return EntryId.parse(grant.session) > session
 
     def _work(self) -> bool:
         """Whether there is something that can be done now."""
@@ -299,12 +312,12 @@ class Uploader(threading.Thread):
         self._chunks.settle(connection)
         if self._chunks.session is None:
             # Until it is known here, a grant for the new session must not look like somebody else's.
-            self._progress.session = ""
+            self._progress.end_session()
             self._chunks.begin(connection)
             with self._changed:
                 self._steps = self._chunks.waiting_steps + self._chunks_behind.steps
                 # Before the session is told: a beat must not give it what was stored in the one before.
-                self._progress.sent_chunks = self._progress.sent_bytes = 0
+                self._progress.sent_chunks = self._progress.sent_bytes = self._progress.sent_steps = 0
                 self._progress.session = str(self._chunks.session)
             self._on_session()
         self._send_chunks(connection)
@@ -324,6 +337,7 @@ class Uploader(threading.Thread):
         finally:
             self._progress.sent_chunks = self._chunks.stored
             self._progress.sent_bytes = self._chunks.stored_bytes
+            self._progress.sent_steps = self._chunks.stored_steps
 
     def _take_over(self, stream: StreamSession, field: bytes, backlog: Backlog, credit: Credit) -> None:
         """Bring what may be sent now from its backlog to its stream, once that has nothing left."""

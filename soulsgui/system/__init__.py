@@ -1,12 +1,13 @@
 """What differs between operating systems, in one place; nothing elsewhere asks which system it runs on.
 
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
-anywhere. Rooms: `become` (going on as another program), `groups` (process groups, signals), `identity`
-(telling a process from all others), `files` (private, atomic), `lock` (one process at a time), `machine`
-(ports, disk, screen), `user` (who we are).
+anywhere. Rooms: `become` (going on as another program), `family` (this process and what it started), `groups`
+(process groups, signals), `identity` (telling a process from all others), `files` (private, atomic), `lock`
+(one process at a time), `machine` (ports, disk, screen), `user` (who we are).
 """
 
 from soulsgui.system.become import become
+from soulsgui.system.family import family_memory, kill_descendants, kill_tree
 from soulsgui.system.files import (
     atomic_write,
     explained,
@@ -49,6 +50,7 @@ __all__ = [
     "become",
     "boot_id",
     "explained",
+    "family_memory",
     "file_lock",
     "find_dir",
     "free_disk_bytes",
@@ -57,7 +59,9 @@ __all__ = [
     "in_words",
     "is_loopback",
     "is_private",
+    "kill_descendants",
     "kill_group",
+    "kill_tree",
     "leads_group",
     "make_private",
     "new_session_kwargs",

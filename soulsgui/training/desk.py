@@ -44,6 +44,12 @@ class Saveable(Protocol):
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
 
+    def hold(self, seconds: float) -> None:
+        """Grant clients nothing more for a while."""
+
+    def cut_off(self, client: str, reason: str) -> int:
+        """Take nothing of a client any more; return how many entries of it were taken off the server."""
+
     def shutdown(self, _: Any = None) -> None:
         """End after this turn."""
 
@@ -181,8 +187,9 @@ class CommandDesk:
         self.look(connection)
 
     def _obey(self, command: NodeCommand) -> None:
+        level = logging.DEBUG if command.command == "hold" else logging.INFO  # said every second
         what = command.args.get("kind") or command.args.get("client") or ""
-        logger.info("asked to %s", f"{command.command} {what}".rstrip())
+        logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
         if command.command == "stop":
             self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
             self._node.shutdown()
@@ -197,6 +204,9 @@ class CommandDesk:
             error = "" if released else f"{client} is not cut off"
             self._answers.append(NodeAnswer(id=command.id, ok=released, error=error))
             return
+        if command.command in ("hold", "cut"):
+            self._answers.append(self._limit(command))
+            return
         kind = command.args.get("kind", "manual")
         score = command.args.get("score", self._score)
         try:
@@ -210,6 +220,19 @@ class CommandDesk:
                 self._save(self._run.checkpoint, self._node.snapshot("current", score), command.id)
         except (CheckpointError, KeyError, ValueError, TypeError) as error:
             self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
+
+    def _limit(self, command: NodeCommand) -> NodeAnswer:
+        """Let clients bring less, or one nothing more."""
+        result: dict[str, Any] = {}
+        try:
+            if command.command == "hold":
+                self._node.hold(float(command.args["seconds"]))
+            else:
+                client, reason = str(command.args["client"]), str(command.args["reason"])
+                result["entries"] = self._node.cut_off(client, reason)
+        except (KeyError, ValueError, TypeError, redis.RedisError, OSError) as error:
+            return NodeAnswer(id=command.id, ok=False, error=str(error))
+        return NodeAnswer(id=command.id, ok=True, result=result)
 
     def _manual_folder(self) -> Path:
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")

@@ -19,6 +19,7 @@ from soulsgui.training.tally import Tally
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
+from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ class DQNTrainingNode(TrainingNode):
 
     def _begin_attempt(self) -> None:
         now = time.monotonic()
-        self._tally = Tally(now, self.agent.updates, self.env_steps)
+        learner, clients = self._waits["learner"], self._waits["clients"]
+        self._tally = Tally(now, self.agent.updates, self.env_steps, learner=learner, ingest=clients)
         self._published_update = self._saved_update = self.agent.updates
         self._published_at, self._next_save = now, now + _CHECKPOINT_EVERY_S
         self._set_limits()
@@ -111,7 +113,7 @@ class DQNTrainingNode(TrainingNode):
         """Entries of each client to read next: so many that the learner is not left behind by far."""
         if not self._learning:
             return PER_STREAM
-        streams = len(self._intake.sessions.by_client)
+        streams = self._intake.busy
         return limits.entries_to_read(self._band.room, self._chunk_steps, streams, PER_STREAM)
 
     def judge(self, owned: Owned) -> Codes:
@@ -199,6 +201,10 @@ class DQNTrainingNode(TrainingNode):
             if time.monotonic() >= until:
                 break
         return count
+
+    def _grants_to_publish(self) -> dict[str, Grant]:
+        """Return the grants that have to change: nobody waits for anybody here."""
+        return self._intake.sessions.grants_due()
 
     def _set_limits(self) -> None:
         """Say what clients may have on their way, and how they explore."""

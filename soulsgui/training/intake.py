@@ -14,6 +14,7 @@ from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
+from soulsgui.training.rounds import LEFT, NEW_SESSION
 from soulsgui.training.sessions import Session, Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
@@ -49,6 +50,7 @@ class Intake:
         rejects: The last refused chunks.
         chunks: Takes chunks over.
         ingest: Reads the clients' streams.
+        busy: How many clients may have more waiting than was read last.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class Intake:
         bytes_ahead: int,
         taker: Taker,
     ) -> None:
-        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead)
+        least = config.settings.get("clients.min_versions", {})
+        self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
         self.chunks = Ingest(config, spaces, self.sessions, taker, self.rejects)
         self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
@@ -76,6 +79,7 @@ class Intake:
         self._roster = Roster(keys)
         self._next_look = 0.0
         self._per_stream = PER_STREAM
+        self.busy = 0
         self._beats_are_new = False
 
     def begin(self, connection: redis.Redis) -> int:
@@ -123,7 +127,7 @@ class Intake:
         return {
             client: session
             for client, session in self.sessions.by_client.items()
-            if session.status == "accepted" and not self._roster.why_not(session)
+            if not self.why_absent(client)
         }
 
     def look_around(self, connection: redis.Redis, often: bool) -> None:
@@ -153,9 +157,49 @@ class Intake:
             reason = self._roster.gone(session)
             if reason:
                 self._taker.dropped_out(client, reason)
-            if reason == "left":
+            if reason == LEFT:
                 self.sessions.end(client)
         self.sessions.forget_all_but(self._roster.clients)
+        self._give_credit()
+        self._tell(connection)
+
+    def _give_credit(self) -> None:
+        """Grant more to those who can send nothing: what they sent was lost, or credits were held."""
+        self._to_tell |= {
+            client
+            for client, session in self.sessions.by_client.items()
+            if self.sessions.needs_credit(session)
+        }
+
+    def why_absent(self, client: str) -> str:
+        """Return why a client can take no part in a round now; empty when it can."""
+        session = self.sessions.by_client.get(client)
+        if session is None:
+            return LEFT  # nobody loses its session but by a goodbye, or by being taken off the list
+        return self._roster.why_not(session) if session.status == "accepted" else session.status
+
+    def cut_off(self, connection: redis.Redis, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and take what it has sent off the server; counted.
+
+        Args:
+            connection: The server.
+            client: The client.
+            reason: Why, in words.
+
+        Returns:
+            Entries that were taken off.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        taken_off = int(connection.xlen(self._keys.chunks(client)))
+        connection.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+        self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
+        self.sessions.cut_off(client, reason)
+        self._taker.dropped_out(client, "quarantined")
+        self._to_tell.add(client)
+        self._tell(connection)
+        return taken_off
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
         """Cut clients off that fill the server, and keep their streams empty from then on."""
@@ -206,6 +250,7 @@ class Intake:
         """
         self._per_stream = per_stream
         parts = self.ingest.read_parts(connection, block_ms)
+        self.busy = sum(len(part.ids) >= per_stream for part in parts)
         for client in self.ingest.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")
@@ -249,14 +294,14 @@ class Intake:
         if session is None or EntryId.parse(session.id) < entry:
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before
-            self._taker.dropped_out(client, "began a new session")
             hello = Hello.read(payload)
             if self.sessions.is_of_another_run(hello):
                 # No answer: it reads this run's description next, and says hello again.
                 logger.info("%s greets another run; it is waited for", client)
                 self.sessions.end(client)
                 return
-            session = self.sessions.hello(client, entry, hello, time.monotonic())
+            self.sessions.hello(client, entry, hello, time.monotonic())
+            self._taker.dropped_out(client, NEW_SESSION)
         self._to_tell.add(client)
 
     def _arrive(self, client: str, chunks: Chunks) -> None:

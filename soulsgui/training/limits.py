@@ -157,11 +157,11 @@ def epsilon_at(dqn: DQNSettings, env_steps: int) -> float:
 
 
 class Waiting:
-    """Seconds that somebody waited."""
+    """Seconds that somebody waited. `total` may be asked for in any thread, the rest belongs to one."""
 
     def __init__(self) -> None:
-        self._seconds = 0.0
-        self._since: float | None = None
+        self._state: tuple[float, float | None] = (0.0, None)  # up to the last change, and since when again
+        self._taken = 0.0
 
     def set(self, waiting: bool, now: float) -> None:
         """Say whether it waits from now on.
@@ -170,12 +170,15 @@ class Waiting:
             waiting: Whether it does.
             now: Monotonic time, seconds.
         """
-        if self._since is not None:
-            self._seconds += now - self._since
-        self._since = now if waiting else None
+        self._state = (self.total(now), now if waiting else None)
+
+    def total(self, now: float) -> float:
+        """Return the seconds waited since the beginning."""
+        seconds, since = self._state
+        return seconds if since is None else seconds + max(now - since, 0.0)
 
     def take(self, now: float) -> float:
         """Return the seconds waited since the last call."""
-        self.set(self._since is not None, now)
-        seconds, self._seconds = self._seconds, 0.0
+        total = self.total(now)
+        seconds, self._taken = total - self._taken, total
         return seconds

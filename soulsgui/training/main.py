@@ -10,7 +10,9 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
+from soulsgui.training.first_client import FirstClient
 from soulsgui.training.node import TrainingNode
+from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
 from soulsgui.wire.connection import Address
 
@@ -30,11 +32,14 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
 
     Raises:
         ConfigError: The run's configuration has mistakes.
+        EnvironmentCheckError: The environment can't be made here, and no client may tell of it.
         CheckpointError: The checkpoint can't be used.
     """
     settings = load_run_settings(run.config)
     setup_logging(settings.logging.level)
     stop = stop_on_signals()
+    if not spaces_found(settings, run) and not FirstClient(settings, run, address, stop).wait():
+        return 0
     # The networks are small: a second thread costs more than it brings.
     torch.set_num_threads(1)
     node = NODES[settings.algorithm](settings, run, address, stop)

@@ -13,16 +13,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import redis
 
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
+from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
 from soulsgui.errors import CheckpointError
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
+from soulsgui.training.limits import Waiting
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
@@ -36,6 +39,7 @@ from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
+from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ BLOCK_MS = 50
 """How long to wait for samples before everything else is looked after."""
 
 _REFUSED_WAIT_S = 0.5
+_HELD = "clients are granted nothing more: the server's memory fills up"
 _COUNT_EVERY_S = 0.25
 
 
@@ -77,10 +82,14 @@ class TrainingNode(Trainee):
         self.detail = ""
         self.goal_reached = False
         self.policy_lag = 0.0
+        self.trouble = ""
+        self.stop_reason = ""
+        self._held_until = float("-inf")
+        self._waits = {name: Waiting() for name in ("learner", "clients")}
         self._address = address or Address.read(default_folders().server_address)
         self._stop = stop or threading.Event()
         self._timings = {name: Timing() for name in ("update", "publish")}
-        self._rates = {name: Rate() for name in ("env_steps", "updates")}
+        self._rates = {name: Rate() for name in ("env_steps", "updates", *self._waits)}
         self._rows = Rows()
         self._refusals = Refusals()
         self._staleness = Staleness()
@@ -168,6 +177,31 @@ class TrainingNode(Trainee):
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
         self._resting = True
+        for waiting in self._waits.values():
+            waiting.set(False, time.monotonic())
+
+    def hold(self, seconds: float) -> None:
+        """Grant clients nothing more for a while: the server's memory fills up.
+
+        Args:
+            seconds: How long, unless it is said again.
+        """
+        self._held_until = time.monotonic() + seconds
+
+    def cut_off(self, client: str, reason: str) -> int:
+        """Take nothing of a client any more, and take what it has sent off the server.
+
+        Args:
+            client: The client.
+            reason: Why, in words.
+
+        Returns:
+            Entries that were taken off.
+
+        Raises:
+            redis.RedisError: The server is away or refuses.
+        """
+        return self._intake.cut_off(self._link.redis, client, reason)
 
     def shutdown(self, _: Any = None) -> None:
         """Ask the node to save and end; the argument, a message, is not looked at."""
@@ -199,6 +233,7 @@ class TrainingNode(Trainee):
         config = server_config(
             self.settings, self.run_folder, self.attempt, self.spaces, self.agent, self.family
         )
+        self._reference = reference_observation(self.spaces.observation)
         self._link = Link(self._address, self._stop, self.name)
         self._publisher = Publisher(self.keys, config, self._remembered_ids)
         self._intake = Intake(
@@ -295,6 +330,7 @@ class TrainingNode(Trainee):
             self._stop.wait(BLOCK_MS / 1000)
             self._desk.look(connection)
             return
+        self._look_at_hold(began)
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
@@ -302,11 +338,18 @@ class TrainingNode(Trainee):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 
+    def _look_at_hold(self, now: float) -> None:
+        held = now < self._held_until
+        if held != self._intake.sessions.held:
+            self._intake.sessions.held = held
+            logger.warning(_HELD) if held else logger.info("clients are granted more again")
+
     def _come_back(self, connection: redis.Redis) -> None:
         """After the server was away: publish again what it may have lost."""
         if connection.exists(self.keys.config, self.keys.weights) != 2:
             logger.warning("the server came back without its data: publishing again")
             self._unpublished = True
+            self._intake.sessions.end_all()
         self._intake.start_over()
         self._returning = False
 
@@ -318,13 +361,20 @@ class TrainingNode(Trainee):
 
     def _prepare_weights(self) -> None:
         """Make the agent's weights the newest ones under the present model id."""
-        self._publisher.prepare(self._standing(), self.agent.export_weights())
+        outputs = self.agent.outputs(self._reference)[0, :MOST_OUTPUTS]
+        # What is not finite can't be compared, and is told of by the next update.
+        reference = tuple(map(float, outputs)) if np.isfinite(outputs).all() else ()
+        self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
         self._unpublished = True
 
+    def _grants_to_publish(self) -> dict[str, Grant]:
+        """Return the grants that go out with the newest weights."""
+        return self._intake.sessions.grants()
+
     def _publish(self) -> None:
-        """Send the newest weights with everybody's grants."""
+        """Send the newest weights with the grants that belong to them."""
         with self.monitor_timing(self._timings["publish"]):
-            self._publisher.publish(self._link.redis, self._intake.sessions.grants())
+            self._publisher.publish(self._link.redis, self._grants_to_publish())
         self._unpublished = False
 
     def _tell_update(self, previous: int, values: Mapping[str, float]) -> None:
@@ -381,11 +431,19 @@ class TrainingNode(Trainee):
             rejected_by_client=refusals.by_client,
             staleness=self._staleness,
             timings_s={name: timing.last_s for name, timing in self._timings.items()},
+            learner_waits=self._part_waited("learner", now),
+            clients_wait=self._part_waited("clients", now),
+            trouble=self.trouble,
+            stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,
             unsaved=self._desk.unsaved,
             farewell=self._farewell,
         )
+
+    def _part_waited(self, who: str, now: float) -> float:
+        """Return in which part of the last seconds somebody waited."""
+        return round(min(max(self._rates[who].update(self._waits[who].total(now), now), 0.0), 1.0), 3)
 
     def _doing_now(self) -> tuple[NodePhase, str]:
         """Return phase and detail as others see them."""
@@ -393,4 +451,4 @@ class TrainingNode(Trainee):
             return "saving" if self._desk.saving else "stopping", self.detail
         if self._desk.disk_full:
             return "paused", self._desk.unsaved
-        return self.phase, self.detail
+        return self.phase, self.detail or (_HELD if self._intake.sessions.held else "")

@@ -12,7 +12,7 @@ from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.masks import gives_masks
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import EnvironmentCheckError
+from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.wire.codec import CodecError
@@ -38,6 +38,26 @@ def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
         return replace(spaces, action=replace(spaces.action, masked=masked))
     finally:
         made.close()
+
+
+def spaces_found(settings: Settings, run: RunFolder) -> bool:
+    """Make sure that the spaces stand in the run's folder, unless a client is to tell them.
+
+    Returns:
+        Whether they are known.
+
+    Raises:
+        EnvironmentCheckError: As `find_spaces`.
+    """
+    try:
+        spaces = find_spaces(settings, run)
+    except EnvironmentMissingError:
+        if not settings.a_client_may_tell_the_spaces:
+            raise
+        return False
+    if not run.spaces.exists():
+        atomic_write(run.spaces, json.dumps(spaces.to_json(), indent=1).encode())
+    return True
 
 
 def _read_spaces(path: Path) -> SpacesSpec:

@@ -71,10 +71,20 @@ class Publisher:
         """Return weights that were published a while ago, or None when they are gone."""
         return self._kept.get(model_id)
 
-    def prepare(self, standing: Standing, tensors: dict[str, NDArray[Any]]) -> WeightsHeader:
-        """Make weights the newest ones; `publish` sends them."""
+    def prepare(
+        self, standing: Standing, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()
+    ) -> WeightsHeader:
+        """Make weights the newest ones; `publish` sends them.
+
+        Args:
+            standing: Where the run is with them.
+            tensors: The weights.
+            reference: What the network says of the reference observation (`wire.weights.WeightsHeader`).
+        """
         run_id, attempt = self._config.run_id, self._config.attempt
-        header, self._blob = pack_weights(run_id, attempt, standing.model_id, standing.update, tensors)
+        header, self._blob = pack_weights(
+            run_id, attempt, standing.model_id, standing.update, tensors, reference
+        )
         self.remember(header)
         self._kept[standing.model_id] = Published(standing, header, tensors, len(self._blob))
         while len(self._kept) > 1 and (

@@ -54,9 +54,9 @@ class Rate:
     """Growth of a counter per second over the last seconds."""
 
     def __init__(self) -> None:
-        self._points: deque[tuple[float, int]] = deque()
+        self._points: deque[tuple[float, float]] = deque()
 
-    def update(self, value: int, now: float) -> float:
+    def update(self, value: float, now: float) -> float:
         """Take the counter's value now; return its recent growth per second."""
         self._points.append((now, value))
         while len(self._points) > 2 and now - self._points[0][0] > _RATE_WINDOW_S:

@@ -5,12 +5,13 @@ from typing import cast
 
 import redis
 
+from soulsgui.training.rounds import LEFT, OFF_THE_LIST
 from soulsgui.training.sessions import Session
 from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 
-_AWAY_PHASES = ("paused", "finishing", "stopping")
+_AWAY_PHASES = ("restarting", "paused", "finishing", "stopping")
 
 
 class Roster:
@@ -69,7 +70,7 @@ class Roster:
             # What an older process under the same name said does not count; a new one beats soon.
             return "silent" if now - session.began_at > LATE_S else ""
         if beat.leaving:
-            return "left"
+            return LEFT
         if beat.phase in _AWAY_PHASES:
             return beat.phase
         age = self._clock.age_s(session.client, now)
@@ -81,6 +82,6 @@ class Roster:
         A silent one may come back: for it there is the deadline.
         """
         if session.client not in self.clients:
-            return "was taken off the list"
+            return OFF_THE_LIST
         reason = self.why_not(session)
         return "" if reason == "silent" else reason

@@ -2,9 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from soulsgui.training.admission import problem_of
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.training.refusals import Refusals
 from soulsgui.training.shares import Shares
@@ -18,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 ENTRIES_AHEAD = 4096
 _QUARANTINE_AFTER = 50
-_SHOWN = 80
 _BEFORE_ALL = EntryId(0, 0)
+_EPSILON_STEP = 0.005
 
 
 @dataclass
@@ -67,23 +69,33 @@ class Session:
     granted_steps: int = 0
     most_entries: int = 0
     most_size: int = 0
+    told_epsilon: float | None = None
     plays: bool = True
     round: RoundShare | None = None
 
-    def grant(self, bytes_ahead: int, steps_ahead: int | None = None, epsilon: float | None = None) -> Grant:
+    def grant(
+        self,
+        bytes_ahead: int,
+        steps_ahead: int | None = None,
+        epsilon: float | None = None,
+        held: bool = False,
+    ) -> Grant:
         """Return the grant to write now.
 
         Args:
             bytes_ahead: Bytes the client may have on the way.
             steps_ahead: Transitions it may have on the way; None for any number.
             epsilon: Probability of a random action; None when the policy itself explores.
+            held: Whether no more is granted than was before.
         """
-        self.granted_entries = self.entries + ENTRIES_AHEAD
-        self.granted_bytes = self.size + bytes_ahead
-        self.most_entries = max(self.most_entries, self.granted_entries)
-        self.most_size = max(self.most_size, self.granted_bytes)
-        if steps_ahead is not None:  # what was granted once can't be taken back
-            self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
+        if not held:
+            self.granted_entries = self.entries + ENTRIES_AHEAD
+            self.granted_bytes = self.size + bytes_ahead
+            self.most_entries = max(self.most_entries, self.granted_entries)
+            self.most_size = max(self.most_size, self.granted_bytes)
+            if steps_ahead is not None:  # what was granted once can't be taken back
+                self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
+        self.told_epsilon = epsilon
         return Grant(
             session=self.id,
             status=self.status,
@@ -179,7 +191,7 @@ class Session:
             logger.info("%d chunks of %s were lost with the server", self.stored - self.entries, self.client)
             self.entries = max(self.entries, min(beat.sent_chunks, self.granted_entries))
             self.size = max(self.size, min(beat.sent_bytes, self.granted_bytes))
-            self.steps = max(self.steps, self.granted_steps)
+            self.steps = max(self.steps, min(beat.sent_steps, self.granted_steps))
         self.stored = beat.sent_chunks
 
     def cut_off(self, reason: str) -> None:
@@ -217,16 +229,25 @@ class Sessions:
         run_id: The run.
         contract: Its contract hash.
         bytes_ahead: Bytes all clients together may have on the way.
+        least_versions: Oldest version of each package that a client may run.
 
     Attributes:
         by_client: The session of each client that has one.
         playing: How many of them take part, as far as is known.
         steps_ahead: Transitions all clients together may have on the way; None for any number.
         epsilon: Probability of a random action; None when the policy itself explores.
+        held: Whether nobody is granted more than was before: the server's memory fills up.
     """
 
-    def __init__(self, run_id: str, contract: str, bytes_ahead: int) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        contract: str,
+        bytes_ahead: int,
+        least_versions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._run_id = run_id
+        self._least_versions = least_versions
         self._contract = contract
         self._bytes_ahead = bytes_ahead
         self.by_client: dict[str, Session] = {}
@@ -234,6 +255,7 @@ class Sessions:
         self.steps_ahead: int | None = None
         self.epsilon: float | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
+        self.held = False
         self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
@@ -256,14 +278,29 @@ class Sessions:
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
-        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon)
+        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon, self.held)
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
         return {client: self.grant(session) for client, session in self.by_client.items()}
 
+    def grants_due(self) -> dict[str, Grant]:
+        """Return the grants of those who need more, or who explore otherwise than they should."""
+        return {
+            client: self.grant(session)
+            for client, session in self.by_client.items()
+            if self.needs_credit(session) or self._explores_otherwise(session)
+        }
+
+    def _explores_otherwise(self, session: Session) -> bool:
+        if self.epsilon is None or session.status != "accepted":
+            return False
+        return session.told_epsilon is None or abs(session.told_epsilon - self.epsilon) >= _EPSILON_STEP
+
     def needs_credit(self, session: Session) -> bool:
-        """Whether a session has used up more than half of its credit."""
+        """Whether a session is to be granted more: it has used up more than half of its credit."""
+        if self.held or session.status != "accepted":
+            return False
         return session.needs_credit(self.bytes_ahead, self._steps_ahead(session))
 
     @property
@@ -296,7 +333,7 @@ class Sessions:
             now: Monotonic time, seconds.
         """
         self.end(client)
-        problem = self._problem(client, hello)
+        problem = problem_of(hello, client, self._contract, self._least_versions)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
         if problem:
             session.status, session.reason, session.plays = "refused", problem, False
@@ -334,8 +371,10 @@ class Sessions:
         # What it stored since its hello counts as received: credits are totals, and never go back.
         session.entries = min(beat.sent_chunks, grant.credit_entries)
         session.size = min(beat.sent_bytes, grant.credit_bytes)
-        session.steps = session.granted_steps = grant.credit_steps or 0
+        session.granted_entries, session.granted_bytes = grant.credit_entries, grant.credit_bytes
         session.most_entries, session.most_size = grant.credit_entries, grant.credit_bytes
+        session.granted_steps = grant.credit_steps or 0
+        session.steps = min(beat.sent_steps, session.granted_steps)
         session.since = last
         self.by_client[client] = session
         return session
@@ -362,11 +401,18 @@ class Sessions:
     def release(self, client: str) -> bool:
         """Let a client that was cut off send again; return whether it was."""
         session = self.by_client.get(client)
-        held = session is not None and session.status == "quarantined"
-        if held:
-            assert session is not None
-            session.release()
-        return self._cut_off.pop(client, None) is not None or held
+        if session is None or session.status != "quarantined":
+            return self._cut_off.pop(client, None) is not None
+        session.release()
+        return True
+
+    def end_all(self) -> None:
+        """End every session: the server has lost them, and each client begins another one.
+
+        The ids of those may be smaller: the clock of the server may have been stepped back.
+        """
+        for client in list(self.by_client):
+            self.end(client)
 
     def forget_all_but(self, clients: Iterable[str]) -> None:
         """End the sessions of clients that are not listed any more; of them only the sum is kept."""
@@ -393,14 +439,3 @@ class Sessions:
     def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
         """Count entries of a client that has no session, or may not send."""
         self._rejected_before.setdefault(client, Counter())[reason] += count
-
-    def _problem(self, client: str, hello: Hello | None) -> str:
-        if hello is None:
-            return "its hello can't be read"
-        if hello.client != client:
-            return f"it calls itself {hello.client[:_SHOWN]!r}"
-        if hello.protocol != PROTOCOL:
-            return f"it speaks protocol {hello.protocol}, this server {PROTOCOL}"
-        if hello.contract != self._contract:
-            return "its environment, wrappers or spaces differ from this run's"
-        return ""

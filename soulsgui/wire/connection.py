@@ -4,23 +4,20 @@ redis-py's own retries can store one XADD twice, so they are off: an operation t
 again by its caller, who knows whether that is safe.
 """
 
-import json
 import logging
 import random
 import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from soulsgui.errors import UsageError
-from soulsgui.system import write_private
+from soulsgui.wire.address import Address as Address
+from soulsgui.wire.tls import PinnedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -44,72 +41,32 @@ REVOKED = "the invitation was revoked or issued anew; ask for a new one"
 """What a client says that was not let in for a minute."""
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where the server is and how to be let in.
-
-    Attributes:
-        host: Name or address.
-        port: TCP port.
-        password: The password of the server, or of the user; never printed.
-        prefix: First part of every key.
-        user: Who to log in as; empty for the server's own processes.
-    """
-
-    host: str
-    port: int
-    password: str = ""
-    prefix: str = "souls:"
-    user: str = ""
-
-    def __repr__(self) -> str:
-        return f"Address({self.host}:{self.port})"
-
-    def write(self, path: Path) -> None:
-        """Write the address into a file that only its owner can read."""
-        write_private(path, json.dumps(asdict(self)).encode())
-
-    @classmethod
-    def read(cls, path: Path) -> "Address":
-        """Read an address file.
-
-        Raises:
-            UsageError: The file is missing or damaged.
-        """
-        try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                str(fields["host"]),
-                int(fields["port"]),
-                str(fields["password"]),
-                str(fields["prefix"]),
-                str(fields.get("user", "")),
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"The server address file {path} can't be used: {error}", "Start the runner: soulsgui serve"
-            ) from error
-
-
-def connect(address: Address, name: str = "") -> redis.Redis:
+def connect(address: Address, name: str = "", timeout_s: float | None = None) -> redis.Redis:
     """Return a client of the server; it connects at its first command.
 
     Args:
         address: The server.
         name: Shown in the server's list of connections.
+        timeout_s: Longest wait for a connection and for an answer; None takes the usual one.
     """
-    return redis.Redis(
-        host=address.host,
-        port=address.port,
-        username=address.user or None,
-        password=address.password or None,
-        client_name=name or None,
-        socket_timeout=_SOCKET_TIMEOUT_S,
-        socket_connect_timeout=_SOCKET_TIMEOUT_S,
-        socket_keepalive=True,
-        health_check_interval=15,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
+    limit_s = _SOCKET_TIMEOUT_S if timeout_s is None else timeout_s
+    how: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "username": address.user or None,
+        "password": address.password or None,
+        "client_name": name or None,
+        "socket_timeout": limit_s,
+        "socket_connect_timeout": limit_s,
+        "socket_keepalive": True,
+        "health_check_interval": 15,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+    if not address.pin:
+        return redis.Redis(**how)
+    return redis.Redis.from_pool(
+        redis.ConnectionPool(connection_class=PinnedConnection, pin=address.pin, **how)
     )
 
 

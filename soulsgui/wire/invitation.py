@@ -13,17 +13,17 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from soulsgui.errors import UsageError
 from soulsgui.system import is_loopback, write_private
 from soulsgui.wire.access import user_of
-from soulsgui.wire.connection import Address
+from soulsgui.wire.address import Address
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message, Words
 
-FORMAT = 1
-"""Version of the invitations that are written here; older ones are understood."""
+FORMAT = 2
+"""Newest version of invitations that is understood here, with all before it. Without a pin, 1 is written."""
 
 SUFFIX = ".soulsgui"
 """How the name of an invitation's file ends."""
@@ -70,9 +70,10 @@ class Invitation(Message):
         secret: The client's own password; in no repr.
         prefix: First part of every key of the server.
         created: Seconds since the epoch.
+        pin: The server's certificate (`tls.pin_of`); empty where nothing is encrypted.
     """
 
-    version: int = FORMAT
+    version: int = 1
     server_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     server_name: Words = Field(max_length=253)
     client: Annotated[str, AfterValidator(_client)]
@@ -80,6 +81,15 @@ class Invitation(Message):
     secret: str = Field(repr=False, pattern=r"^[A-Za-z0-9_-]{16,256}$")
     prefix: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,64}:$")
     created: float = Field(allow_inf_nan=False)
+    pin: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _which_version(cls, fields: Any) -> Any:
+        # Who does not know of pins would send its secret unencrypted.
+        if isinstance(fields, dict) and fields.get("pin"):
+            return fields | {"version": FORMAT}
+        return fields
 
     @property
     def link(self) -> str:
@@ -105,7 +115,7 @@ class Invitation(Message):
 
     def address(self, host: str, port: int) -> Address:
         """Return one of its addresses with what is needed to be let in."""
-        return Address(host, port, self.secret, self.prefix, user_of(self.client))
+        return Address(host, port, self.secret, self.prefix, user_of(self.client), self.pin)
 
     def save(self, path: Path) -> None:
         """Write it into a file that only its owner can read.

@@ -17,7 +17,7 @@ HEADER_BYTES = 4096
 """The header fits into so many bytes at the beginning of the blob."""
 
 _LENGTH = struct.Struct("<I")
-_KINDS = (str, int, int, int, str)
+_KINDS = (str, int, int, int, str, tuple)
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class WeightsHeader:
         model_id: Their id; ids count publishes and never go back.
         update: Updates of the agent up to them.
         digest: First 8 bytes of the SHA-256 of the tensors, hexadecimal: their lineage.
+        reference: First outputs of the network at the reference observation
+            (`environments.reference.reference_observation`); empty where nobody computed them.
     """
 
     run_id: str
@@ -37,6 +39,7 @@ class WeightsHeader:
     model_id: int
     update: int
     digest: str
+    reference: tuple[float, ...] = ()
 
 
 def tensors_digest(blob: bytes) -> str:
@@ -45,11 +48,16 @@ def tensors_digest(blob: bytes) -> str:
 
 
 def pack_weights(
-    run_id: str, attempt: int, model_id: int, update: int, tensors: Mapping[str, NDArray[Any]]
+    run_id: str,
+    attempt: int,
+    model_id: int,
+    update: int,
+    tensors: Mapping[str, NDArray[Any]],
+    reference: tuple[float, ...] = (),
 ) -> tuple[WeightsHeader, bytes]:
     """Return the header and the whole blob of a set of tensors."""
     body = safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
-    header = WeightsHeader(run_id, attempt, model_id, update, tensors_digest(body))
+    header = WeightsHeader(run_id, attempt, model_id, update, tensors_digest(body), reference)
     head = pack(asdict(header))
     return header, _LENGTH.pack(len(head)) + head + body
 
@@ -62,12 +70,19 @@ def read_header(blob: bytes) -> WeightsHeader:
     """
     try:
         (length,) = _LENGTH.unpack_from(blob)
-        header = WeightsHeader(**unpack(blob[_LENGTH.size : _LENGTH.size + length]))
+        header = _header(unpack(blob[_LENGTH.size : _LENGTH.size + length]))
     except (struct.error, TypeError) as error:
         raise CodecError("not weights") from error
     if any(type(value) is not kind for value, kind in zip(astuple(header), _KINDS, strict=True)):
         raise CodecError("not weights: a field of the header is of another kind")
     return header
+
+
+def _header(fields: Any) -> WeightsHeader:
+    reference = fields.pop("reference", []) if isinstance(fields, dict) else []
+    if not isinstance(reference, list) or not all(type(value) is float for value in reference):
+        raise CodecError("not weights: the reference is no list of numbers")
+    return WeightsHeader(**fields, reference=tuple(reference))
 
 
 def body_offset(blob: bytes) -> int:

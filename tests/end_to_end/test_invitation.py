@@ -17,6 +17,7 @@ import psutil
 import pytest
 import redis
 
+from soulsgui.runner.server_binary import can_encrypt
 from soulsgui.wire.access import user_of
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import connect
@@ -27,6 +28,8 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.end_to_end.server import RunningServer, command_line, last_json, soulsgui, wait_for
 
 KEYS = Keys()
+_PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
+_ENCRYPTING = next((program for program in _PROGRAMS if can_encrypt(Path(program))), "")
 RUN = {"clients.local": 0, "ppo.n_steps": 64, "checkpoint.every_updates": 50}
 
 
@@ -395,3 +398,23 @@ def test_a_computer_across_the_network_is_back_after_the_cable_was_pulled(
     wait_for(lambda: updates() >= before + 2, "it plays on", 15)
     run = cable.status(folder).run
     assert (run.rejected, run.lost_chunks) == ({}, 0)
+
+
+@pytest.mark.skipif(not _ENCRYPTING, reason="no server program on the PATH has TLS")
+def test_with_encryption_a_computer_plays_from_beyond_private_networks(
+    cable: Cable, pcs: list[Pc], tmp_path: Path
+) -> None:
+    folder = tmp_path / "server"
+    wanted = {**RUN, "redis.lan": "true", "redis.tls": "true", "redis.public": "true"}
+    wanted["redis.binary"] = _ENCRYPTING
+    settings = [word for key, value in wanted.items() for word in ("--set", f"{key}={value}")]
+    pcs.append(Pc(folder, "serve", *settings, before=cable.on(cable.server)))
+    wait_for(lambda: cable.status(folder).run.state == "waiting", "the run waits for clients", 60)
+    _invite_from(cable, folder)
+    invitation = Invitation.load(folder / "g.soulsgui")
+    public = tuple(place for place in invitation.addresses if place[0] == cable.public)
+    assert len(public) == 1
+    invitation.model_copy(update={"addresses": public}).save(folder / "g.soulsgui")
+    pcs.insert(0, Pc(tmp_path / "pc", "join", str(folder / "g.soulsgui"), before=cable.on(cable.pc)))
+    wait_for(lambda: cable.status(folder).run.updates >= 2, "its samples are trained on", 60)
+    assert cable.status(folder).run.rejected == {}

@@ -1,27 +1,22 @@
-"""What a test of a fault tells: what was injected, what was lost, how long recovery took."""
+"""What a test of a fault prints: what was injected, what was lost, how long recovery took."""
 
-FAULT = "fault"
-"""Name of the property of a test's result that carries a fact."""
+from dataclasses import dataclass, field
 
 
+@dataclass
 class Report:
-    """Takes down the facts of one test.
+    """Gathers the facts of one test; the fixture `report` prints them at its end."""
 
-    Args:
-        properties: The properties of the test's result.
-    """
-
-    def __init__(self, properties: list[tuple[str, object]]) -> None:
-        self._properties = properties
+    lines: list[str] = field(default_factory=list)
 
     def injected(self, what: str) -> None:
         """Note what was done to the system."""
-        self._properties.append((FAULT, f"injected: {what}"))
+        self.lines.append(f"injected: {what}")
 
     def lost(self, count: int, what: str) -> None:
         """Note what was lost by it."""
-        self._properties.append((FAULT, f"lost: {count:,} {what}"))
+        self.lines.append(f"lost: {count:,} {what}")
 
     def recovered(self, seconds: float) -> None:
         """Note how long it took until all was well again."""
-        self._properties.append((FAULT, f"recovered in {seconds:.2f} s"))
+        self.lines.append(f"recovered in {seconds:.2f} s")

@@ -87,8 +87,9 @@ def pair(server: FaultyServer) -> Iterator[Pair]:
     made.connection.close()
 
 
-def _all_arrived_once(pair: Pair) -> None:
+def _all_arrived_once(pair: Pair, report: Report) -> None:
     assert pair.arrived() == pair.sent
+    report.lost(0, f"of {pair.sent} chunks")
     assert pair.trainer.rejected() == {}
     assert pair.trainer.intake.sessions.refusals().missing == 0
 
@@ -99,8 +100,8 @@ def test_no_chunk_of_a_restarted_client_is_taken_for_a_repeat(pair: Pair, report
         pair.trainer.turn()
         pair.client = pair.new_client()  # its numbers begin anew
         pair.push(2)
-    _all_arrived_once(pair)
     report.injected("5 restarts of a client")
+    _all_arrived_once(pair, report)
 
 
 @pytest.mark.allow_warnings
@@ -113,8 +114,8 @@ def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> 
         longest = max(longest, pair.restart())
         pair.push(2)
         pair.trainer.turn()
-    _all_arrived_once(pair)
     report.injected("3 kills of the server")
+    _all_arrived_once(pair, report)
     report.recovered(longest)
 
 
@@ -125,8 +126,8 @@ def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> N
         assert pair.connection.xlen(pair.keys.chunks("c")) == 0
         pair.client.connection_lost()  # and then a reply may have been lost
         pair.client.settle(pair.connection)
-    _all_arrived_once(pair)
     report.injected("5 trims of all that was sent, each with a lost connection")
+    _all_arrived_once(pair, report)
 
 
 def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, report: Report) -> None:
@@ -134,8 +135,8 @@ def test_of_two_pipelined_pushes_the_refused_one_goes_again_alone(pair: Pair, re
         with pytest.raises(redis.OutOfMemoryError):
             pair.push(2, _NoRoomForTheFirst(pair.connection))
         pair.client.flush(pair.connection, ALL)
-    _all_arrived_once(pair)
     report.injected("3 refusals of the first of two pushes")
+    _all_arrived_once(pair, report)
 
 
 class _NoRoomForTheFirst:

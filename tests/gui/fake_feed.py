@@ -212,6 +212,14 @@ class FakeShell(QObject):
         """Take a wish for the dialog of the configuration."""
         self.opened.append(("config", {}))
 
+    def open_invite(self) -> None:
+        """Take a wish for the dialog of an invitation."""
+        self.opened.append(("invite", {}))
+
+    def restart_server(self) -> None:
+        """Take a wish for a new start of the server."""
+        self.opened.append(("restart", {}))
+
     def settings(self) -> QSettings:
         """The window's own preferences."""
         return self._settings

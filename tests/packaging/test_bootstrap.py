@@ -96,6 +96,42 @@ def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready:
     assert ready.run("test").stderr == ""
 
 
+def test_a_computer_that_only_plays_gets_no_torch_and_joins(tmp_path: Path) -> None:
+    project = TinyProject(tmp_path)
+    done = project.run("client", "pc.soulsgui", "--", "--name", "pc")
+    assert (done.returncode, done.stdout) == (7, "['join', 'pc.soulsgui', '--name', 'pc'] None\n")
+    assert "in 7 packages" in done.stderr
+    assert "torch" not in done.stderr
+    assert not list(project.venv.glob("lib/*/site-packages/torch*"))
+    again = project.run("client")
+    assert (again.stdout, again.stderr) == ("['join'] None\n", "")
+    more = project.run("setup")
+    assert "7 of 8 packages are there already" in more.stderr
+    assert list(project.venv.glob("lib/*/site-packages/torch*"))
+    assert project.run("client", "pc.soulsgui").stderr == "", "who trains here can play, too"
+
+
+@ON_POSIX
+def test_a_link_goes_into_a_private_file_before_anything_else_and_off_the_command_line(
+    tmp_path: Path, gate: Path
+) -> None:
+    project = TinyProject(tmp_path)
+    link = "soulsgui://join/c2VjcmV0"
+    with project.start("client", link, "--", "--name", "pc", TINY_GATE=str(gate)) as process:
+        try:
+            wait_for(gate / "reached")
+            tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            assert not [one for one in tree if any("c2VjcmV0" in word for word in one.cmdline())]
+        finally:
+            (gate / "open").touch()
+        out, told = process.communicate(timeout=100)
+    kept = project.venv / "invitation.soulsgui"
+    assert out == f"['join', '{kept}', '--name', 'pc'] None\n", told
+    assert kept.read_text() == link
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "c2VjcmV0" not in (project.venv / "bootstrap.log").read_text()
+
+
 def test_settings_of_tools_are_no_reason_to_set_up_again(ready: TinyProject) -> None:
     project_file = ready.root / "pyproject.toml"
     project_file.write_text(project_file.read_text() + "[tool.ruff]\nline-length = 110\n")
@@ -195,6 +231,7 @@ def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
 def test_wrong_use_ends_with_2(ready: TinyProject) -> None:
     assert ready.run("install").returncode == 2
     assert ready.run("setup", "--", "--json").returncode == 2
+    assert ready.run("test", "pc.soulsgui").returncode == 2
 
 
 def test_python_3_8_can_read_the_file_that_refuses_it() -> None:

@@ -49,13 +49,23 @@ def _environment(folder: Path) -> dict[str, str]:
     return {"PATH": str(tools), "HOME": str(folder / "home")}
 
 
+def _command(entry: configparser.SectionProxy, file: Path, opened: str = "") -> list[str]:
+    """What a desktop makes of an entry: `%k` is its file, `%u` what was opened, left out when nothing was."""
+    words = [str(file) if word == "%k" else word for word in shlex.split(entry["Exec"])]
+    words = [opened if word == "%u" else word.replace("%%", "%") for word in words]
+    return [word for word in words if word]
+
+
 @posix_only
-def test_the_desktop_entry_starts_the_program_beside_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opened", ["", "/home/a b/my pc.soulsgui", "soulsgui://join/abc"])
+def test_the_desktop_entry_starts_the_program_beside_it_with_what_was_opened(
+    tmp_path: Path, opened: str
+) -> None:
     packaging = _tree(tmp_path)
     file = packaging / "launchers" / "SoulsGUI.desktop"
-    words = [str(file) if word == "%k" else word for word in shlex.split(_entry(file)["Exec"])]
-    subprocess.run(words, env=_environment(tmp_path), check=True)
-    assert (packaging / "started").read_text() == "[]"
+    subprocess.run(_command(_entry(file), file, opened), env=_environment(tmp_path), check=True)
+    wanted = ["--", "gui", opened] if opened else ["--", "gui"]
+    assert (packaging / "started").read_text() == repr(wanted)
 
 
 @posix_only
@@ -80,11 +90,15 @@ def test_the_menu_entry_starts_the_program_from_its_folder_and_can_be_removed(tm
     entry = _entry(file)
     icons = list((shared / "icons" / "hicolor").glob("*/apps/soulsgui.png"))
     assert len(icons) == 8
-    words = [word.replace("%%", "%") for word in shlex.split(entry["Exec"])]
-    subprocess.run(words, env=environment, check=True)
-    assert (packaging / "started").exists()
+    subprocess.run(_command(entry, file, "a.soulsgui"), env=environment, check=True)
+    assert (packaging / "started").read_text() == "['--', 'gui', 'a.soulsgui']"
+    kind = shared / "mime" / "packages" / "soulsgui.xml"
+    kinds = entry["MimeType"].split(";")
+    assert "x-scheme-handler/soulsgui" in kinds
+    assert f'type="{kinds[0]}"' in kind.read_text()
     subprocess.run([install, "remove"], env=environment, check=True, capture_output=True)
     assert not file.exists()
+    assert not kind.exists()
     assert not any(icon.exists() for icon in icons)
 
 
@@ -121,4 +135,8 @@ def test_on_windows_the_set_up_has_a_console_and_the_window_has_none(tmp_path: P
     assert first_flags == 0x10  # CREATE_NEW_CONSOLE
     later, later_flags = launcher.start_command(tmp_path, python, ready=True)
     assert later[0].endswith("pythonw.exe")
+    opened, _ = launcher.start_command(tmp_path, python, True, ["a.soulsgui"])
+    assert opened == [*later, "a.soulsgui"]
+    opened, _ = launcher.start_command(tmp_path, python, False, ["a.soulsgui"])
+    assert opened == [*first, "--", "gui", "a.soulsgui"]
     assert later_flags == 0

@@ -11,6 +11,7 @@ from first_start.plan import Pin, Stamp
 from first_start.torch_build import TorchBuild
 from packaging.requirements import Requirement
 
+from soulsgui.wire import invitation
 from tests.packaging.tiny_project import ROOT
 
 CONSTRAINTS = (ROOT / "packaging" / "constraints.txt").read_text(encoding="utf-8")
@@ -85,6 +86,21 @@ def test_pins_know_their_group_and_size_and_lines_for_some_machines_are_left_out
 def test_extras_choose_the_groups() -> None:
     assert [pin.name for pin in plan.needed_pins(PINS, plan.RUN_EXTRAS)] == ["numpy", "torch"]
     assert [pin.name for pin in plan.needed_pins(PINS, plan.TEST_EXTRAS)] == ["numpy", "torch", "ruff"]
+
+
+@pytest.mark.parametrize(
+    ("word", "link"),
+    [
+        ("soulsgui://join/x", True),
+        (" <SoulsGUI://join/x>", True),
+        ("pc.soulsgui", False),
+        ("", False),
+        ("C:\\soulsgui.soulsgui", False),
+    ],
+)
+def test_a_link_is_told_from_a_file(word: str, link: bool) -> None:
+    assert plan.is_link(word) is link
+    assert plan.is_link(word) is invitation.is_link(word), "the program itself sees it so"
 
 
 def test_everything_is_announced_on_an_empty_machine() -> None:

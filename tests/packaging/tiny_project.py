@@ -98,15 +98,17 @@ class TinyProject:
         self._write_packages()
 
     def _write_packages(self) -> None:
-        pins = "".join(f"{name}==1.0\n" for name in PACKAGES)
-        (self.root / "packaging" / "constraints.txt").write_text(f"# [base]\n{pins}# [dev]\npytest==1.0\n")
+        pins = "".join(f"{name}==1.0\n" for name in PACKAGES if name != "torch")
+        more = "# [train]\ntorch==1.0\n# [dev]\npytest==1.0\n"
+        (self.root / "packaging" / "constraints.txt").write_text(f"# [base]\n{pins}{more}")
         for name in PACKAGES:
             module = f"{name}/QtCore.py" if name == "PySide6" else f"{name}/__init__.py"
             write_wheel(self.wheels, name, "1.0", {module: ""}, [])
         write_wheel(self.wheels, "pytest", "1.0", {"pytest.py": MAIN}, [])
         own = self.root / "wheels_of_the_project"
         own.mkdir()
-        requires = [*PACKAGES, "pytest ; extra == 'dev'"]
+        base = [name for name in PACKAGES if name != "torch"]
+        requires = [*base, "torch ; extra == 'train'", "pytest ; extra == 'dev'"]
         write_wheel(own, "soulsgui", "0.1.0", {}, requires)
 
     def environment(self, extra: Mapping[str, str]) -> dict[str, str]:

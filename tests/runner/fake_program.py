@@ -1,7 +1,8 @@
 """Stands for the services of a run: quick to start, obedient, with the real messages on the real server.
 
 Files in the run's folder steer it: `crash` (the trainer exits at once), `deaf` (it does not stop when asked
-to), `verdict.json` (what telemetry says).
+to), `verdict.json` (what telemetry says), `says.json` (what else the
+trainer says).
 """
 
 import _thread
@@ -77,6 +78,8 @@ class Program:
         self, steps: int, saved: int | None, stop_reached: bool = False, farewell: str = ""
     ) -> None:
         assert self.run is not None
+        says = self.run.root / "says.json"
+        more = json.loads(says.read_text()) if says.exists() else {}
         state = NodeState(
             name="trainer",
             instance=self.instance,
@@ -90,12 +93,13 @@ class Program:
             checkpoint_env_steps=saved,
             stop_reached=stop_reached,
             farewell=farewell,
+            **more,
         )
         self.redis.set(self.keys.node("trainer"), state.to_json())
 
     def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
         assert self.run is not None
-        if command.command in ("rest", "release"):
+        if command.command in ("rest", "release", "hold"):
             return NodeAnswer(id=command.id, ok=True)
         kind = command.args.get("kind", "current")
         if kind == "best" and command.args["model_id"] < 0:

@@ -37,7 +37,8 @@ async def test_hello_names_the_server_and_its_commands(runner: Runner) -> None:
     hello = await call(runner, "server.hello")
     assert hello["server_id"] == runner.control.server_id
     assert hello["data_dir"] == str(runner.folders.data)
-    assert set(hello["capabilities"]) == set(COMMANDS)
+    of_client_mode = {name for name in COMMANDS if name.startswith("servers.")}
+    assert set(hello["capabilities"]) == set(COMMANDS) - of_client_mode
 
 
 async def test_run_goes_from_start_to_stop_and_leaves_its_record(runner: Runner) -> None:
@@ -139,6 +140,72 @@ async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner:
     assert runner.conductor.record.reached == "mean_return"
     best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
     assert (best.model_id, best.score) == (9, 2.5)
+
+
+async def test_a_trainer_that_wants_the_run_stopped_is_heard(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    await runner.bus.call(lambda connection: connection.set(runner.bus.keys.config, "a run"))
+    reason = "The round lost b (paused) (ppo.lost_member: stop)"
+    say_more(run, stop_reason=reason)
+    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    record = runner.conductor.record
+    assert (record.state, record.reached, record.error) == ("stopped", "stopped", reason)
+    assert run.checkpoint.is_dir(), "saved, as at every stop"
+    last = runner.events.newest(1)[0]
+    assert (last.level, last.cause) == ("warning", reason)
+    assert last.what == f"Run {run.run_id} was stopped"
+    # Clients that live on elsewhere are told that no run goes on.
+    assert not await runner.bus.call(lambda connection: connection.exists(runner.bus.keys.config))
+
+
+async def test_what_holds_the_run_up_is_told_once_and_its_end_too(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    before = runner.events.last_number
+    say_more(run, trouble="The round is waiting for b (paused)")
+    await until(lambda: runner.events.since(before))
+    say_more(run)
+    await until(lambda: len(runner.events.since(before)) > 1)
+    told = [(event.level, event.what, event.run_id) for event in runner.events.since(before)]
+    assert told == [
+        ("warning", "The round is waiting for b (paused)", run.run_id),
+        ("info", "The run waits no longer.", run.run_id),
+    ]
+
+
+async def test_who_waits_for_whom_is_in_the_status_and_on_the_trainers_card(runner: Runner) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    say_more(run, learner_waits=0.38, clients_wait=0.0)
+    await until(lambda: runner.status().run.learner_waits == 0.38)
+    assert runner.status().run.clients_wait == 0.0
+
+    def card() -> str:
+        return next(service.detail for service in runner.status().services if service.name == "trainer")
+
+    await until(lambda: card() == "waits for samples 38 % of the time")
+    await call(runner, "run.stop")
+    assert runner.status().run.learner_waits is None
+
+
+async def test_the_memory_is_on_the_card_of_redis_and_in_the_status(runner: Runner) -> None:
+    async def look() -> None:
+        runner.memory.words = "memory 52 % full: clients wait"
+
+    runner.memory.look = look  # type: ignore[method-assign]
+    await until(lambda: runner.status().server.memory_limit_bytes == runner.settings.redis.max_memory)
+
+    def card() -> str:
+        return next(service.detail for service in runner.status().services if service.name == "redis")
+
+    await until(lambda: card() == "memory 52 % full: clients wait")
+
+
+def say_more(run: RunFolder, **fields: Any) -> None:
+    aside = run.root / "says.tmp"
+    aside.write_text(json.dumps(fields))
+    aside.replace(run.root / "says.json")
 
 
 async def test_best_model_that_is_gone_is_asked_for_once(runner: Runner) -> None:
@@ -379,7 +446,13 @@ async def test_redis_that_was_restarted_loses_neither_run_nor_clients(runner: Ru
     await until(lambda: client_states(runner) == {"client-1": "online"})
     await call(runner, "service.restart", name="redis")
     steps = runner.status().run.env_steps
+
     # The stand-ins don't come back by themselves; the runner starts them again.
+    def trainer_is_back() -> bool:
+        trainer = next(found for found in runner.status().services if found.name == "trainer")
+        return trainer.restarts > 0 and trainer.state == "running"
+
+    await until(trainer_is_back)
     await until(lambda: runner.status().run.state == "running")
     assert steps > 0
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 import psutil
 import pytest
@@ -22,14 +23,17 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.gate import Gate
 from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.lan import private_addresses
+from soulsgui.runner.local_clients import LocalClients, local_address_file
 from soulsgui.runner.redis_server import RedisServer, ensure_server, ping
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.server_binary import packaged_binary
+from soulsgui.system import is_private
 from soulsgui.wire.access import secret_hash, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from tests.runner.children import until_now
+from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -62,7 +66,8 @@ class House:
         server = ensure_server(folders, settings, invitations.user_lines(settings.prefix))
         events = EventLog(folders.server / "events.jsonl", lambda event: None)
         bus = Bus(server.address)
-        gate = Gate(server, invitations, bus, events, lambda invited: None)
+        local = LocalClients(folders.server, server.address)
+        gate = Gate(server, invitations, local, bus, events, lambda invited: None)
         return cls(folders, settings, server, start(server), bus, events, gate)
 
     def restart(self) -> None:
@@ -73,7 +78,8 @@ class House:
     def new_runner(self) -> None:
         """Another runner takes this server over: it knows what stands in the files alone."""
         invitations = Invitations(self.folders.invited)
-        self.gate = Gate(self.server, invitations, self.bus, self.events, lambda invited: None)
+        local = LocalClients(self.folders.server, self.server.address)
+        self.gate = Gate(self.server, invitations, local, self.bus, self.events, lambda invited: None)
 
     async def invite(self, client: str, reissue: bool = False) -> Invitation:
         return await self.gate.invite(client, reissue, SERVER_ID)
@@ -119,11 +125,17 @@ def guest(invitation: Invitation) -> Iterator[redis.Redis]:
 
 
 def is_let_in(invitation: Invitation) -> bool:
-    with guest(invitation) as connection:
-        try:
-            return bool(connection.ping())
-        except redis.AuthenticationError:
-            return False
+    return can_ping(address_of(invitation))
+
+
+def can_ping(address: Address) -> bool:
+    connection = connect(address)
+    try:
+        return bool(connection.ping())
+    except redis.AuthenticationError:
+        return False
+    finally:
+        connection.close()
 
 
 def connections_of(house: House, client: str) -> int:
@@ -278,6 +290,77 @@ async def test_commands_at_the_same_time_leave_the_file_and_the_server_the_same(
     assert [is_let_in(one) for one in made] == [False] * 4 + [True] * 4
 
 
+async def test_each_of_its_own_clients_has_a_user_of_its_own_with_a_clients_rights_alone(
+    house: House,
+) -> None:
+    """R18 for those that the server starts itself, on every server program."""
+    await house.gate.let_own_in([OWN, OTHER])
+    files = [local_address_file(house.folders.server, name) for name in (OWN, OTHER)]
+    assert all(is_private(path) for path in files)
+    addresses = [Address.read(path) for path in files]
+    assert [address.user for address in addresses] == [user_of(OWN), user_of(OTHER)]
+    assert len({house.server.address.password, *(address.password for address in addresses)}) == 3
+    connection = connect(addresses[0])
+    for command in ALLOWED:
+        if command[0] == "XINFO":
+            connection.xadd(KEYS.chunks(OWN), {"c": b"x"})
+        connection.execute_command(*_under_our_prefix(command))
+    for command in (*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER):
+        with pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|not allowed"):
+            connection.execute_command(*_under_our_prefix(command))
+    connection.close()
+
+
+def _under_our_prefix(command: tuple[object, ...]) -> list[object]:
+    renamed = (KEYS.prefix + word.removeprefix("t:") if is_key(word) else word for word in command)
+    return list(renamed)
+
+
+def is_key(word: object) -> TypeGuard[str]:
+    return isinstance(word, str) and word.startswith("t:")
+
+
+async def test_its_own_clients_are_let_in_after_a_restart_and_by_the_next_runner(house: House) -> None:
+    await house.gate.let_own_in([OWN])
+    path = local_address_file(house.folders.server, OWN)
+    address = Address.read(path)
+    house.restart()
+    assert can_ping(address), "its configuration knows them before anybody looks"
+    house.new_runner()
+    await house.gate.look(time.monotonic())
+    await house.gate.let_own_in([OWN])
+    assert Address.read(path) == address
+    assert can_ping(address)
+
+
+async def test_a_client_that_is_not_its_own_any_more_is_shut_out_with_the_next_order(house: House) -> None:
+    await house.gate.let_own_in([OWN, OTHER])
+    former = Address.read(local_address_file(house.folders.server, OTHER))
+    await house.gate.let_own_in([OWN])
+    assert not can_ping(former)
+    assert not local_address_file(house.folders.server, OTHER).exists()
+    assert users(house) == {"default", user_of(OWN)}
+
+
+async def test_its_own_clients_are_told_where_the_server_is_now(house: House) -> None:
+    await house.gate.let_own_in([OWN])
+    before = Address.read(local_address_file(house.folders.server, OWN))
+    moved = replace(house.server.address, port=house.server.address.port + 1, pin="0" * 64)
+    LocalClients(house.folders.server, moved)
+    after = Address.read(local_address_file(house.folders.server, OWN))
+    assert after == replace(before, port=moved.port, pin=moved.pin)
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"host": "127.0.0.1"}'])
+async def test_a_damaged_identity_of_its_own_client_is_made_anew(house: House, damage: str) -> None:
+    await house.gate.let_own_in([OWN])
+    path = local_address_file(house.folders.server, OWN)
+    path.write_text(damage)
+    house.new_runner()
+    await house.gate.let_own_in([OWN])
+    assert can_ping(Address.read(path))
+
+
 async def test_what_happened_is_told_without_any_secret(house: House) -> None:
     invitation = await house.invite("a")
     await house.invite("a", reissue=True)
@@ -336,7 +419,9 @@ async def test_a_network_that_comes_or_goes_is_followed_and_connections_stay(
     with guest(await open_house.invite("a")) as own:
         number = own.client_id()
         for later, private in ((1000, ()), (2000, private_addresses())):
-            monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda now=private: now)
+            monkeypatch.setattr(
+                "soulsgui.runner.redis_server.private_addresses", lambda public, now=private: now
+            )
             await open_house.gate.look(time.monotonic() + later)
             assert listens(open_house) == {"127.0.0.1", *private}
             bind = f"bind {open_house.server.bind(private)}\n"
@@ -353,7 +438,7 @@ async def test_an_address_that_can_not_be_listened_on_is_said_once_and_others_ar
     private = private_addresses()
     with socket.create_server(("127.0.0.9", open_house.server.address.port)):
         wanted = (*private, "127.0.0.9")
-        monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda: wanted)
+        monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda public: wanted)
         for later in (1000, 2000):
             await open_house.gate.look(time.monotonic() + later)
     (warning,) = [event for event in open_house.events.newest(10) if event.level == "warning"]

@@ -42,6 +42,22 @@ def test_private_addresses_alone_are_found_the_likeliest_first() -> None:
     )
 
 
+def test_those_that_are_not_private_are_found_where_they_are_wanted() -> None:
+    found = private_addresses(INTERFACES, outward=["192.168.1.5", "2a02:1234::5"], public=True)
+    assert set(found) == {
+        "192.168.1.5",
+        "2a02:1234::5",
+        "8.8.8.8",
+        "10.8.0.2",
+        "100.64.0.9",
+        "172.20.0.1",
+        "172.32.0.1",
+        "fd12::5",
+        "169.254.7.7",
+    }
+    assert found[:2] == ("192.168.1.5", "2a02:1234::5")
+
+
 def test_of_very_many_addresses_the_likeliest_are_taken() -> None:
     bridges = [v4(f"172.20.{number}.1") for number in range(40)]
     found = private_addresses({"bridges": bridges, "wlan0": [v4("192.168.1.5")]}, outward=["192.168.1.5"])

@@ -375,7 +375,9 @@ def test_a_port_has_to_be_free_on_every_address(
     folders: Folders, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ensure_server(folders, settings).address.port
-    monkeypatch.setattr("soulsgui.runner.redis_server.private_addresses", lambda: ("::1", "203.0.113.9"))
+    monkeypatch.setattr(
+        "soulsgui.runner.redis_server.private_addresses", lambda public: ("::1", "203.0.113.9")
+    )
     with socket.create_server(("::1", port), family=socket.AF_INET6):
         assert ensure_server(folders, settings).address.port == port
         lan = settings.model_copy(update={"lan": True})

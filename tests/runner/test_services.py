@@ -77,7 +77,8 @@ def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) ->
     assert services.trainer().argv == (sys.executable, "-P", "-m", "soulsgui", "trainer", *expected)
     assert services.telemetry().argv == (sys.executable, "-P", "-m", "soulsgui", "telemetry", *expected)
     client = services.client(client_name(2))
-    assert client.argv[4:] == ("client", "--name", "client-2", *expected[2:])
+    own = str(folders.server / "local" / "client-2.json")
+    assert client.argv[4:] == ("client", "--name", "client-2", "--server-file", own)
     assert client.log_path == run.logs / "client-2.log"
     assert client.tier > services.trainer().tier
 

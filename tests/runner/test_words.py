@@ -9,6 +9,7 @@ from soulsgui.runner.words import (
     status_text,
     summary_text,
     table,
+    waits_words,
 )
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
@@ -100,6 +101,14 @@ def test_summary_is_said() -> None:
     assert "was stopped" in summary_text(
         summary | {"reached": "stopped", "mean_return": None, "rejected": {}}
     )
+
+
+def test_who_waits_for_whom_is_said_in_words() -> None:
+    assert waits_words(0.38, 0.0) == "waits for samples 38 % of the time"
+    assert waits_words(0.0, 0.25) == "samples wait for it 25 % of the time"
+    assert waits_words(0.62, 0.25) == "waits for samples 62 % of the time, samples wait for it 25 %"
+    assert waits_words(0.004, 0.0) == ""
+    assert waits_words(None, None) == ""
 
 
 def test_words_of_others_stay_in_their_cell() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import ProcessFault
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.sampling.client import Client
 from soulsgui.sampling.link import ClientLink
@@ -126,11 +127,12 @@ class FreeTrainer:
             if b"hello" in fields:
                 session = entry.decode()
                 continue
-            box = SPACES.observation
-            config = self.config
-            segments = unpack_chunk(fields[b"c"], config.run_id, config.contract, box.shape, box.dtype)
-            found.append(Received(session, int(fields[b"n"]), segments))
+            found.append(Received(session, int(fields[b"n"]), self._open(fields[b"c"])))
         return found
+
+    def _open(self, payload: bytes) -> Segments:
+        config, box = self.config, SPACES.observation
+        return unpack_chunk(payload, config.run_id, config.contract, box.shape, box.dtype)
 
     def steps(self) -> int:
         """Return how many steps came, in all."""
@@ -174,13 +176,14 @@ class PlayingClient:
         self.link = ClientLink(address, "c", 1, self.stop, owner)
         self.progress = self.link.progress
         self.failure: BaseException | None = None
+        self.hangs: list[ProcessFault] = []
         self._thread = threading.Thread(target=self._run, name="client")
         self._thread.start()
 
     def _run(self) -> None:
         try:
             self.link.open()
-            Client(self.link, self.stop, None, None).run()
+            Client(self.link, self.stop, None, None, self.hangs.append).run()
         except BaseException as error:
             self.failure = error
         finally:

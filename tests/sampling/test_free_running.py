@@ -383,7 +383,7 @@ def test_a_server_without_its_data_is_a_new_session_whose_credit_begins_anew(ser
 
 @settings(algorithm="ppo", client__buffer_bytes=2**16, client__segment_length=16)
 def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client: PlayingClient) -> None:
-    share = {"round_id": 1, "steps_per_env": 2000}
+    share = {"round_id": 1, "steps": 2000 * ENVS}
     trainer.grant(None, credit_entries=0, round=share)
     client.until_phase("sampling")
     client.until_phase("waiting")

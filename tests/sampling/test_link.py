@@ -37,7 +37,7 @@ class _Server:
     def publish(self, model_id: int, session: str = "", steps: int = 8, size: int = 3) -> None:
         weights = {"w": np.full(size, model_id, np.float32)}
         self.publisher.prepare(Standing(model_id, model_id, 0, 0), weights)
-        share = RoundShare(round_id=model_id, steps_per_env=steps)
+        share = RoundShare(round_id=model_id, steps=steps)
         grants = {"c": Grant(session=session, status="accepted", round=share)} if session else {}
         self.publisher.publish(self.connection, grants)
 
@@ -172,12 +172,12 @@ def test_a_round_is_ready_with_its_grant_and_its_weights(link: ClientLink, train
     assert link.wait(lambda view: view.grant is not None, 10)
     ready = link.ready_round(link.view, -1)
     assert ready is not None
-    assert (ready.share.round_id, ready.share.steps_per_env, ready.header.model_id) == (5, 9, 5)
+    assert (ready.share.round_id, ready.share.steps, ready.header.model_id) == (5, 9, 5)
     assert link.ready_round(link.view, 5) is None  # played
     trainer.publisher.tell(
         trainer.connection,
         "c",
-        Grant(session=session, status="accepted", round=RoundShare(round_id=6, steps_per_env=9)),
+        Grant(session=session, status="accepted", round=RoundShare(round_id=6, steps=9)),
     )
     assert link.wait(lambda view: view.grant is not None and view.grant.round != ready.share, 10)
     assert link.ready_round(link.view, 5) is None  # its weights are not here
@@ -206,6 +206,18 @@ def test_the_grant_of_an_older_session_is_no_answer(link: ClientLink, trainer: _
     link.enter(CONFIG, "x", 10_000)
     until(lambda: link.progress.session, "the hello")
     trainer.publish(1, "1-0")
+    assert link.wait(lambda view: view.grant is not None, 10)
+    assert link.answer_of_trainer(link.view) is None
+
+
+def test_an_own_session_of_before_took_nothing_over_however_its_id_compares(
+    link: ClientLink, trainer: _Server
+) -> None:
+    """The server lost its data, and its clock was stepped back: the present session has a smaller id."""
+    link.progress.session = "9999999999999-0"
+    link.enter(CONFIG, "x", 10_000)
+    until(lambda: link.progress.session, "the hello")
+    trainer.publish(1, "9999999999999-0")
     assert link.wait(lambda view: view.grant is not None, 10)
     assert link.answer_of_trainer(link.view) is None
 

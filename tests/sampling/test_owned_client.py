@@ -145,7 +145,7 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
 
     client.want("pause")
     paused = client.until_phase("paused")
-    assert paused.checks == {"configuration": True, "version": True, "environment": True}
+    assert paused.checks == dict.fromkeys(("configuration", "version", "environment", "network"), True)
     steps = _beat(node).env_steps
     # Both end it together: nobody plays, so there is no episode to wait for.
     _server_wants(node, "finish")

@@ -264,7 +264,7 @@ def test_what_is_cut_fits_into_a_chunk() -> None:
     obs = np.zeros((4, side, side), np.float32)
     none, all_ = np.zeros(4, np.bool_), np.ones(4, np.bool_)
     for _ in range(recorder.capacity):  # each step an episode: no chunk is larger
-        result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs)
+        result = StepResult(obs, np.zeros(4, np.float32), all_, none, all_, obs, none)
         recorder.add(obs, np.zeros(4, np.int64), np.zeros(4, np.float32), result)
     segments = recorder.cut(1, 7)
     assert segments is not None
@@ -312,5 +312,23 @@ def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_lengt
 @pytest.mark.parametrize(("make", "masked_actions"), [(Masked, 0), (Counter, 2)])
 def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked_actions: int) -> None:
     vector = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
+    rollout = Rollout(EnvStepper(vector), BOX, 8, 3, [].append, masked_actions=masked_actions)
     with pytest.raises(EnvironmentCheckError, match="action masks"):
-        Rollout(EnvStepper(vector), BOX, 8, 3, [].append, masked_actions)
+        next(rollout.play(_act(), 1, 7, 8, _always))
+    rollout.close()
+
+
+def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> None:
+    def stepper(make: Any) -> EnvStepper:
+        return EnvStepper(SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP))
+
+    rollout = Rollout(stepper(Masked), BOX, 8, 3, [].append, masked_actions=4)
+    for steps in (4, 5):
+        (segments,) = rollout.play(_draw, 1, 7, steps, _always)
+        assert segments.action_mask is not None
+        np.testing.assert_array_equal(segments.action_mask[0], [True, True, False, False])
+        rollout.begin_anew(stepper(Masked))
+    rollout.begin_anew(stepper(Counter))
+    with pytest.raises(EnvironmentCheckError, match="action masks on the server, but not here"):
+        next(rollout.play(_act(), 1, 7, 8, _always))
+    rollout.close()

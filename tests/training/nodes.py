@@ -205,6 +205,6 @@ def play(*players: Player, rounds: int = 1, last: int = -1) -> int:
         shares = [next_round(player, last) for player in players]
         assert len({share.round_id for share in shares}) == 1
         for player, share in zip(players, shares, strict=True):
-            player.deliver(share.steps_per_env)
+            player.deliver(share.steps // player.num_envs)
         last = shares[0].round_id
     return last

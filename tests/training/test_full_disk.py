@@ -53,7 +53,7 @@ def test_training_pauses_while_the_disk_is_full_and_goes_on_when_it_is_not(
         assert read_checkpoint(node.run.checkpoint).info.updates == 1
         # What is delivered now waits on the server.
         share = next_round(player, last)
-        player.deliver(share.steps_per_env)
+        player.deliver(share.steps // player.num_envs)
         tick = node.node._state().tick
         state = node.wait_for(lambda now: now.tick > tick + 5, "it lives")
         assert (state.updates, state.phase) == (2, "paused")

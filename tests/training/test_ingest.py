@@ -23,6 +23,7 @@ from soulsgui.training.checks import Codes
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.intake import Intake
 from soulsgui.training.ppo_node import PPOTrainingNode
+from soulsgui.training.quotas import Speeds
 from soulsgui.training.rounds import Round
 from soulsgui.wire.group_reader import Fields, Part
 from soulsgui.wire.keys import Keys
@@ -287,7 +288,10 @@ class _Recording:
 class Synchronous(_Recording, PPOTrainingNode):
     def __init__(self, quota: dict[str, int]) -> None:
         self._begin()
-        self._intake: Any = SimpleNamespace(sessions=SimpleNamespace(by_client={}))
+        self._intake: Any = SimpleNamespace(sessions=SimpleNamespace(by_client={}), eligible=dict)
+        self._speeds = Speeds()
+        self._untold: set[str] = set()
+        self.stop_reason = ""
         self._round = None
         self._quota = quota
 

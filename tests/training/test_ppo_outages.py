@@ -95,7 +95,7 @@ def test_a_refusing_server_loses_no_round(tmp_path: Path, monkeypatch: pytest.Mo
             return update(*args)
 
         monkeypatch.setattr(node.node.agent, "update", full_meanwhile)
-        player.deliver(share.steps_per_env)
+        player.deliver(share.steps // player.num_envs)
         until(lambda: node.node._link._refusal, "the refusal is noticed")
         monkeypatch.undo()
         admin.config_set("maxmemory", "0")

@@ -201,7 +201,7 @@ class _FixedPlayer:
         self.share = next_round(self.player)
 
     def play_round(self) -> None:
-        self.player.deliver(self.share.steps_per_env)
+        self.player.deliver(self.share.steps // self.player.num_envs)
 
 
 @pytest.mark.allow_warnings
@@ -249,7 +249,7 @@ def test_at_rest_the_node_takes_nothing_in_but_saves(redis_address: Address, tmp
         node.wait_for_updates(1)
         share = next_round(player, last)
         assert node.answer(node.ask("rest")).ok
-        player.deliver(share.steps_per_env)
+        player.deliver(share.steps // player.num_envs)
         assert node.answer(node.ask("save", kind="manual")).ok
         assert node.wait_for_updates(1).rejected == {}
     assert node.node.agent.updates == 1

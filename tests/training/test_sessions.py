@@ -39,6 +39,19 @@ def test_a_good_hello_is_accepted() -> None:
     assert sessions.by_client == {"c": session}
 
 
+@pytest.mark.allow_warnings
+def test_who_is_too_old_is_told_what_to_update() -> None:
+    sessions = Sessions("run-1", "contract-1", AHEAD, {"soulsgui": "0.3", "soulsgym": "1.2"})
+    old = {"soulsgui": "0.2.9", "numpy": "2.0"}
+    refused = sessions.hello("c", EntryId(1, 0), _hello(versions=old), 0.0)
+    assert refused.status == "refused"
+    assert refused.reason == (
+        "update needed: soulsgui 0.2.9 is older than 0.3; soulsgym is missing, 1.2 or newer is needed"
+    )
+    new = {"soulsgui": "0.10", "soulsgym": "1.2.0"}
+    assert sessions.hello("c", EntryId(2, 0), _hello(versions=new), 0.0).status == "accepted"
+
+
 @pytest.mark.parametrize(
     ("hello", "reason"),
     [
@@ -131,6 +144,26 @@ def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
     assert sessions.grant(_admitted(sessions, "e", ms=2)).credit_steps == 3  # a step of each environment
 
 
+def test_a_publish_tells_those_whose_grant_has_to_change() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead, sessions.epsilon = 100, 0.5
+    used, unused = _admitted(sessions, "used"), _admitted(sessions, "unused")
+    assert set(sessions.grants_due()) == {"used", "unused"}
+    assert sessions.grants_due() == {}
+    used.received_steps(30, EntryId(10**15, 0))
+    assert set(sessions.grants_due()) == {"used"}
+    sessions.epsilon = 0.499
+    assert sessions.grants_due() == {}
+    sessions.epsilon = 0.49
+    assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {
+        "used": 0.49,
+        "unused": 0.49,
+    }
+    sessions.held, sessions.epsilon = True, 0.49
+    unused.received_steps(50, EntryId(10**15, 0))
+    assert sessions.grants_due() == {}
+
+
 def test_who_delivers_more_may_have_more_on_its_way() -> None:
     sessions = _sessions()
     sessions.steps_ahead = 100
@@ -148,18 +181,20 @@ def test_what_the_server_lost_uses_up_no_credit() -> None:
     session.grant(AHEAD, 100)
     session.received(10, 0, EntryId(1, 1))
     session.received_steps(40, EntryId(1, 1))
-    session.look_for_losses(_beat(sent_chunks=3, sent_bytes=30))  # they may still be on their way
+    told = _beat(sent_chunks=3, sent_bytes=30, sent_steps=90)
+    session.look_for_losses(told)  # they may still be on their way
     assert (session.entries, session.steps) == (1, 40)
-    session.look_for_losses(_beat(sent_chunks=3, sent_bytes=30))  # the stream was read to its end since
-    assert (session.entries, session.size, session.steps) == (3, 30, 100)
-    assert session.grant(AHEAD, 100).credit_steps == 200
+    session.look_for_losses(told)  # the stream was read to its end since
+    assert (session.entries, session.size, session.steps) == (3, 30, 90)
+    # What it had stored is given back, and no more: 10 of the first 100 were never used.
+    assert session.grant(AHEAD, 100).credit_steps == 190
 
 
 def test_nobody_gets_more_than_was_granted_by_telling_of_losses() -> None:
     session = _admitted(_sessions())
     session.grant(AHEAD, 100)
     for _ in range(2):
-        session.look_for_losses(_beat(sent_chunks=2**50, sent_bytes=2**50))
+        session.look_for_losses(_beat(sent_chunks=2**50, sent_bytes=2**50, sent_steps=2**50))
     assert (session.entries, session.size, session.steps) == (ENTRIES_AHEAD, AHEAD, 100)
 
 
@@ -183,7 +218,7 @@ def test_repeated_numbers_are_told() -> None:
 @pytest.mark.allow_warnings
 def test_a_client_that_keeps_failing_is_cut_off() -> None:
     session = _admitted(_sessions())
-    session.round = RoundShare(round_id=1, steps_per_env=1)
+    session.round = RoundShare(round_id=1, steps=1)
     assert not any(session.refuse({"shape": 1}, 0) for _ in range(49))
     assert session.refuse({"not_finite": 1}, 0)
     assert (session.status, session.round) == ("quarantined", None)
@@ -239,16 +274,50 @@ def test_a_session_goes_on_after_a_restart_of_the_trainer() -> None:
 
 
 def test_what_was_on_the_stream_before_a_restart_is_not_counted_again() -> None:
-    session = _sessions().readmit("c", _grant(credit_steps=500), _beat(), EntryId(1, 40), now=3.0)
+    beat = _beat(sent_steps=450)
+    session = _sessions().readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
     assert session is not None
     for last in (EntryId(1, 39), EntryId(1, 40)):
         session.received(10, None, last)
         session.received_steps(7, last)
-    assert (session.entries, session.size, session.steps) == (40, 600, 500)
+    assert (session.entries, session.size, session.steps) == (40, 600, 450)
     session.received(10, None, EntryId(1, 41))
     session.received_steps(7, EntryId(1, 41))
-    assert (session.entries, session.size, session.steps) == (41, 610, 507)
-    assert session.grant(AHEAD, 100).credit_steps == 607
+    assert (session.entries, session.size, session.steps) == (41, 610, 457)
+    assert session.grant(AHEAD, 100).credit_steps == 557
+
+
+def test_nobody_is_credited_at_a_restart_with_more_than_was_granted() -> None:
+    beat = _beat(sent_steps=2**50)
+    session = _sessions().readmit("c", _grant(credit_steps=500), beat, EntryId(1, 40), now=3.0)
+    assert session is not None
+    assert session.steps == 500
+
+
+def test_while_credits_are_held_nobody_gets_more_and_afterwards_all_do() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    sessions.steps_ahead = 100
+    first = sessions.grant(session)
+    session.received(AHEAD, 0, EntryId(1, 1))
+    session.received_steps(100, EntryId(1, 1))
+    sessions.held = True
+    assert not sessions.needs_credit(session)
+    assert sessions.grant(session) == first
+    newcomer = sessions.grant(_admitted(sessions, "d", ms=2))
+    assert (newcomer.status, newcomer.credit_bytes, newcomer.credit_steps) == ("accepted", 0, 0)
+    sessions.held = False
+    assert sessions.needs_credit(session)
+    assert sessions.needs_credit(sessions.by_client["d"])
+    assert (sessions.grant(session).credit_steps or 0) > (first.credit_steps or 0)
+
+
+def test_nothing_is_granted_to_who_is_not_let_in() -> None:
+    sessions = _sessions()
+    session = _admitted(sessions)
+    session.cut_off("it floods the server")
+    assert not sessions.needs_credit(session)
+    assert sessions.grant(session).reason == "it floods the server"
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, state_of
-from soulsgui.wire.messages.session import Grant, Hello, RoundShare, Wish
+from soulsgui.wire.messages.session import MAX_HELLO_BYTES, Grant, Hello, RoundShare, Wish
 
 PROCESS = Instance(host="pc", boot_id="b", pid=7, start_time=1.5)
 MESSAGES: list[Message] = [
     Heartbeat(client="c", instance=PROCESS, counter=3, mean_return=1.5),
     Hello(client="c", instance=PROCESS, run_id="r", contract="x", num_envs=4),
-    Grant(session="1-0", status="accepted", round=RoundShare(round_id=3, steps_per_env=4)),
+    Grant(session="1-0", status="accepted", round=RoundShare(round_id=3, steps=4)),
     Wish(command_id="x", state="pause"),
     Episode(
         run_id="r", attempt=1, number=0, env_index=0, total_return=1.5, length=3, terminated=True,
@@ -64,6 +64,10 @@ def test_what_is_no_message_is_none(message: Message, data: bytes | None) -> Non
         '"num_envs": -3',
         f'"model_id": {2**60}',
         '"model_id": -2',
+        '"sent_steps": -1',
+        f'"sent_steps": {2**60}',
+        '"waiting": 1.5',
+        '"waited_s": NaN',
         f'"error": "{"x" * MAX_BYTES}"',
     ],
     ids=lambda lie: lie[:24],
@@ -73,6 +77,19 @@ def test_beats_with_impossible_numbers_are_no_beats(lie: str) -> None:
     assert Heartbeat.read(beat) is None
 
 
+@pytest.mark.parametrize("epsilon", ["-0.1", "1.1", "NaN", "Infinity", "1e400"])
+def test_grants_with_impossible_chances_are_no_grants(epsilon: str) -> None:
+    grant = MESSAGES[2].to_json().replace('"epsilon":null', f'"epsilon":{epsilon}')
+    assert epsilon in grant
+    assert Grant.read(grant) is None
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, None])
+def test_grants_tell_any_chance_there_is(epsilon: float | None) -> None:
+    grant = Grant(session="1-0", status="accepted", epsilon=epsilon)
+    assert Grant.read(grant.to_json()) == grant
+
+
 @pytest.mark.parametrize("num_envs", [0, -1, 65_537, 10**30])
 def test_hellos_with_impossible_numbers_are_no_hellos(num_envs: int) -> None:
     hello = MESSAGES[1].to_json().replace('"num_envs":4', f'"num_envs":{num_envs}')
@@ -80,7 +97,7 @@ def test_hellos_with_impossible_numbers_are_no_hellos(num_envs: int) -> None:
 
 
 def test_hellos_beyond_the_limit_are_no_hellos() -> None:
-    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_BYTES}"')) is None
+    assert Hello.read(MESSAGES[1].to_json().replace('"r"', f'"{"r" * MAX_HELLO_BYTES}"')) is None
 
 
 def test_rows_are_told_apart() -> None:

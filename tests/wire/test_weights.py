@@ -80,3 +80,15 @@ def test_torn_weights_are_refused(size: int) -> None:
 def test_forged_headers_are_refused(blob: bytes) -> None:
     with pytest.raises(CodecError):
         read_header(blob)
+
+
+def test_the_reference_travels_in_the_header_and_nothing_else_does() -> None:
+    sent, blob = pack_weights("run", 2, 41, 40, TENSORS, (0.5, -1.25))
+    assert read_header(blob) == sent
+    assert sent.reference == (0.5, -1.25)
+    _, longest = pack_weights("r" * 500, 2, 41, 40, TENSORS, (0.1,) * 64)
+    assert len(read_header(longest[:HEADER_BYTES]).reference) == 64
+    for bad in ("words", [1.0, "x"], {"a": 1.0}):
+        _, forged = pack_weights("run", 2, 41, 40, TENSORS, bad)  # type: ignore[arg-type]
+        with pytest.raises(CodecError, match="reference"):
+            read_header(forged)

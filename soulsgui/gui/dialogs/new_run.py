@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QEvent, QLocale, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
+from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
@@ -37,7 +37,7 @@ _MARGIN_PX = 7
 _CHARACTERS = 62
 
 
-class NewRunDialog(QDialog):
+class NewRunDialog(GrowingDialog):
     """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
 
     Signals:
@@ -252,19 +252,6 @@ class NewRunDialog(QDialog):
             parts.append(tr("Your own settings win over the preset: {settings}.").format(settings=named))
         self.hint.setText(" ".join(parts))
         self.hint.show()
-
-    def event(self, event: QEvent) -> bool:
-        """Grow when sentences or titles come that need more room."""
-        handled = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:
-            self._grow()
-        return handled
-
-    def _grow(self) -> None:
-        layout = self.layout()
-        if layout is not None:
-            width = max(self.width(), layout.sizeHint().width())
-            self.resize(width, max(self.height(), layout.totalHeightForWidth(width)))
 
     # --- beginning ---------------------------------------------------------------------------------
 

@@ -1,30 +1,38 @@
 """The columns of the client table: title, what it shows, what it sorts by. Pure."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from soulsgui.gui import text
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.states import client_look
+from soulsgui.gui.states import client_look, shown_state
 from soulsgui.wire.control import ClientStatus
+
+KEPT_RATES = 60
+"""Rates that are remembered of each client: with one a second, the last minute."""
 
 
 class Seen:
-    """A client's status and when it came in.
+    """A client's status, when it came in, and its rates of the last minute.
 
     Not a dataclass: ten thousand are made several times a second.
 
     Args:
         status: As the server told it.
         at: Monotonic time of this machine when it was told, seconds.
+
+    Attributes:
+        rates: Environment steps per second, oldest first.
     """
 
-    __slots__ = ("at", "status")
+    __slots__ = ("at", "rates", "status")
 
     def __init__(self, status: ClientStatus, at: float) -> None:
         self.status = status
         self.at = at
+        self.rates: deque[float] = deque((status.env_steps_per_s,), maxlen=KEPT_RATES)
 
     def age_s(self, now: float) -> float | None:
         """Return seconds since the last sign of life: the server's count, gone on by our own clock."""
@@ -56,16 +64,25 @@ class Column:
     about: str = ""
 
 
-def _low(number: float | None) -> float:
-    return float("-inf") if number is None else number
+_LOWEST = float("-inf")
 
 
-def state_words(status: ClientStatus) -> str:
-    """Return a client's state with what else there is to say: a wish still to be followed, or a stall."""
-    word = client_look(status.state).word
+def state_words(status: ClientStatus, age_s: float | None = None) -> str:
+    """Return a client's state with what else there is to say: a wish still to be followed, or a stall.
+
+    Args:
+        status: As the server told it.
+        age_s: Seconds since its last sign of life; None leaves them out.
+    """
+    state = shown_state(status)
+    word = client_look(state).word
+    if state == "invited":
+        word = tr("{state}, never seen").format(state=word)
+    elif state == "lost" and age_s is not None:
+        word = tr("{state} for {time}").format(state=word, time=text.about(age_s))
     if status.stalled and status.state == "online":
         return tr("{state}, stalled").format(state=word)
-    away = status.state in ("late", "lost", "left", "invited")
+    away = state in ("late", "lost", "left", "invited")
     wishes = {
         "pause": tr("will pause when back"),
         "finish": tr("will stop when back"),
@@ -82,9 +99,9 @@ def columns() -> tuple[Column, ...]:
         Column(
             "state",
             tr("State"),
-            lambda seen, now: state_words(seen.status),
-            lambda seen: client_look(seen.status.state).rank,
-            width=20,
+            lambda seen, now: state_words(seen.status, seen.age_s(now)),
+            lambda seen: client_look(shown_state(seen.status)).rank,
+            width=32,
         ),
         Column("name", tr("Client"), lambda seen, now: seen.status.name, _name, width=16),
         Column(
@@ -109,7 +126,15 @@ def columns() -> tuple[Column, ...]:
             tr("Steps/s"),
             lambda s: text.compact(s.env_steps_per_s) if s.env_steps_per_s else text.NOTHING,
             lambda s: s.env_steps_per_s,
-            tr("Environment steps per second"),
+            tr("Environment steps per second, and how they were in the last minute"),
+            width=20,
+        ),
+        _number(
+            "waits",
+            tr("Waits"),
+            lambda s: text.percent(100 * s.waiting) if s.waiting else text.NOTHING,
+            lambda s: s.waiting,
+            tr("Part of the last seconds in which it waited for the trainer: for credits, or the next round"),
         ),
         _number(
             "lag",
@@ -183,7 +208,7 @@ def _number(
         name,
         title,
         lambda seen, now: shown(seen.status),
-        lambda seen: _low(key(seen.status)),
+        lambda seen: _LOWEST if (number := key(seen.status)) is None else number,
         number=True,
         width=width,
         about=about,

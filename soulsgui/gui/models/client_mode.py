@@ -34,7 +34,9 @@ class ClientWords:
     wish: str = ""
 
 
-def client_words(connection: Connection, status: Status, now: float, run_ended: bool = False) -> ClientWords:
+def client_words(
+    connection: Connection, status: Status, now: float, run_ended: bool = False, on_wanted: bool = False
+) -> ClientWords:
     """Return the state of client mode in words.
 
     Args:
@@ -42,14 +44,16 @@ def client_words(connection: Connection, status: Status, now: float, run_ended: 
         status: What that runner told last.
         now: Seconds since the epoch.
         run_ended: Whether the run it played for last is known to have ended.
+        on_wanted: Whether it is to help as soon as its runner is there.
     """
     if not connection.live:
-        return _without_runner(connection, now)
+        return _without_runner(connection, now, on_wanted)
     service = next((one for one in status.services if one.kind == CLIENT), None)
     client = status.clients[0] if status.clients else None
     if service is None or service.state == "stopped":
         ended = service.outcome if service is not None and service.outcome != _QUIET_END else ""
-        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), ended or _how_to_join())
+        detail = ended or _how_to_join(status.server)
+        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), detail, on=on_wanted)
     wish = client.wish if client is not None else "run"
     if run_ended:
         # The client itself only knows that nothing is asked of it.
@@ -58,16 +62,17 @@ def client_words(connection: Connection, status: Status, now: float, run_ended: 
     return ClientWords(look, detail, on=service.state not in ("stopping", "failed"), wish=wish)
 
 
-def _without_runner(connection: Connection, now: float) -> ClientWords:
+def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:
     state = connection.state
     if state in _OFF:
-        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), _how_to_join())
+        return ClientWords(_look("state-idle", Tone.IDLE, tr("Not joined")), _how_to_join(None))
     if state is ConnectionState.RUNNER_GONE:
         detail = tr("What watched over the client ended unexpectedly; the client has stopped by itself.")
         return ClientWords(_look("state-warning", Tone.WARNING, tr("Not joined")), detail)
     if state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
         detail = connection.phase or connection.detail
-        return ClientWords(_look("state-busy", Tone.BUSY, tr("Connecting …")), detail, on=True)
+        word = tr("Connecting …") if on_wanted else tr("Getting ready …")
+        return ClientWords(_look("state-busy", Tone.BUSY, word), detail, on=on_wanted)
     words = banner_words(connection, now)
     assert words is not None
     on = state is ConnectionState.RECONNECTING
@@ -79,6 +84,11 @@ def _with_service(
 ) -> tuple[Look, str]:
     """Return look and detail of a client that is up, comes up, goes down, or has failed."""
     reason = client.error if client is not None else ""
+    if client is not None and client.checks.get("version") is False:
+        look = _look("state-warning", Tone.WARNING, tr("Update needed"))
+        return look, f"{reason or service.outcome} {_how_to_update()}".strip()
+    if client is not None and client.state == "revoked":
+        return _look("state-refused", Tone.BAD, tr("Revoked")), reason
     if service.state == "failed":
         look = _look("state-bad", Tone.BAD, tr("Stopped after {n} failures").format(n=service.failures))
         return look, reason or service.outcome
@@ -103,7 +113,7 @@ def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
 def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
     """Return look and detail of a client that is up, by what it says of itself."""
     state, away = client.state, not status.server.reachable
-    if state in ("quarantined", "refused", "revoked"):
+    if state in ("quarantined", "refused"):
         return _look("state-refused", Tone.BAD, tr("Cut off")), client.error
     if state in ("late", "lost"):
         age = text.about(client.age_s)
@@ -136,7 +146,7 @@ def _not_there_yet(server: ServerStatus, now: float) -> tuple[Look, str]:
 
 def _away(client: ClientStatus | None, server: ServerStatus, now: float) -> tuple[Look, str]:
     look = _look("state-lost", Tone.WARNING, _away_title(server, now))
-    detail = tr("It is tried again all the time.")
+    detail = f"{server.error} {tr('It is tried again all the time.')}".strip()
     if client is not None and client.buffered >= _WORTH_TELLING_BYTES:
         waits = tr("{size} of play wait for it.").format(size=text.size(client.buffered))
         detail = f"{waits} {detail}"
@@ -153,8 +163,14 @@ def _away_words(server: ServerStatus, now: float) -> str:
     return "" if server.reachable else _away_title(server, now)
 
 
-def _how_to_join() -> str:
-    return tr("Switch on, and this computer plays for the server that runs on it.")
+def _how_to_join(server: ServerStatus | None) -> str:
+    if server is not None and server.name:
+        return tr("Switch on, and this computer plays for {server}.").format(server=server.name)
+    return tr("Open an invitation, or switch on to play for the server that runs on this computer.")
+
+
+def _how_to_update() -> str:
+    return tr("Update SoulsGUI on this computer and start it again; it then joins by itself.")
 
 
 def _waiting_words() -> str:
@@ -169,9 +185,10 @@ def _look(icon: str, tone: Tone, word: str) -> Look:
 
 
 def server_words(status: Status) -> tuple[Look, str]:
-    """Return how the server is, and where: `this computer, 127.0.0.1:6379`."""
-    address = status.server.url.removeprefix("redis://")
-    where = tr("this computer, {address}").format(address=address) if address else tr("this computer")
+    """Return how the server is, and where: `this computer, 127.0.0.1:6379`, `atelier, 192.168.1.5:6379`."""
+    address = status.server.url.partition("://")[2]
+    name = status.server.name or tr("this computer")
+    where = tr("{server}, {address}").format(server=name, address=address) if address else name
     if status.server.reachable:
         return _look("state-good", Tone.GOOD, tr("Server")), where
     return _look("state-lost", Tone.WARNING, tr("Server")), where
@@ -204,6 +221,11 @@ def checks(client: ClientStatus | None) -> list[Check]:
             tr("Environment found"),
             tr("Environment not looked for yet"),
             tr("Environment not found"),
+        ),
+        "network": (
+            tr("Network agrees"),
+            tr("Network not compared yet"),
+            tr("Network gives other numbers"),
         ),
     }
     result = []

@@ -8,13 +8,29 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QGuiApplication
 
 from soulsgui.gui import text
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import icon, palette_colours
 from soulsgui.gui.models.client_columns import Seen, columns, state_words
 from soulsgui.gui.models.rows import Index, NamedRows
-from soulsgui.gui.states import client_look
+from soulsgui.gui.states import client_look, shown_state
 from soulsgui.wire.control import ClientStatus
 
 CLIENT_ROLE = Qt.ItemDataRole.UserRole
+RATES_ROLE = Qt.ItemDataRole.UserRole + 1
+"""The rates of the last minute of a client, oldest first."""
+
+# Qt asks for many more of each cell it draws.
+_ROLES = frozenset(
+    int(role)
+    for role in (
+        Qt.ItemDataRole.DisplayRole,
+        Qt.ItemDataRole.DecorationRole,
+        Qt.ItemDataRole.TextAlignmentRole,
+        Qt.ItemDataRole.ToolTipRole,
+        CLIENT_ROLE,
+        RATES_ROLE,
+    )
+)
 
 
 class ClientsModel(NamedRows):
@@ -38,23 +54,32 @@ class ClientsModel(NamedRows):
         self._filter = ""
         self._dirty = False
         self._members_changed = False
+        aging = [self.column_number(name) for name in ("state", "age")]
+        self._name_column = self.column_number("name")
+        self._aging = min(aging), max(aging)
 
     # --- data in ---
 
     def replace(self, clients: Iterable[ClientStatus]) -> None:
         """Take a snapshot: these clients and no others; shown at the next `tick`."""
-        self._all = {}
-        self._members_changed = True
-        self.apply(clients)
+        present = list(clients)
+        self.apply(present, set(self._all) - {client.id for client in present})
 
     def apply(self, changed: Iterable[ClientStatus], removed: Iterable[str] = ()) -> None:
         """Take changes; shown at the next `tick`."""
         now = self._clock()
+        everyone = self._all
+        # Ten thousand times in a turn: no calls that can be done without.
         for status in changed:
-            known = self._all.get(status.id)
-            if known is None or known.status.name != status.name:
+            known = everyone.get(status.id)
+            if known is None:
+                everyone[status.id] = Seen(status, now)
                 self._members_changed = True
-            self._all[status.id] = Seen(status, now)
+                continue
+            if known.status.name != status.name:
+                self._members_changed = True
+            known.status, known.at = status, now
+            known.rates.append(status.env_steps_per_s)
         for client in removed:
             if self._all.pop(client, None) is not None:
                 self._members_changed = True
@@ -72,9 +97,12 @@ class ClientsModel(NamedRows):
             self._dirty = False
             self.show_rows(self._sorted())
         elif self._rows:
-            age = self.column_number("age")
-            last = len(self._rows) - 1
-            self.dataChanged.emit(self.index(0, age), self.index(last, age), [Qt.ItemDataRole.DisplayRole])
+            # Of the state, too, ages are a part: one range from there to there.
+            first, last = self._aging
+            place = len(self._rows) - 1
+            self.dataChanged.emit(
+                self.index(0, first), self.index(place, last), [Qt.ItemDataRole.DisplayRole]
+            )
 
     def _sorted(self) -> list[str]:
         """Return the clients to show, in order; equal ones by name, so that rows do not dance."""
@@ -86,6 +114,8 @@ class ClientsModel(NamedRows):
         chosen = self._by_name
         if self._filter:
             chosen = [client for client in chosen if self._filter in _searched(seen[client].status)]
+        if self._sort_column == self._name_column:
+            return chosen[::-1] if self._downwards else list(chosen)
         key = self._columns[self._sort_column].key
         keys = [key(seen[client]) for client in chosen]
         order = sorted(range(len(chosen)), key=keys.__getitem__, reverse=self._downwards)
@@ -112,6 +142,8 @@ class ClientsModel(NamedRows):
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return what a cell shows."""
+        if role not in _ROLES:
+            return None
         seen = self._seen(index.row()) if index.isValid() else None
         if seen is None:
             return None
@@ -124,6 +156,8 @@ class ClientsModel(NamedRows):
             return _tip(seen.status, column.name)
         if role == CLIENT_ROLE:
             return seen.status.id
+        if role == RATES_ROLE:
+            return tuple(seen.rates)
         if column.name == "state":
             return _state_data(seen.status, role)
         return None
@@ -141,7 +175,8 @@ def _searched(status: ClientStatus) -> str:
 
 
 def _state_data(status: ClientStatus, role: int) -> Any:
-    look = client_look("late" if status.stalled and status.state == "online" else status.state)
+    state = shown_state(status)
+    look = client_look("late" if status.stalled and state == "online" else state)
     colours = palette_colours(QGuiApplication.palette())
     if role == Qt.ItemDataRole.DecorationRole:
         return icon(look.icon, colours, look.tone)
@@ -153,4 +188,16 @@ def _tip(status: ClientStatus, column: str) -> str | None:
         return text.reasons(status.rejected)
     if column == "state":
         return state_words(status)
-    return status.error or None
+    if column == "rate" and (pace := _pace(status)):
+        return pace
+    return "\n\n".join(filter(None, (status.error, status.error_details))) or None
+
+
+def _pace(status: ClientStatus) -> str:
+    """Return in words what there is to tell of the pace of a game; empty when there is nothing."""
+    parts = []
+    if status.late_steps:
+        parts.append(tr("{count} steps came late").format(count=text.count(status.late_steps)))
+    if status.human_steps:
+        parts.append(tr("{count} steps played by hand").format(count=text.count(status.human_steps)))
+    return "\n".join(parts)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.client_side import ClientSide
+from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_mode import (
@@ -20,18 +20,20 @@ from soulsgui.gui.models.client_mode import (
     why_not_pause_later,
     why_not_resume,
 )
+from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
+from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError, ClientStatus, Status
+from soulsgui.wire.invitation import Invitation
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
 
-_PATIENCE_S = 40.0
 _SHOW_MS = 100
 _WIDEST_CHARACTERS = 140
 
@@ -70,6 +72,7 @@ class ClientPage(QWidget):
     def _build(self) -> None:
         self.state = StateHead(self)
         self.switch = HelpSwitch(self._ask_switch, self)
+        self.servers = ServersRow(self._side, self)
         self.checks = ChecksRow(self)
         self.given = GivenRow(self)
         self.curve = OwnCurve(self._feed, self)
@@ -81,6 +84,7 @@ class ClientPage(QWidget):
         column.setSpacing(12)
         column.addWidget(self.state)
         column.addLayout(self._controls())
+        column.addWidget(self.servers)
         column.addWidget(self.checks)
         column.addWidget(self.given)
         column.addWidget(self.curve, 1)
@@ -95,9 +99,13 @@ class ClientPage(QWidget):
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setWidget(middle)
+        self.consent = ConsentPanel(self._side, self)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._area)
+        self._stack.addWidget(self.consent)
         outside = QVBoxLayout(self)
         outside.setContentsMargins(0, 0, 0, 0)
-        outside.addWidget(self._area)
+        outside.addWidget(self._stack)
         self._take_font()
 
     def _take_font(self) -> None:
@@ -136,8 +144,18 @@ class ClientPage(QWidget):
             self._server.run_changed,
         ):
             signal.connect(self._throttle.request)
-        for problem in (self.switch.problem, self.log.problem):
+        for problem in (
+            self.switch.problem,
+            self.log.problem,
+            self.servers.problem,
+            self.consent.problem,
+            self._side.problem,
+        ):
             problem.connect(self._tell)
+        self._side.invitation_opened.connect(self._ask_consent)
+        self.consent.answered.connect(self._consent_answered)
+        if self._side.invitation is not None:
+            self._ask_consent(self._side.invitation)
         self.log.opened.connect(self._show_log)
         self._show()
 
@@ -161,7 +179,8 @@ class ClientPage(QWidget):
 
     def _show(self) -> None:
         connection, status = self._feed.connection, self._feed.status
-        self._words = words = client_words(connection, status, self._clock(), self._run_ended)
+        on_wanted = self._side.on_wanted
+        self._words = words = client_words(connection, status, self._clock(), self._run_ended, on_wanted)
         self.state.show_words(words)
         self.state.show_server(status if connection.live else None)
         self.switch.show_on(words.on)
@@ -176,6 +195,14 @@ class ClientPage(QWidget):
         for part in (self.checks, self.given, self.curve):
             part.setEnabled(connection.live)
 
+    def _ask_consent(self, invitation: Invitation) -> None:
+        self.consent.ask(invitation)
+        self._stack.setCurrentWidget(self.consent)
+
+    def _consent_answered(self) -> None:
+        self._stack.setCurrentWidget(self._area)
+        self.servers.refresh()
+
     def _show_log(self) -> None:
         # Once it has its place.
         QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
@@ -186,8 +213,10 @@ class ClientPage(QWidget):
         if on and not self._feed.connection.commands_possible:
             self._side.switch_on()
             return None
+        if not on:
+            self._side.stay_off()
         return self._feed.call(
-            "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=_PATIENCE_S
+            "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S
         )
 
     def _pause(self, after_episode: bool = False) -> Call:
@@ -205,8 +234,9 @@ class ClientPage(QWidget):
     # --- seen and not seen ---
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Show what came meanwhile."""
+        """Show what came meanwhile, and have somebody there who knows who invited."""
         super().showEvent(event)
+        self._side.be_ready()
         self._show()
 
     def changeEvent(self, event: QEvent) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from soulsgui.gui.i18n import tr
+from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.question import Question
 from soulsgui.gui.states import client_look, run_is_active
-from soulsgui.wire.control import ClientStatus, RunStatus, Status
+from soulsgui.wire.control import COMMANDS, ClientStatus, RunStatus, Status
 
 _GONE = ("left", "revoked", "refused")
 _PLAYING = ("online", "late")
@@ -82,6 +83,58 @@ def client_actions() -> tuple[ClientAction, ...]:
     )
 
 
+def roster_actions() -> tuple[ClientAction, ...]:
+    """Return what else can be done where there is room for all of it: on the page of the clients."""
+    release = ClientAction(
+        "release",
+        "clients.release",
+        tr("Release"),
+        tr("Releasing …"),
+        tr("Released"),
+        "state-quarantined",
+        tr("Let it in again after it was cut off for what it sent"),
+    )
+    revoke = ClientAction(
+        "revoke",
+        "clients.revoke",
+        tr("Revoke…"),
+        tr("Revoking …"),
+        tr("Revoked"),
+        "state-refused",
+        tr("Take its invitation back: it is cut off at once"),
+    )
+    *before, forget = client_actions()
+    return (*before, *([release] if release.command in COMMANDS else []), revoke, forget)
+
+
+def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | None:
+    """Return what is asked before something is done with clients; None when nothing is lost by it.
+
+    Args:
+        action: Name of the action.
+        clients: With whom it is done.
+    """
+    if action != "revoke" or not clients:
+        return None
+    names = ", ".join(client.name for client in clients)
+    sentence = plural(
+        len(clients),
+        "It is cut off at once, and what it has not sent yet is lost. To let it in again, invite it anew.",
+        "They are cut off at once, and what they have not sent yet is lost. To let them in again, invite "
+        "them anew.",
+    )
+    return Question(tr("Revoke {clients}?").format(clients=names), sentence, tr("Revoke"))
+
+
+def why_no_log(client: ClientStatus) -> str:
+    """Return why the log of a client can't be shown; empty when it can."""
+    if client.local:
+        return ""
+    return tr("{client} writes its log on its own computer, where its owner sees it.").format(
+        client=client.name
+    )
+
+
 def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:
     """Return who is missing from the rounds of a run because it is paused; empty when nobody is.
 
@@ -111,7 +164,17 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
     """
     gone = client.state in _GONE
     word = client_look(client.state).word.lower()
+    if action == "revoke":
+        return _why_not_revoked(client)
+    if action == "release":
+        if client.state == "quarantined":
+            return ""
+        return tr("{client} is {state}: it was not cut off.").format(client=client.name, state=word)
     if action == "forget":
+        if client.invited is not None and client.state != "revoked":
+            return tr("{client} is invited: it could come back at any time. Revoke it first.").format(
+                client=client.name
+            )
         if client.state in _FORGETTABLE:
             return ""
         return tr("{client} is {state}: it would come back at once. Stop it first.").format(
@@ -128,6 +191,16 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
     wished = {"pause": "pause", "drain": "finish", "stop": "stop"}[action]
     if client.wish == wished:
         return tr("{client} is asked to already.").format(client=client.name)
+    return ""
+
+
+def _why_not_revoked(client: ClientStatus) -> str:
+    if client.state == "revoked":
+        return tr("{client} is revoked already.").format(client=client.name)
+    if client.local:
+        return tr("{client} is one of this server's own: nobody invited it.").format(client=client.name)
+    if client.invited is None:
+        return tr("{client} came without an invitation.").format(client=client.name)
     return ""
 
 

@@ -1,5 +1,6 @@
-"""The clients on the overview: their table, and what can be done with the chosen ones."""
+"""The clients: their table, and what can be done with the chosen ones: on two pages."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
@@ -8,18 +9,26 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxL
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, why_not
+from soulsgui.gui.dialogs.asking_button import AskingButton
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
-from soulsgui.gui.models.clients import ClientsModel
-from soulsgui.gui.pages.overview_client_rules import ClientAction, client_actions, possible
+from soulsgui.gui.models.clients import RATES_ROLE, ClientsModel
+from soulsgui.gui.pages.overview_client_rules import (
+    ClientAction,
+    client_actions,
+    possible,
+    question_before,
+)
 from soulsgui.gui.pages.overview_together import together
+from soulsgui.gui.question import Question
 from soulsgui.gui.states import clients_here
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.fitting_button import fit
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading
+from soulsgui.gui.widgets.sparkline import Sparkline
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import ClientStatus
 
@@ -32,20 +41,31 @@ class ClientsSection(QWidget):
 
     Signals:
         problem: A command failed; with the `ApiError`.
+        chosen_changed: Other clients are chosen, or something about them changed.
 
     Args:
         feed: The runner.
         parent: The widget it stands in.
+        name: Name of its table, under which its columns are remembered.
+        actions: What can be done with the chosen ones.
     """
 
     problem = Signal(object)
+    chosen_changed = Signal()
 
-    def __init__(self, feed: Feed, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        parent: QWidget | None = None,
+        name: str = "overviewClients",
+        actions: Sequence[ClientAction] | None = None,
+    ) -> None:
         super().__init__(parent)
+        self._actions = tuple(client_actions() if actions is None else actions)
         self._feed = feed
         self._connection = feed.connection
         self.model = ClientsModel(self)
-        self.table = Table("overviewClients", self.tr("Clients"), self)
+        self.table = Table(name, self.tr("Clients"), self)
         self.buttons: dict[str, CommandButton] = {}
         self._build()
         self._throttle = Throttle(self, self._tick, _TICK_MS)
@@ -54,24 +74,39 @@ class ClientsSection(QWidget):
 
     def _build(self) -> None:
         self.table.setModel(self.model)
+        self.table.setItemDelegateForColumn(
+            self.model.column_number("rate"), Sparkline(RATES_ROLE, self.table)
+        )
         self.table.sort_by(self.model.column_number("name"))
         self.table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.table.customContextMenuRequested.connect(self._open_menu)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._arrange_buttons())
-        self.empty = QLabel(self)
-        self.empty.setWordWrap(True)
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.empty.setProperty("weight", "muted")
+        self.empty = self._make_empty()
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.empty)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
-        column.addLayout(self._toolbar())
+        for row in self._rows():
+            column.addLayout(row)
         column.addWidget(self._stack, 1)
 
-    def _toolbar(self) -> QHBoxLayout:
+    def _make_empty(self) -> QWidget:
+        self._no_client = QLabel(self)
+        self._no_client.setWordWrap(True)
+        self._no_client.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._no_client.setProperty("weight", "muted")
+        return self._no_client
+
+    def _rows(self) -> list[QHBoxLayout]:
+        """Return what stands over the table: here all in one row."""
+        row = self._head()
+        for button in self._make_buttons():
+            row.addWidget(button)
+        return [row]
+
+    def _head(self) -> QHBoxLayout:
         self._heading = Heading(self.tr("Clients"), 0, self)
         self._count = ElidedLabel("", self)
         self._count.setProperty("weight", "muted")
@@ -82,13 +117,17 @@ class ClientsSection(QWidget):
         row.addWidget(self._heading)
         row.addWidget(self._count, 2)
         row.addWidget(self.words, 2)
-        for action in client_actions():
+        return row
+
+    def _make_buttons(self) -> list[CommandButton]:
+        for action in self._actions:
             words = Words(action.title, action.doing, action.done)
-            button = CommandButton(words, action.icon, partial(self._send, action), self)
+            button = AskingButton(
+                words, action.icon, partial(self._send, action), partial(self._question, action), self
+            )
             button.problem.connect(self.problem)
             self.buttons[action.name] = button
-            row.addWidget(button)
-        return row
+        return list(self.buttons.values())
 
     # --- data in ---
 
@@ -126,13 +165,16 @@ class ClientsSection(QWidget):
         here, expected = clients_here(clients)
         words = tr("{here} of {all} connected").format(here=here, all=expected)
         self._count.setText(words if expected else "")
-        if clients:
-            self.empty.setText(tr("No client fits the filter."))
+        self._say_empty(bool(clients))
+        self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+
+    def _say_empty(self, filtered: bool) -> None:
+        if filtered:
+            self._no_client.setText(tr("No client fits the filter."))
         else:
-            self.empty.setText(
+            self._no_client.setText(
                 tr("No clients yet. They appear when a run begins or one joins from elsewhere.")
             )
-        self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
 
     # --- the chosen ones ---
 
@@ -157,9 +199,14 @@ class ClientsSection(QWidget):
         able, _ = possible(action.name, self.chosen, self._feed.status)
         return together([self._feed.call(action.command, {"client": client.id}) for client in able])
 
+    def _question(self, action: ClientAction) -> Question | None:
+        able, _ = possible(action.name, self.chosen, self._feed.status)
+        return question_before(action.name, able)
+
     def _arrange_buttons(self) -> None:
         chosen = self.chosen
-        for action in client_actions():
+        self.chosen_changed.emit()
+        for action in self._actions:
             able, reason = possible(action.name, chosen, self._feed.status)
             reason = why_not(self._connection) or reason
             allowed = bool(able) and self._connection.commands_possible
@@ -174,7 +221,7 @@ class ClientsSection(QWidget):
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)
-        for action in client_actions():
+        for action in self._actions:
             button = self.buttons[action.name]
             entry = menu.addAction(action.title)
             dress(entry, action.icon)

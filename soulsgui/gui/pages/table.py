@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QWidget
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.preferences import Mode
 
-WELCOME, OVERVIEW, RUNS, CONFIG, LOGS, CLIENT = "welcome", "overview", "runs", "config", "logs", "client"
+WELCOME, OVERVIEW, CLIENTS, RUNS = "welcome", "overview", "clients", "runs"
+CONFIG, LOGS, CLIENT = "config", "logs", "client"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def pages() -> dict[str, PageEntry]:
     entries = (
         PageEntry(WELCOME, tr("Welcome"), "star", f"{here}.welcome:WelcomePage", None, False, alone=True),
         PageEntry(OVERVIEW, tr("Overview"), "page-overview", f"{here}.overview:OverviewPage"),
+        PageEntry(CLIENTS, tr("Clients"), "page-clients", f"{here}.clients:ClientsPage"),
         PageEntry(RUNS, tr("Runs"), "page-runs", f"{here}.runs:RunsPage"),
         PageEntry(CONFIG, tr("Config"), "page-config", f"{here}.config:ConfigPage"),
         PageEntry(LOGS, tr("Logs"), "page-logs", f"{here}.logs:LogsPage", alone=True),

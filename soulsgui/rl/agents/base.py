@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 
@@ -20,6 +21,9 @@ class Agent(Protocol):
 
     def export_weights(self) -> dict[str, NDArray[Any]]:
         """Return what a client needs to act, copies."""
+
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what the exported network says, `[B, actions]`, of raw observations `[B, *shape]`."""
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything a bit-equal continuation needs: arrays, and JSON-able data."""

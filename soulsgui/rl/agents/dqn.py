@@ -88,6 +88,11 @@ class DQNAgent:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
         return arrays
 
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the values `[B, actions]` of the online network at raw observations `[B, *shape]`."""
+        with torch.no_grad():
+            return to_numpy(self.online(torch.from_numpy(self._inputs(obs)).to(self.device)))
+
     def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`.
 

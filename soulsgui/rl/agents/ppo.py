@@ -97,6 +97,11 @@ class PPOAgent:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the logits `[B, actions]` of the policy at raw observations `[B, *shape]`."""
+        with torch.no_grad():
+            return to_numpy(self.policy(self._inputs(obs)))
+
     def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`.
 

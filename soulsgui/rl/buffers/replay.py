@@ -1,11 +1,14 @@
 """Replay memory of transitions, drawn uniformly: the oldest give way."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.returns.n_step import n_step
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -32,6 +35,27 @@ class TransitionBatch(NamedTuple):
     next_mask: Bools | None = None
 
 
+class NStepBatch(NamedTuple):
+    """`B` windows of several steps, in no order.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs | `[B, *shape]` | raw, at the first step |
+    | action | `[B]` int64 | of the first step |
+    | reward | `[B]` float32 | discounted sum over the window |
+    | next_obs | `[B, *shape]` | raw; what followed the window |
+    | discount | `[B]` float32 | of the value of `next_obs`: 0 after a final state |
+    | next_mask | `[B, A]` bool, or None | which actions are valid at `next_obs`; None: all are |
+    """
+
+    obs: NDArray[Any]
+    action: Ints
+    reward: NDArray[np.float32]
+    next_obs: NDArray[Any]
+    discount: NDArray[np.float32]
+    next_mask: Bools | None = None
+
+
 class UniformReplay:
     """Keeps the newest transitions in memory that is laid out once; not for several threads at once.
 
@@ -40,9 +64,13 @@ class UniformReplay:
     room for up to two rows a transition, long ones leave the second half of that memory untouched, and an
     operating system provides none for it.
 
+    Transitions are numbered in the order they were stored, and keep their number for good: `slot` is its
+    place as long as it is held.
+
     Attributes:
         capacity: Most transitions that are kept.
         inserted: Transitions ever added.
+        stored: Transitions ever stored: those added, without what gave way at once. The next one's number.
 
     Args:
         capacity: Most transitions to keep.
@@ -53,6 +81,7 @@ class UniformReplay:
     def __init__(self, capacity: int, observation: BoxSpec, masked_actions: int = 0) -> None:
         self.capacity = capacity
         self.inserted = 0
+        self.stored = 0
         self._obs: NDArray[Any] = np.zeros((2 * capacity, *observation.shape), observation.dtype)
         self._masks: Bools | None = (
             np.zeros((2 * capacity, masked_actions), np.bool_) if masked_actions else None
@@ -131,7 +160,19 @@ class UniformReplay:
         """
         if not self._count:
             raise ValueError("no transition to draw yet")
-        slots = rng.integers(self._count, size=count)
+        return self.at(rng.integers(self._count, size=count))
+
+    def slot(self, number: NDArray[np.integer[Any]]) -> Ints:
+        """Return the slots of numbered transitions, of any shape; those of what gave way hold another."""
+        slots: Ints = number.astype(np.int64) % self.capacity
+        return slots
+
+    def holds(self, number: NDArray[np.integer[Any]]) -> Bools:
+        """Say which numbered transitions have not given way yet."""
+        return (number >= self.stored - self._count) & (number < self.stored)
+
+    def at(self, slots: NDArray[np.integer[Any]]) -> TransitionBatch:
+        """Return the transitions in slots `[B]`."""
         next_row = self._next_row.take(slots)
         return TransitionBatch(
             obs=self._obs.take(self._row.take(slots), axis=0),
@@ -139,8 +180,103 @@ class UniformReplay:
             reward=self._reward.take(slots),
             next_obs=self._obs.take(next_row, axis=0),
             terminated=self._terminated.take(slots),
-            next_mask=None if self._masks is None else self._masks.take(next_row, axis=0),
+            next_mask=self._masks_at(next_row),
         )
+
+    def windows(self, slots: Ints, following: Ints, n: int, gamma: float) -> NStepBatch:
+        """Return what n steps from slots `[B]` on gave, along `following` (see `returns.n_step`)."""
+        window = n_step(slots, following, self._reward, self._terminated, n, gamma)
+        next_row = self._next_row.take(window.last)
+        return NStepBatch(
+            obs=self._obs.take(self._row.take(slots), axis=0),
+            action=self._action.take(slots),
+            reward=window.reward,
+            next_obs=self._obs.take(next_row, axis=0),
+            discount=window.discount,
+            next_mask=self._masks_at(next_row),
+        )
+
+    def steps(self, path: Ints, valid: Bools) -> TransitionBatch:
+        """Return steps that follow each other: `T` of them for each of `B` sequences.
+
+        Args:
+            path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeChains.along`).
+            valid: `[T, B]`, True up to there, and at least at first.
+
+        Returns:
+            Columns `[T, B, ...]`, 0 where the sequence has ended; `obs` is `[T + 1, B, *shape]` and holds
+            `next_obs` as well: what followed a sequence's last step is repeated up to the end, and so is its
+            mask.
+        """
+        rows = np.where(valid, self._row.take(path), self._next_row.take(path))
+        rows = np.concatenate((rows, self._next_row.take(path[-1:])))
+        obs = self._obs.take(rows, axis=0)
+        return TransitionBatch(
+            obs=obs,
+            action=np.where(valid, self._action.take(path), 0),
+            reward=np.where(valid, self._reward.take(path), np.float32(0)),
+            next_obs=obs[1:],
+            terminated=self._terminated.take(path) & valid,
+            next_mask=self._masks_at(rows[1:]),
+        )
+
+    def _masks_at(self, rows: Ints) -> Bools | None:
+        """Return the masks `[..., A]` of rows `[...]`, None where there are none."""
+        return None if self._masks is None else self._masks.take(rows, axis=0)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that is held, as copies: `N` transitions, the oldest first, in `S` segments.
+
+        | name | shape, dtype |
+        |---|---|
+        | obs | `[N + S, *shape]` |
+        | ends | `[N]` bool, last step of its segment |
+        | action, reward | `[N]` |
+        | terminated | `[S]` bool |
+        | counters | `[3]` int64: inserted, stored, capacity |
+        | action_mask | `[N + S, A]` bool, where there are masks |
+        """
+        slots = (self._oldest + np.arange(self._count)) % self.capacity
+        ends = self._last[slots]
+        rows = np.empty(self._count + np.count_nonzero(ends), np.int64)
+        step = np.arange(self._count) + np.cumsum(ends) - ends
+        rows[step] = self._row[slots]
+        rows[step[ends] + 1] = self._next_row[slots[ends]]
+        masks = {} if self._masks is None else {"action_mask": self._masks[rows]}
+        return masks | {
+            "obs": self._obs[rows],
+            "ends": ends,
+            "action": self._action[slots],
+            "reward": self._reward[slots],
+            "terminated": self._terminated[slots[ends]],
+            "counters": np.array([self.inserted, self.stored, self.capacity]),
+        }
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned: the same draws follow.
+
+        Raises:
+            CheckpointError: It does not fit this memory; nothing has changed.
+        """
+        try:
+            inserted, stored, capacity = (int(counter) for counter in state["counters"])
+            ends, obs = state["ends"], state["obs"]
+            lengths = np.diff(np.flatnonzero(ends), prepend=-1)
+            self._check(obs, lengths, len(ends), len(state["reward"]), len(state["terminated"]))
+            if capacity != self.capacity or len(state["action"]) != len(ends):
+                raise ValueError(f"{len(state['action'])} transitions of a memory of {capacity}")
+            self._check_masks(len(obs), state.get("action_mask"))
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"The saved replay memory does not fit one of {self.capacity} transitions: {error}.",
+                "Resume with the capacity and the environment it was saved with, or without the memory.",
+            ) from error
+        self._evict(self._count)
+        self.inserted, self.stored = inserted, stored - len(ends)
+        self._oldest = self.stored % self.capacity
+        if len(ends):
+            masks = state.get("action_mask")
+            self._store(obs, ends, state["action"], state["reward"], state["terminated"], masks)
 
     def _check(self, obs: NDArray[Any], lengths: NDArray[Any], steps: int, rewards: int, flags: int) -> None:
         """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
@@ -188,6 +324,7 @@ class UniformReplay:
         self._terminated[slots] = False
         self._terminated[slots[ends]] = terminated
         self._count += count
+        self.stored += count
 
     def _evict(self, count: int) -> None:
         """Give the `count` oldest transitions up, and the rows that no other one needs."""

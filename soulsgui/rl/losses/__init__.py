@@ -1,1 +1,4 @@
-"""Losses as pure functions, one file per algorithm: `ppo`, `dqn`."""
+"""Losses as pure functions.
+
+`ppo`, `dqn`, `quantile` (QR-DQN, IQN), `categorical` (C51), `r2d2`, `vtrace`, `sac`; `weighted` means.
+"""

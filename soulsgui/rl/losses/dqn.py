@@ -5,6 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from soulsgui.rl.losses.weighted import SampleLoss, discounted, only_valid, weighted_mean
+
 TDLossName = Literal["huber", "mse"]
 
 
@@ -34,10 +36,7 @@ def double_dqn_target(
     | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
     | returns | `[B]` | the target |
     """
-    by = next_online_q if double else next_target_q
-    if next_mask is not None:
-        by = by.masked_fill(~next_mask, -torch.inf)
-    chosen = by.argmax(1, keepdim=True)
+    chosen = only_valid(next_online_q if double else next_target_q, next_mask).argmax(1, keepdim=True)
     future = gamma * next_target_q.gather(1, chosen).squeeze(1)
     return reward + future.masked_fill(terminated, 0.0)
 
@@ -58,3 +57,44 @@ def td_loss(q_taken: Tensor, target: Tensor, kind: TDLossName) -> Tensor:
     if kind == "huber":
         return torch.nn.functional.smooth_l1_loss(q_taken, target)
     return 0.5 * torch.nn.functional.mse_loss(q_taken, target)
+
+
+def n_step_target(
+    reward: Tensor,
+    discount: Tensor,
+    next_online_q: Tensor,
+    next_target_q: Tensor,
+    double: bool,
+    next_mask: Tensor | None = None,
+) -> Tensor:
+    """As `double_dqn_target`, for windows of several steps: `R + discount * Q_target(s', a*)`.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | reward | `[B]` | discounted sum of the window's rewards |
+    | discount | `[B]` | gamma to the power of its steps, 0 after a final state |
+    | next_online_q, next_target_q | `[B, A]` | as in `double_dqn_target` |
+    | double | bool | let the online network choose the next action |
+    | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
+    | returns | `[B]` | the target |
+    """
+    chosen = only_valid(next_online_q if double else next_target_q, next_mask).argmax(1, keepdim=True)
+    return reward + discounted(discount, next_target_q.gather(1, chosen).squeeze(1))
+
+
+def td_sample_loss(
+    q_taken: Tensor, target: Tensor, kind: TDLossName, weight: Tensor | None = None
+) -> SampleLoss:
+    """As `td_loss`, each sample times its importance weight.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | q_taken | `[B]` | value of the action taken |
+    | target | `[B]` | what it is drawn to; no gradient flows there |
+    | kind | str | `huber` or `mse` |
+    | weight | `[B]` or None | importance weights |
+    | returns | | the error is the absolute temporal difference |
+    """
+    size = (q_taken - target.detach()).abs()
+    inner = size.clamp(max=1.0) if kind == "huber" else size
+    return SampleLoss(weighted_mean(inner * (size - 0.5 * inner), weight), size.detach())

@@ -1,5 +1,6 @@
 """`clients.*`: what each client is wanted to do, and who may come."""
 
+import asyncio
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,
+    ClientRenameParams,
     Empty,
     ErrorCode,
     InvitationInfo,
@@ -89,6 +91,18 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
         )
     await runner.gate.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
+    await asyncio.to_thread(runner.client_names.set, params.client, "")
+    runner.look_at_clients()
+    return {}
+
+
+async def rename(runner: "Runner", params: ClientRenameParams) -> dict[str, Any]:
+    """Call a client something else on screen; its id stays."""
+    _known(runner, params.client)
+    if params.name.strip() != params.client and params.name.strip() in runner.roster:
+        message = f"{params.name.strip()} is the id of another client."
+        raise Refused(ErrorCode.NOT_NOW, message, "Choose another name.")
+    await asyncio.to_thread(runner.client_names.set, params.client, params.name)
     runner.look_at_clients()
     return {}
 

@@ -35,6 +35,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.invite.create": clients.invite,
     "clients.invite.list": clients.list_invitations,
     "clients.revoke": clients.revoke,
+    "clients.rename": clients.rename,
 }
 
 LONG: dict[str, str] = {

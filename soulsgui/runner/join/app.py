@@ -16,6 +16,7 @@ from soulsgui.runner.join.finder import Finder
 from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
+from soulsgui.runner.join.saved import SavedInvitations, own_name
 from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
 from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
@@ -29,6 +30,7 @@ _IDENTITY_FILE = "identity.json"
 _READ_EVERY_S = 0.2
 _SERVER_EVERY_S = 1.0
 _WATCHED_EVERY_S = 0.5
+_IDLE_PATIENCE_S = 5.0
 
 
 class ClientRunner(BaseRunner):
@@ -40,6 +42,11 @@ class ClientRunner(BaseRunner):
         unwatched_limit_s: After so long without a window that follows it, it lets the client end its episode
             and ends; None goes on without.
         invitation: Of the server to play for; None plays for the one that runs on this machine.
+        idle: Whether it waits to be told to play; a client that plays already is taken over all the same.
+
+    Attributes:
+        name: What this machine's client is called by the server it plays for.
+        saved: The invitations that were taken up here.
     """
 
     role = "client"
@@ -50,17 +57,19 @@ class ClientRunner(BaseRunner):
         name: str,
         unwatched_limit_s: float | None = None,
         invitation: Invitation | None = None,
+        idle: bool = False,
     ) -> None:
         super().__init__(folders, folders.client, _IDENTITY_FILE)
         self.name = name
+        self.saved = SavedInvitations(folders)
+        self._own_name = name if invitation is None else ""
+        self._idle = idle
+        self._choosing = asyncio.Lock()
         self.folder = ClientFolder(folders.client)
         self.returns = OwnReturns(name)
         self._unwatched_limit_s = unwatched_limit_s
         self._ending = threading.Event()
-        if invitation is None:
-            self._server = ServerWatch(OwnServer(folders.server_address))
-        else:
-            self._server = ServerWatch(Finder(invitation, self._ending), invitation.server_name)
+        self._server = self._watch_of(invitation)
 
     # --- opening and closing -----------------------------------------------------------------------
 
@@ -80,7 +89,7 @@ class ClientRunner(BaseRunner):
             adopted = await self._take_over()
             await self.supervisor.stop_orphans()
             await self.player.use_server(self._server.search.address)
-            if not adopted:
+            if not adopted and not self._idle:
                 await self._begin_to_play()
             self._keep_doing(self._read, "reports")
             self._keep_doing(self._look_at_server, "server")
@@ -130,6 +139,38 @@ class ClientRunner(BaseRunner):
             # It shows as failed, and can be switched on again.
             logger.error("%s", error)
 
+    def _watch_of(self, invitation: Invitation | None) -> ServerWatch:
+        if invitation is None:
+            return ServerWatch(OwnServer(self.folders.server_address))
+        return ServerWatch(Finder(invitation, self._ending), invitation.server_name)
+
+    async def play_for(self, invitation: Invitation | None, begin: bool) -> None:
+        """Play for another server from now on; the client ends first, as when it is switched off.
+
+        Args:
+            invitation: A kept one; None plays for the server that runs on this machine.
+            begin: Whether to play at once; else it goes on as it was: on or off.
+
+        Raises:
+            UsageError: This machine's name is no name of a client.
+            ServiceError: The client can't be started.
+            OSError: The folder can't be written.
+        """
+        async with self._choosing:
+            name = invitation.client if invitation is not None else self._own_name or own_name()
+            begin = begin or self.player.wanted
+            await self.player.switch_off()
+            await asyncio.to_thread(self.saved.choose, invitation)
+            self.player.leave_server()
+            self.player.rename(name)
+            self.name, self.returns = name, OwnReturns(name)
+            self._reports.forget()
+            self._server = self._watch_of(invitation)
+            logger.info("%s helps %s from now on", name, invitation.server_name if invitation else "here")
+            if begin:
+                await self.player.switch_on()
+            self._changed.set()
+
     def _pid(self) -> int | None:
         return self.supervisor.pid_of("client")
 
@@ -164,16 +205,19 @@ class ClientRunner(BaseRunner):
 
     async def _look_at_server(self) -> None:
         while True:
-            before = self._server.status
+            watch, before = self._server, self._server.status
             try:
-                await asyncio.to_thread(self._server.look)
-                await self.player.use_server(self._server.search.address)
+                await asyncio.to_thread(watch.look)
+                async with self._choosing:
+                    # Meanwhile another server may have been chosen.
+                    if watch is self._server:
+                        await self.player.use_server(watch.search.address)
             except (OSError, SoulsGuiError) as error:
                 logger.warning("the server can't be followed: %s", error)
-            if self._server.status != before:
+            if watch.status != before:
                 self._changed.set()
-            if self._server.status.error not in ("", before.error):
-                logger.warning("%s", self._server.status.error)
+            if watch.status.error not in ("", before.error):
+                logger.warning("%s", watch.status.error)
             await asyncio.sleep(_SERVER_EVERY_S)
 
     async def _end_unwatched(self, limit_s: float) -> None:
@@ -189,13 +233,17 @@ class ClientRunner(BaseRunner):
                         finishing.cancel()
                         finishing = None
                         self.player.keep_wish()
-                elif finishing is None and time.monotonic() - seen_at > limit_s:
+                elif finishing is None and time.monotonic() - seen_at > self._patience_s(limit_s):
                     logger.info("no window is open any more: ending after the episode")
                     finishing = asyncio.create_task(self.player.finish())
             self.ask_to_close()
         finally:
             if finishing is not None:
                 finishing.cancel()
+
+    def _patience_s(self, limit_s: float) -> float:
+        # Where nothing plays there is less to come back to.
+        return limit_s if self.player.wanted else min(limit_s, _IDLE_PATIENCE_S)
 
     def _run_of(self, service: str) -> str:
         return self.returns.run_id

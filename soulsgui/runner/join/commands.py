@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from soulsgui.runner.base import Handler
 from soulsgui.runner.commands import history, server
 from soulsgui.runner.history import log_lines
+from soulsgui.runner.join import servers
 from soulsgui.runner.join.player import CLIENT
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services import RUNNER
@@ -93,6 +94,11 @@ HANDLERS: Mapping[str, Handler] = {
     "service.restart": restart,
     "clients.pause": pause,
     "clients.resume": resume,
+    "servers.list": servers.list_servers,
+    "servers.look": servers.look,
+    "servers.join": servers.join,
+    "servers.choose": servers.choose,
+    "servers.forget": servers.forget,
     "history.query": query,
     "history.logs": logs,
     "history.events": history.events,
@@ -102,4 +108,6 @@ LONG: Mapping[str, str] = {
     "service.start": "starting the client",
     "service.stop": "stopping the client",
     "service.restart": "restarting the client",
+    "servers.join": "going over to that server",
+    "servers.choose": "going over to that server",
 }

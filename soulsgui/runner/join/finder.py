@@ -1,6 +1,7 @@
 """Finding the server of an invitation: its addresses in turn, until one lets us in."""
 
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from soulsgui.wire.connection import AWAY, REVOKED, Address, ShutOut, disk_full
+from soulsgui.wire.connection import AWAY, REVOKED, Address, ShutOut, connect, disk_full
 from soulsgui.wire.invitation import Invitation, place_words
+from soulsgui.wire.tls import WrongServer
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +47,13 @@ class Knock:
 
 def knock(address: Address) -> Knock:
     """Ask a server whether it is there and lets us in; takes at most a second, and what its name takes."""
-    connection = redis.Redis(
-        host=address.host,
-        port=address.port,
-        username=address.user or None,
-        password=address.password or None,
-        socket_timeout=_KNOCK_LIMIT_S,
-        socket_connect_timeout=_KNOCK_LIMIT_S,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-    )
+    connection = connect(address, timeout_s=_KNOCK_LIMIT_S)
     try:
         connection.ping()
     except redis.AuthenticationError:
         return Knock(Reply.SHUT_OUT)
+    except WrongServer:
+        return Knock(Reply.SILENT, "another server answers: its certificate is not that of the invitation")
     except redis.BusyLoadingError:
         return Knock(Reply.SILENT, "it is loading its data")
     except AWAY as error:
@@ -83,6 +76,8 @@ def _why(error: BaseException) -> str:
         return "no answer in time"
     cause: BaseException | None = error
     while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return "it does not encrypt as the invitation says"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror.lower()
         cause = cause.__cause__ or cause.__context__

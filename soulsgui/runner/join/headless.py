@@ -15,7 +15,9 @@ UNWATCHED_LIMIT_S = 15.0
 """A runner that is there for a window ends so long after the last one is gone."""
 
 
-def join(folders: Folders, name: str, watched: bool, invitation: Invitation | None = None) -> int:
+def join(
+    folders: Folders, name: str, watched: bool, invitation: Invitation | None = None, idle: bool = False
+) -> int:
     """Play for a server until told to end; return the exit code.
 
     Args:
@@ -23,17 +25,18 @@ def join(folders: Folders, name: str, watched: bool, invitation: Invitation | No
         name: What this machine's client is called.
         watched: Whether to end once no window follows any more.
         invitation: Of the server to play for; None plays for the one that runs on this machine.
+        idle: Whether to wait to be told to play.
 
     Raises:
         SoulsGuiError: Another runner of client mode uses the data folder.
     """
     setup_logging()
     with own_terminal():
-        return asyncio.run(_run(folders, name, watched, invitation))
+        return asyncio.run(_run(folders, name, watched, invitation, idle))
 
 
-async def _run(folders: Folders, name: str, watched: bool, invitation: Invitation | None) -> int:
-    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None, invitation)
+async def _run(folders: Folders, name: str, watched: bool, invitation: Invitation | None, idle: bool) -> int:
+    runner = ClientRunner(folders, name, UNWATCHED_LIMIT_S if watched else None, invitation, idle)
     runner.obey_signals()
     await runner.open()
     try:

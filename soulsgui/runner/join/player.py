@@ -5,7 +5,7 @@ import contextlib
 import logging
 
 from soulsgui.errors import UsageError
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.service import ServiceSpec
@@ -61,6 +61,10 @@ class Player:
         """
         self._folder.server_address.unlink(missing_ok=True)
         self._address = None
+
+    def rename(self, name: str) -> None:
+        """Call the client something else from its next start on: another server knows it by another id."""
+        self._spec = _spec(self._folder, name, self._reports)
 
     # --- on and off --------------------------------------------------------------------------------
 
@@ -221,7 +225,7 @@ def _spec(folder: ClientFolder, name: str, reports: Reports) -> ServiceSpec:
         tier=0,
         log_path=folder.logs / f"{CLIENT}.log",
         health=reports.health,
-        env=child_env(),
+        env=child_env() | SUPERVISED_ENV,
     )
 
 

@@ -51,6 +51,10 @@ class Reports:
             self._beats.observe(report.beat, 0.0, self._clock())
         return report
 
+    def forget(self) -> None:
+        """Know nothing any more of what was reported so far: the client is another one."""
+        self.newest = None
+
     @property
     def present(self) -> ClientReport | None:
         """The newest report when it is of the process that is supervised now."""
@@ -103,9 +107,17 @@ class Reports:
                 "model_id": beat.model_id,
                 "buffered": beat.buffered_bytes,
                 "dropped": beat.dropped,
+                "waiting": beat.waiting if lives else 0.0,
+                "waits": beat.waits,
+                "waited_s": beat.waited_s,
                 "rejected": dict(report.grant.rejected) if report.grant is not None else {},
                 "version": beat.versions.get("soulsgui", ""),
                 "error": beat.error or refusal,
+                "error_details": beat.error_details,
+                "step_ms": beat.step_ms,
+                "late_steps": beat.late_steps,
+                "human_steps": beat.human_steps,
+                "env_restarts": beat.env_restarts,
                 "checks": report.checks,
             }
         )

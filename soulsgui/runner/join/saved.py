@@ -2,17 +2,28 @@
 
 import contextlib
 import logging
+import socket
 from pathlib import Path
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
 from soulsgui.system import make_private, write_private
 from soulsgui.wire.invitation import SUFFIX, Invitation
+from soulsgui.wire.keys import check_client_name
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
 _CHOICE_FILE = "joined.json"
+
+
+def own_name() -> str:
+    """Return what a client of this machine is called that nobody named: as the machine is.
+
+    Raises:
+        UsageError: The machine's name is no name of a client.
+    """
+    return check_client_name(socket.gethostname().split(".")[0])
 
 
 class _Choice(Message):
@@ -47,6 +58,26 @@ class SavedInvitations:
         make_private(self._folder)
         invitation.save(path)
         return path
+
+    def all(self) -> list[Invitation]:
+        """Return every kept invitation, by the server's name; damaged ones are left out."""
+        found = []
+        for path in sorted(self._folder.glob(f"*{SUFFIX}")):
+            with contextlib.suppress(UsageError):
+                found.append(Invitation.load(path))
+        return sorted(found, key=lambda one: (one.server_name.lower(), one.server_id))
+
+    def find(self, server_id: str) -> Invitation | None:
+        """Return the kept invitation of a server; None when there is none."""
+        return next((one for one in self.all() if one.server_id == server_id), None)
+
+    def forget(self, invitation: Invitation) -> None:
+        """Keep an invitation no longer.
+
+        Raises:
+            OSError: Its file can't be removed.
+        """
+        self.path_of(invitation.server_id).unlink(missing_ok=True)
 
     def choose(self, invitation: Invitation | None) -> None:
         """Remember whom this computer plays for.

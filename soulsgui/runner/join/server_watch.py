@@ -78,7 +78,7 @@ class ServerWatch:
     def look(self) -> None:
         """Look for the server once; of an invitation with many addresses that takes a second for each."""
         reachable, address = self.search.look(), self.search.address
-        url = f"redis://{address.host}:{address.port}" if address is not None else ""
+        url = address.url if address is not None else ""
         changed_at = self.status.changed_at if reachable == self.status.reachable else self._wall_clock()
         change = {
             "url": url,

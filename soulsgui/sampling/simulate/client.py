@@ -59,7 +59,7 @@ class SimulatedClient:
         self._wish: Wish | None = None
         self._last = self._last_episode = EntryId(0, 0)
         self._number = self._chunks = self._bytes = self._steps = 0
-        self._round, self._left = -1, 0
+        self._round, self._played = -1, 0
         self._next_look = self._next_beat = 0.0
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -79,7 +79,7 @@ class SimulatedClient:
 
     async def _session(self, stop: asyncio.Event) -> None:
         config = self._view.config
-        if config is None:
+        if config is None or not config.spaces:
             self.progress.phase = "waiting"
             await self._beat_when_due()
             await _sleep(stop, _STEP_S)
@@ -117,7 +117,7 @@ class SimulatedClient:
         progress.session = str(self._last)
         self._number = self._chunks = self._bytes = self._steps = 0
         self._round, self._grant = -1, None
-        progress.sent_chunks = progress.sent_bytes = 0
+        progress.sent_chunks = progress.sent_bytes = progress.sent_steps = 0
         self._next_look = self._next_beat = 0.0
 
     async def _beat_when_due(self) -> None:
@@ -173,8 +173,8 @@ class SimulatedClient:
         if share is None or share.round_id != header.model_id:
             return 0
         if share.round_id != self._round:
-            self._round, self._left = share.round_id, share.steps_per_env * self.progress.num_envs
-        return self._left
+            self._round, self._played = share.round_id, 0
+        return share.steps - self._played
 
     async def _send(
         self, maker: SampleMaker, config: ServerConfig, header: WeightsHeader, steps: int
@@ -204,9 +204,10 @@ class SimulatedClient:
         self._chunks += 1
         self._bytes += len(payload)
         self._steps += steps
-        self._left -= steps
+        self._played += steps
         progress.stepped(steps)
         progress.sent_chunks, progress.sent_bytes = self._chunks, self._bytes
+        progress.sent_steps = self._steps
 
     async def _say_goodbye(self) -> None:
         self.progress.leaving = True

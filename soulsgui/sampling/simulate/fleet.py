@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import threading
+from typing import Any
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
@@ -17,6 +18,7 @@ from soulsgui.sampling.simulate.view import SharedView
 from soulsgui.wire.connection import Address
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys, check_client_name
+from soulsgui.wire.tls import AsyncPinnedConnection
 
 logger = logging.getLogger(__name__)
 
@@ -66,17 +68,21 @@ class Fleet:
 
     def _connection(self) -> "redis.asyncio.Redis":
         address = self._address
-        return redis.asyncio.Redis(
-            host=address.host,
-            port=address.port,
-            username=address.user or None,
-            password=address.password or None,
-            socket_timeout=_SOCKET_TIMEOUT_S,
-            socket_connect_timeout=_SOCKET_TIMEOUT_S,
-            socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
+        how: dict[str, Any] = {
+            "host": address.host,
+            "port": address.port,
+            "username": address.user or None,
+            "password": address.password or None,
+            "socket_timeout": _SOCKET_TIMEOUT_S,
+            "socket_connect_timeout": _SOCKET_TIMEOUT_S,
+            "socket_keepalive": True,
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+        }
+        if not address.pin:
+            return redis.asyncio.Redis(**how)
+        pool = redis.asyncio.ConnectionPool(connection_class=AsyncPinnedConnection, pin=address.pin, **how)
+        return redis.asyncio.Redis.from_pool(pool)
 
     async def run(self, asked: threading.Event) -> None:
         """Play until asked to stop, or until the server has sent every client away."""

@@ -232,6 +232,40 @@ class InviteParams(Params):
     reissue: bool = False
 
 
+class ClientRenameParams(ClientParams):
+    """`clients.rename`: what a client is called on screen; its id stays. Result: {}.
+
+    Attributes:
+        name: The name; empty takes the id again.
+    """
+
+    name: str = Field(max_length=64)
+
+
+class InvitationParams(Params):
+    """An invitation, in client mode.
+
+    `servers.look`: what joining would mean; changes nothing. Result: `OfferedServer`.
+    `servers.join`: keep it and play for its server from now on. Result: {"server_id"}.
+
+    Attributes:
+        invitation: A link, or the text of a `.soulsgui` file.
+    """
+
+    invitation: str = Field(repr=False)
+
+
+class SavedServerParams(Params):
+    """`servers.choose`: play for a saved server from now on, or, not playing, at the next switching on.
+    `servers.forget`: forget its invitation. Result of both: {}.
+
+    Attributes:
+        server_id: Its id; empty for the server that runs on this computer, which can't be forgotten.
+    """
+
+    server_id: str
+
+
 class ShutdownParams(Params):
     """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
 
@@ -270,5 +304,11 @@ COMMANDS: dict[str, type[Params]] = {
     "clients.invite.create": InviteParams,
     "clients.invite.list": Empty,
     "clients.revoke": ClientParams,
+    "clients.rename": ClientRenameParams,
+    "servers.list": Empty,
+    "servers.look": InvitationParams,
+    "servers.join": InvitationParams,
+    "servers.choose": SavedServerParams,
+    "servers.forget": SavedServerParams,
 }
-"""Every command and its parameters."""
+"""Every command and its parameters; the group `servers` belongs to the runner of client mode."""

@@ -188,6 +188,60 @@ class InvitationList(Message):
     invitations: list[InvitationInfo]
 
 
+class SavedServer(Message):
+    """One server that this computer was invited to.
+
+    Attributes:
+        server_id: Its id.
+        server_name: What people call it.
+        client: What this computer is called there.
+        addresses: Where it may be reached: host and port.
+        created: When it invited, seconds since the epoch.
+    """
+
+    server_id: str
+    server_name: str
+    client: str
+    addresses: list[tuple[str, int]]
+    created: float
+
+
+class SavedServers(Message):
+    """Result of `servers.list`.
+
+    Attributes:
+        chosen: Id of the server this computer plays for; empty for the one that runs on it.
+        servers: Everyone who invited it, by name.
+    """
+
+    chosen: str
+    servers: list[SavedServer]
+
+
+class OfferedServer(Message):
+    """Result of `servers.look`: what accepting an invitation would mean.
+
+    Attributes:
+        server: Who invites.
+        known: Whether it invited before: its older invitation ends.
+        address: Where it lets us in, as `host:port`; empty when it does not.
+        round_trip_s: How long its answer took.
+        error: Why it does not let us in, in words.
+        env_id: The environment it trains, or trained last; empty while that is not known.
+        num_envs: How many of them would run here side by side.
+        cores: Processor cores of this computer.
+    """
+
+    server: SavedServer
+    known: bool
+    address: str = ""
+    round_trip_s: float | None = None
+    error: str = ""
+    env_id: str = ""
+    num_envs: int = 0
+    cores: int = 1
+
+
 class RejectList(Message):
     """Result of `clients.rejects`: the last refused chunks that are kept, oldest first."""
 

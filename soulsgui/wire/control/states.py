@@ -39,6 +39,9 @@ class RunStatus(Message):
     """The active run, or the last one.
 
     Attributes:
+        learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
+            that is not known.
+        clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
     """
 
@@ -63,6 +66,8 @@ class RunStatus(Message):
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0
+    learner_waits: float | None = None
+    clients_wait: float | None = None
     seconds: float = 0.0
     reached: Literal["", "mean_return", "env_steps", "stopped", "failed"] = ""
     checkpoint_env_steps: int | None = None
@@ -110,10 +115,18 @@ class ClientStatus(Message):
     Attributes:
         env_steps: Environment steps since its process started; in client mode those for the present run,
             also those of earlier processes. The same holds for `episodes`.
+        waiting: Part of the last seconds in which it waited for the trainer (for credits, for the next
+            round), 0 to 1.
+        waits: How often it has done so since its process started, `waited_s` seconds in all.
         wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
             what its owner wants (`wire.messages.owner.OwnerState`).
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        error_details: Where the last error happened: the end of a traceback.
+        step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock.
+        human_steps: Steps that a person played; they are not sent.
+        env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
     """
 
@@ -135,10 +148,18 @@ class ClientStatus(Message):
     lag: int | None = None
     buffered: int = 0
     dropped: int = 0
+    waiting: float = 0.0
+    waits: int = 0
+    waited_s: float = 0.0
     rejected: dict[str, int] = Field(default_factory=dict)
     wish: str = "run"
     version: str = ""
     error: str = ""
+    error_details: str = ""
+    step_ms: float | None = None
+    late_steps: int = 0
+    human_steps: int = 0
+    env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     invited: float | None = None
 
@@ -147,6 +168,7 @@ class ServerStatus(Message):
     """The Redis server and the machine.
 
     Attributes:
+        memory_limit_bytes: Most memory it may use; 0 for no limit.
         changed_at: When it began to answer, or was found to answer no longer, seconds since the epoch;
             told in client mode only.
         name: What the server is called by the invitation; empty for the one of this computer. In client mode
@@ -158,6 +180,7 @@ class ServerStatus(Message):
     url: str = ""
     version: str = ""
     memory_bytes: int = 0
+    memory_limit_bytes: int = 0
     disk_free_bytes: int = 0
     reachable: bool = False
     changed_at: float | None = None

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     WRONG_TYPE = "wrong_type"
     NOT_ADMITTED = "not_admitted"
     MASK = "action_mask"
+    CUT_OFF = "cut_off"
 
 
 _MAX_DETAIL = 200
@@ -125,11 +126,11 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
         if name != "padding":
             records[name] = getattr(segments, name)
     stacking, obs = _obs_column(segments)
-    head = HEAD.pack(MAGIC, PROTOCOL, stacking, mark(run_id), mark(contract), segments.count, segments.steps)
+    fields = MAGIC, PROTOCOL, stacking, b"", mark(run_id), mark(contract), segments.count, segments.steps
     mask = segments.action_mask
     return b"".join(
         (
-            head,
+            np.array(fields, HEAD).tobytes(),
             records.tobytes(),
             segments.action.astype(ACTION, copy=False).tobytes(),
             segments.reward.astype(FLOAT, copy=False).tobytes(),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
-from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, HEADS, MAGIC, RECORD, STEP_BYTES, mark
+from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, MAGIC, RECORD, STEP_BYTES, mark
 from soulsgui.wire.messages.frames import FramesError, is_image, unpack_frames
 
 
@@ -60,8 +60,6 @@ class ChunkForm:
     ) -> None:
         self._run = mark(run_id)
         self._contract = mark(contract)
-        head = HEAD.pack(MAGIC, PROTOCOL, 0, self._run, self._contract, 0, 0)
-        self._ours = np.frombuffer(head, HEADS)[0]
         self._shape = obs_shape
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
@@ -79,10 +77,10 @@ class ChunkForm:
 
     def opened_size(self, data: bytes) -> int:
         """Return about how many bytes a chunk takes once it is opened; what it claims is believed."""
-        if not self.is_compressed or not HEAD.size <= len(data) <= MAX_CHUNK_BYTES:
+        if not self.is_compressed or not HEAD.itemsize <= len(data) <= MAX_CHUNK_BYTES:
             return len(data)
-        count, steps = HEAD.unpack_from(data)[-2:]
-        claimed: int = len(data) + (count + steps) * self._obs_bytes
+        head = np.frombuffer(data, HEAD, 1)[0]
+        claimed: int = len(data) + (int(head["count"]) + int(head["steps"])) * self._obs_bytes
         return min(claimed, 2 * MAX_CHUNK_BYTES)  # what claims to be larger is not opened
 
     def open(self, chunks: Sequence[bytes]) -> OpenedChunks:
@@ -91,7 +89,7 @@ class ChunkForm:
         The arrays are copies; a chunk that must be refused does not disturb the others.
         """
         errors: dict[int, ChunkError] = {}
-        counts, steps = self._sizes_of_all(chunks, errors)
+        counts, steps = self._sizes(chunks, errors)
         records = self._records(chunks, counts)
         wrong = _wrong_lengths(records, counts, steps)
         if len(wrong):
@@ -113,13 +111,13 @@ class ChunkForm:
         errors: dict[int, ChunkError],
     ) -> NDArray[np.uint8]:
         """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
-        begins = (HEAD.size + steps * self._step_bytes + counts * self._segment_bytes).tolist()
+        begins = (HEAD.itemsize + steps * self._step_bytes + counts * self._segment_bytes).tolist()
         rows = (counts + steps).tolist()
         obs = np.empty((sum(rows), *self._shape), np.uint8)
         first = written = 0
         for position in np.flatnonzero(counts).tolist():
             data, last = chunks[position], first + int(counts[position])
-            stacking, end = HEAD.unpack_from(data)[2], written + rows[position]
+            stacking, end = int(np.frombuffer(data, HEAD, 1)["stacking"][0]), written + rows[position]
             try:
                 unpack_frames(data[begins[position] :], stacking, lengths[first:last], obs[written:end])
                 written = end
@@ -129,7 +127,7 @@ class ChunkForm:
             first = last
         return obs[:written]
 
-    def _sizes_of_all(
+    def _sizes(
         self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how many segments and steps each chunk holds, 0 for those that are none of this run.
@@ -137,71 +135,36 @@ class ChunkForm:
         What is wrong with those is put into `errors`.
         """
         sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
-        beginnings = [data[: HEAD.size] for data in chunks]
-        if len(chunks) and sizes.min() < HEAD.size:
-            beginnings = [data.ljust(HEAD.size, b"\0") for data in beginnings]
-        heads = np.frombuffer(b"".join(beginnings), HEADS)
+        heads = _heads(chunks)
         counts, steps = heads["count"].astype(np.int64), heads["steps"].astype(np.int64)
+        rows, behind = counts + steps, sizes - HEAD.itemsize
         expected = counts * self._segment_bytes + steps * self._step_bytes
-        good = (
-            (sizes <= MAX_CHUNK_BYTES)
-            & (heads["magic"] == self._ours["magic"])
-            & (heads["protocol"] == self._ours["protocol"])
-            & (heads["run"] == self._ours["run"])
-            & (heads["contract"] == self._ours["contract"])
-            & (counts > 0)
-            & self._right_size(sizes - HEAD.size, expected, counts + steps)
-        )
-        for position in np.flatnonzero(~good).tolist():
+        fits = behind > expected if self.is_compressed else behind == expected
+        opened = rows * self._obs_bytes if self.is_compressed else behind
+        # The first that is true is the reason; where none is, nothing is wrong.
+        problems = {
+            (Reason.TOO_LARGE, "{size} bytes"): sizes > MAX_CHUNK_BYTES,
+            (Reason.UNREADABLE, "no head"): behind < 0,
+            (Reason.UNREADABLE, "not a chunk"): heads["magic"] != MAGIC,
+            (Reason.PROTOCOL, "{protocol}"): heads["protocol"] != PROTOCOL,
+            (Reason.RUN, ""): heads["run"] != self._run,
+            (Reason.CONTRACT, ""): heads["contract"] != self._contract,
+            (Reason.TOO_LARGE, "{rows} images"): opened > MAX_CHUNK_BYTES,
+            (Reason.SHAPE, "{size} bytes for {count} segments of {steps} steps"): ~fits | (counts == 0),
+        }
+        wrong = np.array(list(problems.values()))
+        told = {"size": sizes, "protocol": heads["protocol"], "rows": rows, "count": counts, "steps": steps}
+        for position in np.flatnonzero(wrong.any(axis=0)).tolist():
+            reason, words = list(problems)[int(wrong[:, position].argmax())]
+            detail = words.format(**{name: column[position] for name, column in told.items()})
+            errors[position] = ChunkError(reason, detail)
             counts[position] = steps[position] = 0
-            try:
-                self._sizes(chunks[position])
-            except ChunkError as error:
-                errors[position] = error
         return counts, steps
-
-    def _sizes(self, data: bytes) -> tuple[int, int]:
-        """Return how many segments and steps a chunk holds.
-
-        Raises:
-            ChunkError: It is none of this run, or has another size than it says.
-        """
-        if len(data) > MAX_CHUNK_BYTES:
-            raise ChunkError(Reason.TOO_LARGE, f"{len(data)} bytes")
-        if len(data) < HEAD.size:
-            raise ChunkError(Reason.UNREADABLE, "no head")
-        magic, protocol, _, run, contract, count, steps = HEAD.unpack_from(data)
-        if magic != MAGIC:
-            raise ChunkError(Reason.UNREADABLE, "not a chunk")
-        if protocol != PROTOCOL:
-            raise ChunkError(Reason.PROTOCOL, str(protocol))
-        if run != self._run:
-            raise ChunkError(Reason.RUN)
-        if contract != self._contract:
-            raise ChunkError(Reason.CONTRACT)
-        expected = count * self._segment_bytes + steps * self._step_bytes
-        if self.is_compressed and (count + steps) * self._obs_bytes > MAX_CHUNK_BYTES:
-            raise ChunkError(Reason.TOO_LARGE, f"{count + steps} images")
-        if not count or not self._right_size(len(data) - HEAD.size, expected, count + steps):
-            raise ChunkError(Reason.SHAPE, f"{len(data)} bytes for {count} segments of {steps} steps")
-        return count, steps
-
-    def _right_size(self, size: Any, expected: Any, rows: Any) -> Any:
-        """Whether chunks have as many bytes behind their heads as their columns need; for arrays, or for one.
-
-        Args:
-            size: What they have.
-            expected: What all columns take together, without compressed ones.
-            rows: Their observations.
-        """
-        if self.is_compressed:
-            return (size > expected) & (rows * self._obs_bytes <= MAX_CHUNK_BYTES)
-        return size == expected
 
     @staticmethod
     def _records(chunks: Sequence[bytes], counts: NDArray[np.int64]) -> NDArray[Any]:
-        ends = (HEAD.size + counts * RECORD.itemsize).tolist()
-        joined = b"".join([data[HEAD.size : end] for data, end in zip(chunks, ends, strict=True)])
+        ends = (HEAD.itemsize + counts * RECORD.itemsize).tolist()
+        joined = b"".join([data[HEAD.itemsize : end] for data, end in zip(chunks, ends, strict=True)])
         return np.frombuffer(joined, RECORD)
 
     def _join(
@@ -212,7 +175,7 @@ class ChunkForm:
         records: NDArray[Any],
         images: NDArray[np.uint8] | None,
     ) -> Segments:
-        begins = HEAD.size + counts * RECORD.itemsize
+        begins = HEAD.itemsize + counts * RECORD.itemsize
 
         def column(step_bytes: int, segment_bytes: int) -> bytes:
             nonlocal begins
@@ -246,6 +209,12 @@ class ChunkForm:
     def _mask(self, data: bytes) -> NDArray[np.bool_]:
         bits = np.frombuffer(data, np.uint8).reshape(-1, self._mask_bytes)
         return np.unpackbits(bits, axis=1, count=self._masked_actions).view(np.bool_)
+
+
+def _heads(chunks: Sequence[bytes]) -> NDArray[Any]:
+    """Return the heads of chunks; where one is too short zeros follow it."""
+    beginnings = [data[: HEAD.itemsize].ljust(HEAD.itemsize, b"\0") for data in chunks]
+    return np.frombuffer(b"".join(beginnings), HEAD)
 
 
 def _column(chunks: Sequence[bytes], begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> bytes:

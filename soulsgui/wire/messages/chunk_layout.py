@@ -1,13 +1,23 @@
 """How the bytes of a chunk lie: its head and its records (`messages.chunk` says what follows them)."""
 
 import hashlib
-import struct
 from functools import lru_cache
 
 import numpy as np
 
 MAGIC = b"SGC1"
-HEAD = struct.Struct("<4sHBx8s8sII")
+HEAD = np.dtype(
+    [
+        ("magic", "|S4"),
+        ("protocol", "<u2"),
+        ("stacking", "|u1"),
+        ("padding", "|V1"),
+        ("run", "|S8"),
+        ("contract", "|S8"),
+        ("count", "<u4"),
+        ("steps", "<u4"),
+    ]
+)
 RECORD = np.dtype(
     [
         ("episode", "<i8"),
@@ -19,19 +29,6 @@ RECORD = np.dtype(
         ("length", "<i4"),
         ("flags", "|u1"),
         ("padding", "|V7"),
-    ]
-)
-# `HEAD` once more, for many at once.
-HEADS = np.dtype(
-    [
-        ("magic", "<u4"),
-        ("protocol", "<u2"),
-        ("stacking", "|u1"),
-        ("padding", "|V1"),
-        ("run", "<u8"),
-        ("contract", "<u8"),
-        ("count", "<u4"),
-        ("steps", "<u4"),
     ]
 )
 ACTION, FLOAT = np.dtype("<i8"), np.dtype("<f4")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from soulsgui.wire.messages.base import Instance, Message, Words
+from soulsgui.wire.messages.base import Details, Instance, Message, Words
 
 PERIOD_S = 1.0
 EXPIRY_S = 7 * 24 * 3600
@@ -12,7 +12,7 @@ MAX_BYTES = 8192
 MAX_ENVS = 65_536
 """Most environments one client may step side by side."""
 
-Phase = Literal["joining", "waiting", "sampling", "paused", "finishing", "stopping"]
+Phase = Literal["joining", "waiting", "sampling", "restarting", "paused", "finishing", "stopping"]
 
 
 class Answer(Message):
@@ -45,9 +45,18 @@ class Heartbeat(Message):
         dropped: Environment steps given up because the buffer was full.
         sent_chunks: Chunks stored since the hello.
         sent_bytes: Their bytes.
+        sent_steps: Their transitions.
+        waits: How often it had to wait for the server: for credits, or for the next round.
+        waited_s: Seconds it has waited so since the process started.
+        waiting: Part of the last seconds in which it waited so, 0 to 1.
         update: Updates of the agent up to the weights in use; with the trainer's count it tells the lag.
         versions: Version of each package that matters.
-        error: Last error in words, empty when there was none.
+        error: Last error in words, empty when there was none or it is over.
+        error_details: Where it happened: the end of a traceback; stays when the error is over.
+        step_ms: Recent mean time the environments take for a step of all of them, milliseconds.
+        late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
+        human_steps: Steps that a person played; they are not sent.
+        env_restarts: How often the environment was made anew because it had failed.
         leaving: Set in the last beat of a clean stop.
     """
 
@@ -71,9 +80,18 @@ class Heartbeat(Message):
     dropped: Count = 0
     sent_chunks: Count = 0
     sent_bytes: Count = 0
+    sent_steps: Count = 0
+    waits: Count = 0
+    waited_s: float = Field(0.0, ge=0)
+    waiting: float = Field(0.0, ge=0, le=1)
     update: Count = 0
     versions: dict[str, Words] = Field(default_factory=dict)
     error: Words = ""
+    error_details: Details = ""
+    step_ms: float | None = None
+    late_steps: Count = 0
+    human_steps: Count = 0
+    env_restarts: Count = 0
     answered: Answer | None = None
     leaving: bool = False
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from soulsgui.wire.messages.base import Instance, Message
+from soulsgui.wire.messages.base import Instance, Message, Words
 
 NodePhase = Literal[
     "loading", "waiting", "collecting", "updating", "compiling", "saving", "paused", "frozen", "stopping"
@@ -56,6 +56,11 @@ class NodeState(Message):
         rejected: Segments refused in this attempt, by reason.
         rejected_by_client: The same for each client, this attempt.
         staleness: Set by the trainer.
+        learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None where
+            nobody waits for anybody.
+        clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        trouble: What holds the run up until somebody does something, in words; empty while nothing does.
+        stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
         unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
     """
@@ -83,6 +88,10 @@ class NodeState(Message):
     rejected_by_client: dict[str, dict[str, int]] = Field(default_factory=dict)
     staleness: Staleness | None = None
     timings_s: dict[str, float] = Field(default_factory=dict)
+    learner_waits: float | None = Field(default=None, ge=0, le=1)
+    clients_wait: float | None = Field(default=None, ge=0, le=1)
+    trouble: Words = ""
+    stop_reason: Words = ""
     stop_reached: bool = False
     verdict: Verdict | None = None
     error: str = ""

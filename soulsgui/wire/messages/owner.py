@@ -94,7 +94,8 @@ class ClientReport(Message):
         grant: What the trainer allows, None before it has answered.
         wish: What the server wants, None while it wants nothing.
         checks: What was looked at so far, and whether it is well: `configuration` (received), `version`
-            (server and client understand each other), `environment` (found here, with the same spaces).
+            (server and client understand each other), `environment` (found here, with the same spaces),
+            `network` (it gives the same numbers here as on the server).
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
     """

@@ -79,7 +79,8 @@ class ServerConfig(Message):
         contract: Hash of environment, spaces, segment format and algorithm family.
         protocol_min: Oldest protocol the server speaks.
         protocol_max: Newest protocol the server speaks.
-        spaces: The environment's spaces (`environments.spaces.SpacesSpec.to_json`).
+        spaces: The environment's spaces (`environments.spaces.SpacesSpec.to_json`); empty while the server
+            waits for a client to tell them. Contract and policy are empty then, too.
         policy: Description of the policy network (`PPOAgent.policy_spec`); `state_of` reads its state.
         settings: The settings marked `to_clients`, by dotted key.
         seed: Seed of the run; each client derives its own from it and its name.

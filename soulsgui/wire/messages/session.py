@@ -1,12 +1,15 @@
 """How a client begins to speak: the hello, and the grant that answers it."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Instance, Message, Words
-from soulsgui.wire.messages.heartbeat import MAX_BYTES, MAX_ENVS
+from soulsgui.wire.messages.heartbeat import MAX_ENVS
+
+MAX_HELLO_BYTES = 2**18
+"""A hello may describe spaces with bounds for each of thousands of numbers."""
 
 HELLO_FIELD = b"hello"
 CHUNK_FIELD = b"c"
@@ -26,6 +29,9 @@ class Hello(Message):
         run_id: The run it wants to play for.
         contract: Hash of the contract it was built for.
         num_envs: Environments it steps side by side: its share of a round is this times the steps.
+        versions: Version of each package that matters.
+        spaces: What its environment shows and takes (`environments.spaces.SpacesSpec.to_json`), told where
+            the server does not know it.
     """
 
     client: str
@@ -34,11 +40,13 @@ class Hello(Message):
     run_id: str
     contract: str
     num_envs: int = Field(ge=1, le=MAX_ENVS)
+    versions: dict[str, Words] = Field(default_factory=dict)
+    spaces: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, data: bytes | str | None) -> Self | None:
         """Return the hello in `data`, or None when there is none, it is not one, or it is too large."""
-        return None if data is None or len(data) > MAX_BYTES else super().read(data)
+        return None if data is None or len(data) > MAX_HELLO_BYTES else super().read(data)
 
 
 class RoundShare(Message):
@@ -46,11 +54,12 @@ class RoundShare(Message):
 
     Attributes:
         round_id: Id of the round: the id of the weights to play with.
-        steps_per_env: Steps to deliver from each of its environments.
+        steps: Transitions of all its environments together to deliver in this session, in total; it may grow
+            when others are lost, so that repeats are harmless.
     """
 
     round_id: int
-    steps_per_env: int
+    steps: int = Field(ge=0)
 
 
 class Grant(Message):
@@ -68,13 +77,15 @@ class Grant(Message):
         round: The part of the present round, None while it plays no part.
     """
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     session: str
     status: GrantStatus
     reason: Words = ""
     credit_bytes: int = 0
     credit_entries: int = 0
     credit_steps: int | None = None
-    epsilon: float | None = None
+    epsilon: float | None = Field(default=None, ge=0, le=1)
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
 

@@ -51,8 +51,8 @@ def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None
         (ConnectionState.WELCOME, "Not joined", False),
         (ConnectionState.SHUT_DOWN, "Not joined", False),
         (ConnectionState.RUNNER_GONE, "Not joined", False),
-        (ConnectionState.STARTING, "Connecting …", True),
-        (ConnectionState.CONNECTING, "Connecting …", True),
+        (ConnectionState.STARTING, "Getting ready …", False),
+        (ConnectionState.CONNECTING, "Getting ready …", False),
         (ConnectionState.START_FAILED, "The runner could not be started", False),
         (ConnectionState.RECONNECTING, "Connection to this computer lost, trying again …", True),
         (ConnectionState.WRONG_TOKEN, "this computer does not accept this window's token", False),
@@ -67,11 +67,17 @@ def test_without_a_live_runner(connection: ConnectionState, title: str, on: bool
     assert why_not_pause(words)
 
 
+@pytest.mark.parametrize("state", [ConnectionState.STARTING, ConnectionState.CONNECTING])
+def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) -> None:
+    words = client_words(Connection(state, "this computer"), _status(), NOW, on_wanted=True)
+    assert (words.look.word, words.on) == ("Connecting …", True)
+
+
 @pytest.mark.parametrize(
     ("status", "title", "detail"),
     [
-        (_status("stopped"), "Not joined", "Switch on"),
-        (_status("stopped", outcome="ended as asked"), "Not joined", "Switch on"),
+        (_status("stopped"), "Not joined", "switch on"),
+        (_status("stopped", outcome="ended as asked"), "Not joined", "switch on"),
         (
             _status("stopped", outcome="exit 0 after 3 s: the server asked it to stop"),
             "Not joined",
@@ -157,9 +163,9 @@ def test_the_server_is_named_with_its_address() -> None:
 
 
 def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
-    assert len({check.look.word for check in checks(None)}) == 3
+    assert len({check.look.word for check in checks(None)}) == 4
     found = checks(_status(checks={"configuration": True, "version": False}).clients[0])
-    assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle"]
+    assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle", "state-idle"]
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
 
 
@@ -172,3 +178,40 @@ def test_the_share_is_a_part_of_what_all_clients_make() -> None:
     assert share("unknown", everyone) is None
     assert share("c", [client("c", 0)]) is None
     assert share("c", []) is None
+
+
+# --- a server that invited ---
+
+
+def _invited(status: Status, **server: Any) -> Status:
+    named = status.server.model_copy(update={"name": "atelier", "url": "redis://192.168.1.5:6379"} | server)
+    return status.model_copy(update={"server": named})
+
+
+def test_the_server_that_invited_is_named() -> None:
+    status = _invited(_status("stopped"))
+    assert client_words(LIVE, status, NOW).detail == "Switch on, and this computer plays for atelier."
+    assert server_words(status)[1] == "atelier, 192.168.1.5:6379"
+    assert server_words(_invited(status, url=""))[1] == "atelier"
+
+
+def test_a_server_that_is_not_found_is_said_with_what_was_tried() -> None:
+    error = "No answer from 192.168.1.5:6379 (no route to host)."
+    words = client_words(LIVE, _invited(_status("starting"), reachable=False, error=error), NOW)
+    assert words.look.word.startswith(AWAY)
+    assert words.detail == f"{error} It is tried again all the time."
+
+
+@pytest.mark.parametrize("service", ["running", "starting", "backoff"])
+def test_a_revoked_invitation_is_called_so_whatever_the_client_does(service: str) -> None:
+    error = "client.c is not let in at pc:1: ask for a new one."
+    words = client_words(LIVE, _invited(_status(service, state="revoked", error=error), reachable=False), NOW)
+    assert (words.look.word, words.detail, words.on) == ("Revoked", error, True)
+
+
+@pytest.mark.parametrize("service", ["running", "backoff", "failed"])
+def test_a_version_that_does_not_fit_needs_an_update(service: str) -> None:
+    status = _status(service, checks={"configuration": True, "version": False}, error="It speaks protocol 9.")
+    words = client_words(LIVE, status, NOW)
+    assert words.look.word == "Update needed"
+    assert words.detail.startswith("It speaks protocol 9. Update SoulsGUI")

@@ -165,7 +165,8 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     assert per_update > ENVS * STEPS * 1.2, "its samples are part of the rounds"
     until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
     assert int(page.given.value("episodes").replace(",", "")) > 0
-    assert page.checks.words == ["Configuration received", "Version fits", "Environment found"]
+    words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
+    assert page.checks.words == words
     assert page.state.server.startswith("this computer, 127.0.0.1:")
     until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
@@ -232,6 +233,8 @@ def test_without_its_runner_the_client_ends_by_itself_and_the_switch_starts_anot
     Address("127.0.0.1", free_port(), "x").write(folders.server_address)
     with (tmp_path / "join.log").open("ab") as log:
         join = psutil.Popen(command_line("join", "--name", NAME, folder=tmp_path), stdout=log, stderr=log)
+    # Before the page: it would start one of its own.
+    wait_for((folders.client / CONTROL_FILE).exists, "its control file")
     with qt_asyncio(qapp), _seen(qapp, qtbot, folders, FakeFeed(), tmp_path) as seen:
         seen.until("Server away since")
         until(qapp, lambda: seen.service.state == "running", "the client's process")

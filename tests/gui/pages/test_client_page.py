@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.pages.client import ClientPage
 from soulsgui.gui.theme import Theme
@@ -28,17 +29,6 @@ class _Shell(FakeShell):
         return self._side
 
 
-class _FakeSide:
-    """A client side that the test plays."""
-
-    def __init__(self, feed: FakeFeed) -> None:
-        self.feed = feed
-        self.switched_on = 0
-
-    def switch_on(self) -> None:
-        self.switched_on += 1
-
-
 def _status(service: str = "running", state: str = "online", wish: str = "run") -> Status:
     client = ClientStatus(id=NAME, name=NAME, state=state, wish=wish, episodes=3, env_steps=1234)
     return Status(
@@ -55,7 +45,7 @@ def played(
 ) -> tuple[ClientPage, FakeFeed, _Shell]:
     """The page before a feed that the test plays."""
     fake = FakeFeed(_status())
-    shell = _Shell(tmp_path, _FakeSide(fake))
+    shell = _Shell(tmp_path, ClientSide(feed=fake))  # type: ignore[arg-type]
     page = ClientPage(FakeFeed(), shell)  # type: ignore[arg-type]
     qtbot.addWidget(page)
     page.show()
@@ -122,8 +112,8 @@ def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) ->
     qtbot.waitUntil(lambda: "Not joined" in page.state.words)
     assert not page.switch.toggle.isChecked()
     assert not page.pause.isEnabled()
-    qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
-    assert shell.client_side().switched_on == 1
+    with qtbot.waitSignal(shell.client_side().start_wanted):
+        qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
     assert page.switch.toggle.isChecked()
     fake.connect_as(Connection(ConnectionState.STARTING))
     qtbot.waitUntil(lambda: "Connecting" in page.state.words)

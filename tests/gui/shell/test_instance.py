@@ -45,6 +45,22 @@ def test_a_second_start_raises_the_first_window_and_ends(qtbot: QtBot, folders: 
     first.release()
 
 
+OPENING = SECOND.replace("raise_first()", "raise_first(sys.argv[2])")
+
+
+def test_a_second_start_hands_its_invitation_over(qtbot: QtBot, folders: Folders) -> None:
+    first = Instance(folders)
+    assert first.claim()
+    path = str(folders.data / "grüße mine.soulsgui")
+    with qtbot.waitSignals([first.raise_wanted, first.open_wanted], timeout=10_000):
+        handed: list[str] = []
+        first.open_wanted.connect(handed.append)
+        second = subprocess.Popen([sys.executable, "-c", OPENING, str(folders.data), path])
+    assert second.wait(10) == 0
+    assert handed == [path]
+    first.release()
+
+
 def raised_once(qtbot: QtBot, folders: Folders) -> "weakref.ref[Instance]":
     """The right to a folder, held through a second start and then given up."""
     first = Instance(folders)

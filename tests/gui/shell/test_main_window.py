@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.dialogs.invite import InviteDialog
 from soulsgui.gui.dialogs.mend_config import MendConfigDialog
 from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.main_window import MainWindow
@@ -28,6 +29,7 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
 )
+from soulsgui.wire.invitation import Invitation
 from tests.gui.fake_feed import FakeFeed, refusal
 from tests.gui.shell.stub_pages import StubPage, stub_pages
 
@@ -131,10 +133,10 @@ def test_the_keyboard_at_the_list_chooses_no_page_by_itself(qtbot: QtBot, make: 
 def test_pages_are_reached_by_list_and_by_keys_and_remembered(qtbot: QtBot, make: Make) -> None:
     window = make()
     window.navigation.setCurrentRow(1)
-    assert window.pages.shown == "runs"
-    qtbot.keyClick(window, Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert window.pages.shown == "clients"
+    qtbot.keyClick(window, Qt.Key.Key_5, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: window.pages.shown == "logs")
-    assert window.navigation.currentRow() == 3
+    assert window.navigation.currentRow() == 4
     assert make().pages.shown == "logs"
 
 
@@ -153,7 +155,7 @@ def test_unsaved_changes_hold_the_page_until_they_are_answered(make: Make) -> No
     window.navigation.setCurrentRow(0)
     assert window.pages.shown == "config"
     config.asked.pop()(False)
-    assert window.navigation.currentRow() == 2, "the list shows where one is"
+    assert window.navigation.currentRow() == 3, "the list shows where one is"
     window.show_page("overview")
     config.asked.pop()(True)
     assert window.pages.shown == "overview"
@@ -751,6 +753,54 @@ def test_the_welcome_page_says_why_nothing_can_be_begun(make: Make, feed: FakeFe
     feed.connect_as(SHUT_DOWN)
     reason = "The server is shut down: start it first."
     assert [tile.why.text() for tile in page.tiles] == [reason, reason, ""]
+
+
+# --- invitations ---
+
+INVITATION = Invitation(
+    server_id="server-1",
+    server_name="atelier",
+    client="gamer-01",
+    addresses=(("192.168.1.5", 6379),),
+    secret="0123456789abcdef-for-tests",
+    prefix="souls:",
+    created=1.0,
+)
+
+
+def test_an_opened_invitation_is_asked_about_in_client_mode(make: Make) -> None:
+    window = make()
+    window.open_invitation(INVITATION)
+    assert window.mode is Mode.CLIENT
+    assert window.pages.shown == "client"
+    assert window.client_side().invitation == INVITATION
+
+
+def test_the_menu_invites_while_there_is_a_server(make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.connect_as(Connection(S.SHUT_DOWN, "my-server"))
+    window.menu.aboutToShow.emit()
+    assert not window.menu.invite.isEnabled()
+    assert "start it first" in window.menu.invite.toolTip()
+    feed.connect_as(NO_RUN)
+    window.menu.aboutToShow.emit()
+    assert window.menu.invite.isEnabled()
+    window.menu.invite.trigger()
+    (dialog,) = window.findChildren(InviteDialog)
+    dialog.reject()
+
+
+def test_a_server_that_is_started_anew_is_shut_down_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    window.restart_server()
+    assert feed.sent[-1].command == "server.shutdown"
+    with qtbot.waitSignal(window.start_wanted):
+        feed.connect_as(Connection(S.SHUT_DOWN, "my-server"))
+    started: list[int] = []
+    window.start_wanted.connect(lambda: started.append(1))
+    feed.connect_as(NO_RUN)
+    feed.connect_as(Connection(S.SHUT_DOWN, "my-server"))
+    assert started == [], "once alone"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
 
 BOX = BoxSpec((2,), "float32")
@@ -42,6 +43,12 @@ class Source:
             "reward": -action.astype(np.float32),
             "terminated": np.full(len(lengths), terminated),
         }
+
+
+def mask_of(obs: Any) -> Any:
+    """The number of each step `[..., 2]` in bits `[..., 5]`; those of the last observations are empty."""
+    numbers = np.where(obs[..., 1] == 1, obs[..., 0].astype(np.int64) % 31 + 1, 0)
+    return (numbers[..., None] >> np.arange(5)) % 2 == 1
 
 
 def held(replay: UniformReplay) -> set[int]:
@@ -227,13 +234,38 @@ def test_each_transition_comes_with_the_mask_of_its_next_observation() -> None:
     replay, source = UniformReplay(30, BOX, masked_actions=5), Source()
     for lengths in ([4, 9], [25], [1, 1, 8], [40]):
         made = source.segments(*lengths)
-        # Its number in bits, so that each observation has a mask of its own; those at an end are empty.
-        numbers = np.where(made["obs"][:, 1] == 1, made["obs"][:, 0].astype(np.int64) % 31 + 1, 0)
-        replay.add(**made, action_mask=(numbers[:, None] >> np.arange(5)) % 2 == 1)
+        replay.add(**made, action_mask=mask_of(made["obs"]))
     batch = replay.sample(500, np.random.default_rng(0))
     assert batch.next_mask is not None
-    numbers = np.where(batch.next_obs[:, 1] == 1, batch.next_obs[:, 0].astype(np.int64) % 31 + 1, 0)
-    np.testing.assert_array_equal(batch.next_mask @ (1 << np.arange(5)), numbers)
+    np.testing.assert_array_equal(batch.next_mask, mask_of(batch.next_obs))
+
+
+def test_windows_sequences_and_saved_memories_have_their_masks() -> None:
+    replay, source = UniformReplay(8, BOX, masked_actions=5), Source()
+    for lengths in ([3], [2, 4]):
+        made = source.segments(*lengths)
+        replay.add(**made, action_mask=mask_of(made["obs"]))
+    again = UniformReplay(8, BOX, masked_actions=5)
+    again.load_state(replay.state())
+    following = np.array([-1, 2, -1, 4, -1, 6, 7, -1])  # slot 0 holds step 8, the first one has given way
+    following[[0, 7]] = -1, 0
+    for memory in (replay, again):
+        window = memory.windows(np.array([1, 3, 5]), following, 2, 0.5)
+        assert window.next_mask is not None
+        np.testing.assert_array_equal(window.next_mask, mask_of(window.next_obs))
+        path = np.array([[1, 5], [2, 6], [2, 7]])
+        steps = memory.steps(path, np.array([[True, True], [True, True], [False, True]]))
+        assert steps.next_mask is not None
+        assert steps.next_mask.shape == (3, 2, 5)
+        np.testing.assert_array_equal(steps.next_mask, mask_of(steps.next_obs))
+    np.testing.assert_array_equal(again.state()["action_mask"], replay.state()["action_mask"])
+    for memory, saved in (
+        (UniformReplay(8, BOX), replay.state()),
+        (again, UniformReplay(8, BOX).state()),
+        (again, replay.state() | {"action_mask": np.ones((3, 5), np.bool_)}),
+    ):
+        with pytest.raises(CheckpointError, match="masks of shape"):
+            memory.load_state(saved)
 
 
 @pytest.mark.parametrize("masked_actions", [0, 3])
@@ -244,3 +276,44 @@ def test_masks_must_be_there_exactly_where_they_are_expected(masked_actions: int
     with pytest.raises(ValueError, match="masks of shape"):
         replay.add(**made, action_mask=wrong)
     assert not len(replay)
+
+
+@pytest.mark.parametrize("lengths", [(), (3,), (6, 1, 3), (9, 4, 1, 5)])
+def test_after_save_and_restore_the_same_draws_follow_and_no_row_is_lost(lengths: tuple[int, ...]) -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    for length in lengths:
+        replay.add(**source.segments(length, terminated=length > 3))
+    again = UniformReplay(10, BOX)
+    again.add(**Source().segments(2, 5))
+    again.load_state({name: array.copy() for name, array in replay.state().items()})
+    assert rows_in_use(again) == rows_in_use(replay)
+    following = source.segments(2, 3)
+    for memory in (replay, again):
+        memory.add(**following)
+    assert (len(again), again.inserted, again.stored) == (len(replay), replay.inserted, replay.stored)
+    first, second = (memory.sample(60, np.random.default_rng(0)) for memory in (replay, again))
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
+    check_draws(again, source, [*lengths, 2, 3])
+
+
+def test_a_saved_memory_of_another_size_or_shape_is_refused_and_changes_nothing() -> None:
+    replay, source = UniformReplay(10, BOX), Source()
+    replay.add(**source.segments(4))
+    state = replay.state()
+    smaller, other_shape = UniformReplay(5, BOX), UniformReplay(10, BoxSpec((3,), "float32"))
+    short = {name: array for name, array in state.items() if name != "reward"}
+    for memory, saved in ((smaller, state), (other_shape, state), (replay, short)):
+        held_before = len(memory)
+        with pytest.raises(CheckpointError, match="does not fit"):
+            memory.load_state(saved)
+        assert len(memory) == held_before
+
+
+def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
+    replay, source = UniformReplay(5, BOX), Source()
+    replay.add(**source.segments(3))
+    replay.add(**source.segments(4))
+    numbers = np.arange(9)
+    held_now = replay.holds(numbers)
+    assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
+    assert replay.at(replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]

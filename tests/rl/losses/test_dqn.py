@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from soulsgui.rl.losses.dqn import TDLossName, double_dqn_target, td_loss
+from soulsgui.rl.losses.dqn import (
+    TDLossName,
+    double_dqn_target,
+    n_step_target,
+    td_loss,
+    td_sample_loss,
+)
 
 REWARD = torch.tensor([1.0, 2.0, 3.0])
 NEVER = torch.zeros(3, dtype=torch.bool)
@@ -58,3 +64,46 @@ def test_only_valid_actions_follow() -> None:
     assert target.tolist() == [1 + 10, 2 + 20, 3 - 1.5]
     target = double_dqn_target(REWARD, NEVER, ONLINE_Q, TARGET_Q, 0.5, False, mask)
     assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_the_target_of_a_window_of_one_step_is_the_plain_one(double: bool) -> None:
+    ended = torch.tensor([False, True, False])
+    plain = double_dqn_target(REWARD, ended, ONLINE_Q, TARGET_Q, 0.5, double)
+    discount = torch.tensor([0.5, 0.0, 0.5])
+    assert torch.equal(n_step_target(REWARD, discount, ONLINE_Q, TARGET_Q, double), plain)
+
+
+def test_a_window_is_discounted_by_what_it_says_and_ends_with_a_final_state() -> None:
+    discount = torch.tensor([0.125, 0.0, 1.0])
+    assert n_step_target(REWARD, discount, ONLINE_Q, TARGET_Q, True).tolist() == [1 + 1.25, 2, 0]
+    endless = torch.full((3, 2), torch.inf)
+    assert n_step_target(REWARD, torch.zeros(3), endless, endless, True).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["huber", "mse"])
+def test_with_weights_of_1_the_loss_of_samples_is_the_plain_one(kind: TDLossName) -> None:
+    q_taken, target = torch.tensor([0.5, -1.0, 1.0, 7.0]), torch.tensor([0.0, 2.0, 0.0, 7.0])
+    found = td_sample_loss(q_taken, target, kind, torch.ones(4))
+    torch.testing.assert_close(found.loss, td_loss(q_taken, target, kind))
+    torch.testing.assert_close(td_sample_loss(q_taken, target, kind).loss, found.loss)
+    assert found.error.tolist() == [0.5, 3, 1, 0]
+
+
+def test_a_sample_counts_by_its_weight_and_its_huber_gradient_is_clipped() -> None:
+    q_taken = torch.tensor([0.5, -1.0, 5.0, 7.0], requires_grad=True)
+    target = torch.tensor([0.0, 2.0, 0.0, 7.0], requires_grad=True)
+    found = td_sample_loss(q_taken, target, "huber", torch.tensor([1.0, 0.5, 0.25, 1.0]))
+    assert found.loss.item() == pytest.approx((0.125 + 0.5 * 2.5 + 0.25 * 4.5) / 4)
+    found.loss.backward()
+    assert q_taken.grad is not None
+    assert (4 * q_taken.grad).tolist() == pytest.approx([0.5, -0.5, 0.25, 0])
+    assert target.grad is None
+
+
+def test_of_a_window_too_only_valid_actions_follow() -> None:
+    mask = torch.tensor([[False, True], [True, False], [True, True]])
+    discount = torch.full((3,), 0.5)
+    for double in (True, False):
+        plain = double_dqn_target(REWARD, NEVER, ONLINE_Q, TARGET_Q, 0.5, double, mask)
+        assert n_step_target(REWARD, discount, ONLINE_Q, TARGET_Q, double, mask).tolist() == plain.tolist()

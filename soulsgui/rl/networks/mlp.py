@@ -1,4 +1,4 @@
-"""Networks by size, and their initial weights."""
+"""Multi-layer perceptrons by size, and their initial weights."""
 
 import math
 from collections.abc import Iterator, Sequence

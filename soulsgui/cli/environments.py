@@ -1,0 +1,22 @@
+"""`env ...`: environments, examined on this computer without a runner."""
+
+import asyncio
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.config.load import load_settings
+from soulsgui.environments.report_words import report_lines
+from soulsgui.runner.probe import examine
+
+
+def check(arguments: Arguments) -> int:
+    """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
+    named = [f"env.id={arguments.env_id}"] if arguments.env_id else []
+    assignments = [*(arguments.assignments or []), *named]
+    settings = load_settings(folders_of(arguments), arguments.preset, assignments)
+    report = asyncio.run(examine(settings))
+    if arguments.as_json:
+        say_json(report)
+    else:
+        say("\n".join(report_lines(report)))
+    return 0 if report["ok"] else 1

@@ -1,0 +1,54 @@
+"""A report on an environment, for a person. Pure."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+
+_ROW = "  {:<12} {}"
+
+
+def spaces_words(spaces: SpacesSpec) -> tuple[str, str]:
+    """Return in words what an environment shows, and what it takes."""
+    action = spaces.action
+    first = f", from {action.start}" if action.start else ""
+    return _box_words(spaces.observation), f"one of {action.n} actions{first}"
+
+
+def report_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return the lines that tell a person what a check found.
+
+    Args:
+        report: `check.EnvironmentReport.to_json()`.
+    """
+    lines = [f"{report['env_id']}: {'works' if report['ok'] else 'can not be trained on'}"]
+    if report["spaces"] is not None:
+        shows, takes = spaces_words(SpacesSpec.from_json(report["spaces"]))
+        lines += [_ROW.format("shows", shows), _ROW.format("takes", takes)]
+        many = "in a vector form of its own" if report["native_vector"] else "one after the other"
+        lines.append(_ROW.format("several", f"are stepped {many}"))
+    if report["steps"]:
+        lines.append(_ROW.format("speed", _speed_words(report["seconds_per_step"])))
+        lines.append(_ROW.format("tried", f"{report['steps']} steps, {report['episodes']} episodes"))
+    lines += [_ROW.format("problem", words.replace("\n", " ")) for words in report["problems"]]
+    lines += [_ROW.format("note", words) for words in report["notes"]]
+    return lines
+
+
+def _speed_words(seconds_per_step: float) -> str:
+    rate = f", {1 / seconds_per_step:,.0f} steps/s" if seconds_per_step > 0 else ""
+    return f"{1000 * seconds_per_step:.3g} ms a step{rate}"
+
+
+def _box_words(box: BoxSpec) -> str:
+    shape = "×".join(map(str, box.shape)) or "1"
+    return f"{shape} numbers ({box.dtype}){_bound_words(box)}"
+
+
+def _bound_words(box: BoxSpec) -> str:
+    if box.low is None and box.high is None:
+        return ", unbounded"
+    low = -math.inf if box.low is None else min(box.low)
+    high = math.inf if box.high is None else max(box.high)
+    return f", between {low:.4g} and {high:.4g}"

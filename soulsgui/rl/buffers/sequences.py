@@ -1,0 +1,267 @@
+"""Sequences of steps with the recurrent state they began with (R2D2, Kapturowski et al. 2019, ICLR)."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.buffers.chains import EpisodeChains
+from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
+from soulsgui.rl.buffers.sum_tree import SumTree
+
+Floats = NDArray[np.float32]
+_LEAST = 1e-6  # as in `prioritised`
+
+
+class SequenceBatch(NamedTuple):
+    """`B` sequences of at most `T = burn_in + length` steps of one episode each, time first.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | number | `[B]` int64 | numbers of the sequences, for `update_priorities` |
+    | weight | `[B]` float32 | importance weights, 0 to 1 |
+    | obs | `[T + 1, B, *shape]` | raw; the one behind a sequence's last step is repeated up to the end |
+    | action | `[T, B]` int64 | |
+    | reward | `[T, B]` float32 | |
+    | terminated | `[T, B]` bool | the step ended its episode in a final state |
+    | valid | `[T, B]` bool | the sequence has this step |
+    | learned | `[T, B]` bool | and it is learned from: it is behind the burn-in, or that was not needed |
+    | state | `[B, S]` float32 | recurrent state before the first step, when it was acted on |
+    | exact | `[B]` bool | the first step begins its episode: its state is right for any weights |
+    | next_mask | `[T, B, A]` bool, or None | valid actions at `obs[1:]`; None: all are |
+    """
+
+    number: Ints
+    weight: Floats
+    obs: NDArray[Any]
+    action: Ints
+    reward: Floats
+    terminated: Bools
+    valid: Bools
+    learned: Bools
+    state: Floats
+    exact: Bools
+    next_mask: Bools | None = None
+
+
+class SequenceReplay:
+    """Draws sequences that begin where segments begin, and go on over the segments of their episode.
+
+    Steps are stored once: neighbouring sequences overlap by all but one segment's length. A sequence can be
+    drawn from when on it has a step to learn from: at once at the beginning of an episode, where no burn-in
+    is needed, and else when its chain has grown beyond the burn-in.
+
+    Attributes:
+        ring: Where the steps are.
+
+    Args:
+        ring: An empty memory; from now on filled through `add` here.
+        state_size: Numbers of a recurrent state.
+        burn_in: Steps that only warm the state up.
+        length: Steps that are learned from.
+        sequences: Most sequences that are kept; the oldest give way, as they do when their steps are gone.
+        alpha: How much priorities count: 0 draws all alike (0.9 in the paper).
+    """
+
+    def __init__(
+        self, ring: UniformReplay, state_size: int, burn_in: int, length: int, sequences: int, alpha: float
+    ) -> None:
+        self.ring = ring
+        self._chains = EpisodeChains(ring)
+        self._burn_in, self._length, self._alpha = burn_in, length, alpha
+        self._tree = SumTree(sequences)
+        self._largest = 1.0
+        self._first: Ints = np.full(sequences, -1, np.int64)  # number of the first step
+        self._state: Floats = np.zeros((sequences, state_size), np.float32)
+        self._exact: Bools = np.zeros(sequences, np.bool_)
+        self._begun = 0  # sequences ever begun; the next one's number
+        self._gone = 0  # sequences that gave way, the oldest first
+        # Sequences of each source that wait for steps behind their burn-in: number, step they begin with.
+        self._waiting: dict[int, list[tuple[int, int]]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of sequences that are kept, drawable yet or not."""
+        return self._begun - self._gone
+
+    def add(
+        self,
+        obs: NDArray[Any],
+        lengths: NDArray[np.integer[Any]],
+        action: NDArray[np.integer[Any]],
+        reward: NDArray[Any],
+        terminated: Bools,
+        source: NDArray[np.integer[Any]],
+        episode: NDArray[np.integer[Any]],
+        first_step: NDArray[np.integer[Any]],
+        state: Floats,
+        action_mask: Bools | None = None,
+    ) -> int:
+        """Take in segments as `UniformReplay.add` does.
+
+        Args:
+            obs: As there; likewise the next four.
+            lengths: As there.
+            action: As there.
+            reward: As there.
+            terminated: As there.
+            source: As in `EpisodeChains.added`; likewise the next two.
+            episode: As there.
+            first_step: As there.
+            state: `[S, state_size]`, recurrent state before each segment's first step.
+            action_mask: As in `UniformReplay.add`.
+
+        Returns:
+            Steps added.
+        """
+        before = self.ring.stored
+        added = self.ring.add(obs, lengths, action, reward, terminated, action_mask)
+        joined = self._chains.added(lengths, source, episode, first_step, before)
+        first = self.ring.stored - added + np.cumsum(lengths) - lengths
+        kept = first >= before  # of the others, the first steps gave way at once
+        for index in range(len(lengths)):
+            whose, start = int(source[index]), int(first_step[index])
+            waiting = self._waiting.pop(whose, []) if joined[index] else []
+            self._waiting.pop(whose, None)
+            if kept[index]:
+                waiting.append((self._begin(int(first[index]), state[index], start == 0), start))
+            self._grow(whose, waiting, start + int(lengths[index]))
+        self._forget()
+        return added
+
+    def sample(self, count: int, beta: float, rng: np.random.Generator) -> SequenceBatch:
+        """Draw sequences by priority, with replacement; weights as in `PrioritisedReplay.draw`.
+
+        Raises:
+            ValueError: There is none yet.
+        """
+        places = self._tree.draw(count, rng)
+        weight = (self._tree.values(places) / self._tree.total) ** -beta
+        path, valid = self._chains.along(self.ring.slot(self._first[places]), self._burn_in + self._length)
+        steps = self.ring.steps(path, valid)
+        behind = np.arange(len(path))[:, None] >= self._burn_in
+        newest = self._begun - 1
+        return SequenceBatch(
+            number=newest - (newest - places) % len(self._first),
+            weight=(weight / weight.max()).astype(np.float32),
+            obs=steps.obs,
+            action=steps.action,
+            reward=steps.reward,
+            terminated=steps.terminated,
+            valid=valid,
+            learned=valid & (behind | self._exact[places]),
+            state=self._state[places],
+            exact=self._exact[places],
+            next_mask=steps.next_mask,
+        )
+
+    def update_priorities(self, number: Ints, error: NDArray[Any]) -> None:
+        """Give sequences the priority of their newest error; what gave way since is passed over.
+
+        Args:
+            number: `[B]`, from `SequenceBatch`.
+            error: `[B]`, for instance `losses.r2d2.sequence_error`.
+
+        Raises:
+            ValueError: An error is not finite; nothing has changed.
+        """
+        priority = np.abs(np.asarray(error, np.float64)) + _LEAST
+        held = number >= self._gone
+        self._tree.update(number[held] % len(self._first), priority[held] ** self._alpha)
+        self._largest = max(self._largest, float(priority[held].max(initial=0.0)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what a continuation needs: the states of `ring` and chains, and of `N` sequences.
+
+        | name | shape, dtype |
+        |---|---|
+        | sequence.first, sequence.priority, sequence.exact | `[N]`, the oldest first |
+        | sequence.state | `[N, S]` |
+        | sequence.waiting | `[W, 3]` int64: source, number, first step |
+        | sequence.counters | `[3]` int64: sequences begun, gone, most that are kept |
+        | sequence.largest | `[]`, largest priority seen |
+        """
+        places = np.arange(self._gone, self._begun) % len(self._first)
+        waiting = [(source, *one) for source, ones in self._waiting.items() for one in ones]
+        own = {
+            "first": self._first[places],
+            "priority": self._tree.values(places),
+            "exact": self._exact[places],
+            "state": self._state[places],
+            "waiting": np.array(waiting, np.int64).reshape(-1, 3),
+            "counters": np.array([self._begun, self._gone, len(self._first)]),
+            "largest": np.array(self._largest),
+        }
+        return self.ring.state() | self._chains.state() | {f"sequence.{name}": own[name] for name in own}
+
+    def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from what `state` returned: the same draws follow.
+
+        Raises:
+            CheckpointError: It does not fit this memory; nothing has changed.
+        """
+        own = {name.removeprefix("sequence."): state[name] for name in state if name.startswith("sequence.")}
+        tree = SumTree(len(self._first))
+        try:
+            begun, gone, most = (int(counter) for counter in own["counters"])
+            shapes = {"first": (), "priority": (), "exact": (), "state": self._state.shape[1:]}
+            fits = all(own[name].shape == (begun - gone, *shape) for name, shape in shapes.items())
+            if most != len(self._first) or not fits or own["waiting"].shape[1:] != (3,):
+                raise ValueError(f"{begun - gone} sequences of a memory of {most}")
+            places = np.arange(gone, begun) % most
+            tree.update(places, own["priority"])
+            largest = float(own["largest"])
+        except (KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"The saved sequences do not fit a memory of {len(self._first)}: {error}.",
+                "Resume with the sizes they were saved with, or without the memory.",
+            ) from error
+        self._chains.check(state)
+        self.ring.load_state(state)
+        self._chains.load_state(state)
+        self._tree, self._largest = tree, largest
+        self._begun, self._gone = begun, gone
+        for column, name in ((self._first, "first"), (self._exact, "exact"), (self._state, "state")):
+            column[places] = own[name]
+        self._waiting = {}
+        for source, number, start in own["waiting"].tolist():
+            self._waiting.setdefault(source, []).append((number, start))
+
+    def _begin(self, first: int, state: Floats, exact: bool) -> int:
+        """Keep a new sequence that can't be drawn yet, and return its number."""
+        place = self._begun % len(self._first)
+        self._tree.update(np.array([place]), np.zeros(1))
+        self._first[place], self._state[place], self._exact[place] = first, state, exact
+        self._begun += 1
+        self._gone = max(self._gone, self._begun - len(self._first))
+        return self._begun - 1
+
+    def _grow(self, source: int, waiting: list[tuple[int, int]], upto: int) -> None:
+        """Let sequences be drawn that have a step to learn from, now that their chain goes `upto` a step."""
+        ready = [
+            number
+            for number, start in waiting
+            if number >= self._gone
+            and (upto - start > self._burn_in or self._exact[number % len(self._first)])
+        ]
+        if ready:
+            places = np.array(ready) % len(self._first)
+            self._tree.update(places, np.full(len(ready), self._largest**self._alpha))
+        still = [one for one in waiting if one[0] >= self._gone and one[0] not in ready]
+        if still:
+            self._waiting[source] = still
+
+    def _forget(self) -> None:
+        """Give up the sequences whose first step gave way."""
+        numbers = np.arange(self._gone, self._begun)
+        places = numbers % len(self._first)
+        gone = places[self._first[places] < self.ring.stored - len(self.ring)]
+        self._tree.update(gone, np.zeros(len(gone)))
+        self._gone += len(gone)
+        if len(self._waiting) > len(self):  # some wait for sources that never came back
+            self._waiting = {
+                source: held
+                for source, ones in self._waiting.items()
+                if (held := [one for one in ones if one[0] >= self._gone])
+            }

@@ -1,0 +1,115 @@
+"""Torsos: from observations to features, by name and size."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from soulsgui.errors import UsageError
+from soulsgui.rl.networks.mlp import ACTIVATIONS
+
+
+class Torso(nn.Module):
+    """Turns observations `[B, *shape]` into features `[B, features]`.
+
+    Attributes:
+        features: Number of features.
+
+    Args:
+        layers: What does it.
+        features: Number of features.
+        scale: What observations are multiplied by first.
+    """
+
+    def __init__(self, layers: nn.Sequential, features: int, scale: float = 1.0) -> None:
+        super().__init__()
+        self.layers = layers
+        self.features = features
+        self._scale = scale
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return the features; whole numbers (images) become float32 first."""
+        inputs = obs if obs.is_floating_point() else obs.float()
+        features: Tensor = self.layers(inputs if self._scale == 1.0 else inputs * self._scale)
+        return features
+
+
+def mlp_torso(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+    """Build a perceptron whose every layer is followed by its activation; observations are flattened.
+
+    Raises:
+        UsageError: There is no hidden layer.
+    """
+    if not hidden_sizes:
+        raise UsageError("An mlp needs at least one hidden layer.", "Set network.hidden_sizes, as [64, 64].")
+    modules: list[nn.Module] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise([math.prod(shape), *hidden_sizes]):
+        modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
+    return Torso(nn.Sequential(*modules), hidden_sizes[-1])
+
+
+def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+    """Build the network of Mnih et al. 2015 (Nature 518, "Methods: Model architecture").
+
+    32 filters of 8×8 at stride 4, 64 of 4×4 at stride 2, 64 of 3×3 at stride 1, then dense layers (512 units
+    in the source), each followed by the activation (relu in the source). Bytes are scaled to 0 … 1.
+
+    Args:
+        shape: `(channels, height, width)` of uint8, at least 36×36.
+        hidden_sizes: Width of each dense layer; none: the filters' outputs are the features.
+        activation: As in `ACTIVATIONS`.
+
+    Raises:
+        UsageError: The observation is no such image.
+    """
+    if len(shape) != 3 or min(shape[1:]) < 36:
+        raise UsageError(
+            f"The network nature_cnn needs images [channels, height, width] of at least 36×36, not {shape}.",
+            "Choose network.name mlp, or wrappers that give such images.",
+        )
+    modules: list[nn.Module] = []
+    sides, channels = list(shape[1:]), shape[0]
+    for filters, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+        modules += [nn.Conv2d(channels, filters, kernel, stride), ACTIVATIONS[activation]()]
+        sides, channels = [(side - kernel) // stride + 1 for side in sides], filters
+    modules.append(nn.Flatten())
+    sizes = [channels * math.prod(sides), *hidden_sizes]
+    for fan_in, fan_out in pairwise(sizes):
+        modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
+    return Torso(nn.Sequential(*modules), sizes[-1], scale=1.0 / 255.0)
+
+
+TORSOS: dict[str, Callable[[Sequence[int], Sequence[int], str], Torso]] = {
+    "mlp": mlp_torso,
+    "nature_cnn": nature_cnn,
+}
+
+
+def build_torso(
+    name: str,
+    shape: Sequence[int],
+    hidden_sizes: Sequence[int],
+    activation: str,
+    initialise: Callable[[nn.Module, torch.Generator], None],
+    generator: torch.Generator,
+) -> Torso:
+    """Build a torso.
+
+    Args:
+        name: A key of `TORSOS`.
+        shape: Shape of one observation.
+        hidden_sizes: Widths of the dense layers.
+        activation: `tanh` or `relu`.
+        initialise: Draws the weights, for instance `initial.fan_in_`.
+        generator: Where they are drawn from.
+
+    Raises:
+        UsageError: There is no such network, or it can't see such observations.
+    """
+    if name not in TORSOS:
+        raise UsageError(f"There is no network {name!r}.", f"Choose one of: {', '.join(TORSOS)}.")
+    torso = TORSOS[name](shape, hidden_sizes, activation)
+    initialise(torso, generator)
+    return torso

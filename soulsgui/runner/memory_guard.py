@@ -1,0 +1,169 @@
+"""Guards the memory of the Redis server: full, it would refuse even the weights.
+
+From half of its limit on the trainer grants clients nothing more; beyond 70 % the client that holds most is
+cut off. It goes on by itself when there is room again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import redis
+
+from soulsgui.runner.bus import Bus
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.redis_server import REDIS
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.words import size_words
+from soulsgui.wire.commands import NodeCommand
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.keys import TRAINER, Keys
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+
+_HALF, _FULL = 0.5, 0.7
+_BELOW = 0.05
+_HOLD_S = 5.0
+_ANSWER_S = 2.0
+_WORTH_CUTTING = 0.1
+
+Level = Literal["", "half", "full"]
+
+_FROM: dict[Level, float] = {"full": _FULL, "half": _HALF}
+
+
+def level_of(used: float, before: Level) -> Level:
+    """Return how full the memory is. A level is left a little below where it is entered.
+
+    Args:
+        used: Part of the limit that is used.
+        before: What was returned last.
+    """
+    held = ("full", "half", "").index(before)
+    for place, (level, start) in enumerate(_FROM.items()):
+        if used >= (start - _BELOW if place >= held and before else start):
+            return level
+    return ""
+
+
+def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis], dict[str, int]]:
+    """Return the operation that measures the bytes of the server's memory each client's streams take up."""
+
+    def measure(connection: redis.Redis) -> dict[str, int]:
+        pipeline = connection.pipeline(transaction=False)
+        for client in clients:
+            for key in _streams(keys, client):
+                pipeline.memory_usage(key)
+        sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
+        each = len(sizes) // max(len(clients), 1)
+        return {client: sum(sizes[n * each : (n + 1) * each]) for n, client in enumerate(clients)}
+
+    return measure
+
+
+def emptying(*names: str) -> Callable[[redis.Redis], Any]:
+    """Return the operation that takes everything off these streams."""
+
+    def trim(connection: redis.Redis) -> None:
+        pipeline = connection.pipeline(transaction=False)
+        for name in names:
+            pipeline.xtrim(name, maxlen=0, approximate=False)
+        pipeline.execute(raise_on_error=False)
+
+    return trim
+
+
+def _streams(keys: Keys, client: str) -> tuple[str, str, str]:
+    return keys.chunks(client), keys.episodes(client), keys.log(client)
+
+
+class MemoryGuard:
+    """Looks at the memory, and does what is needed.
+
+    Args:
+        bus: The way to the server.
+        events: Told what is worth knowing tomorrow.
+        clients: Returns who may hold memory.
+        trainer_runs: Whether there is a trainer to ask.
+
+    Attributes:
+        words: How full it is, once that matters; empty otherwise.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        events: EventLog,
+        clients: Callable[[], Sequence[str]],
+        trainer_runs: Callable[[], bool],
+    ) -> None:
+        self.words = ""
+        self._bus = bus
+        self._events = events
+        self._clients = clients
+        self._trainer_runs = trainer_runs
+        self._level: Level = ""
+
+    async def look(self) -> None:
+        """Look once; a server that is away, or that has no limit, is left alone."""
+        try:
+            info = await self._bus.call(lambda connection: connection.info("memory"))
+            used, limit = int(info["used_memory"]), int(info.get("maxmemory", 0))
+            if limit:
+                await self._take(used, limit)
+        except (*AWAY, redis.RedisError) as error:
+            logger.debug("the server's memory can't be looked at: %s", error)
+
+    async def _take(self, used: int, limit: int) -> None:
+        part, before = used / limit, self._level
+        self._level = level_of(part, before)
+        self.words = f"memory {part:.0%} full: clients wait" if self._level else ""
+        if self._level != before:
+            self._tell(f"{part:.0%} of its {size_words(limit)}", before)
+        if self._level:
+            held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
+            if self._level == "full":
+                await self._cut_worst(limit, trainer_answers=held)
+
+    def _tell(self, filled: str, before: Level) -> None:
+        if not self._level:
+            self._events.add("info", f"The memory of Redis has room again: {filled} are used.", service=REDIS)
+        elif before != "full":
+            remedy = "It goes on by itself when there is room; redis.max_memory gives it more."
+            what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
+            self._events.add(
+                "warning", what, "Clients send more than is taken off the server.", remedy, service=REDIS
+            )
+
+    async def _ask(self, command: NodeCommand) -> bool:
+        """Ask the trainer for something; return whether it did that."""
+        if not self._trainer_runs():
+            return False
+        try:
+            await self._bus.ask(TRAINER, command, _ANSWER_S)
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.info("the trainer does not %s: %s", command.command, error)
+            return False
+        return True
+
+    async def _cut_worst(self, limit: int, trainer_answers: bool) -> None:
+        """Cut the client off that holds most, when that helps."""
+        keys, clients = self._bus.keys, self._clients()
+        held = await self._bus.call(held_by_client(keys, clients))
+        worst = max(held, key=lambda client: held[client], default="")
+        if not worst or held[worst] < _WORTH_CUTTING * limit:
+            return
+        reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
+        cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
+        asked = trainer_answers and await self._ask(cut)
+        chunks, *others = _streams(keys, worst)
+        await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
+        self._events.add(
+            "warning",
+            f"{worst} was cut off: {reason}.",
+            "What it had sent was taken off the server, unread.",
+            f"Look at it; it may come again when it is restarted. To keep it out: soulsgui revoke {worst}",
+            service=REDIS,
+        )

@@ -1,0 +1,184 @@
+"""The environments a client plays: made, watched, closed, and made anew when they failed."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from soulsgui.environments.make import make_vector, named
+from soulsgui.environments.report_words import spaces_words
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import EnvironmentCheckError, ProcessFault
+from soulsgui.sampling.spread import SpreadStepper
+from soulsgui.sampling.watchdog import Limits, Watchdog
+from soulsgui.sampling.watched import BROKEN, WatchedStepper, fault_of
+from soulsgui.wire.messages.server_config import contract_hash
+
+Playable = WatchedStepper | SpreadStepper
+"""Environments in this process, or spread over others."""
+
+_LATER_S = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+def limits_of(settings: Mapping[str, Any]) -> Limits:
+    """Return what a server's settings allow an environment; one that names no limits sets none."""
+    return Limits(
+        float(settings.get("client.hang_seconds", math.inf)),
+        float(settings.get("client.min_steps_per_s", 0.0)),
+        settings.get("client.max_memory"),
+    )
+
+
+class Environment:
+    """The environments of one run, in one vector, under their watchdog.
+
+    Args:
+        settings: The server's settings, by dotted key.
+        num_envs: Environments side by side; None takes the run's setting.
+        on_hang: Called in another thread when the environment hangs: only the end of the process helps.
+        workers: Processes that the environments are spread over; 0 steps them in this one, None takes the
+            run's setting.
+        masked: Whether they tell which actions are valid, as the server says; None asks them.
+
+    Attributes:
+        id: Id of the environment.
+        num_envs: Environments side by side.
+        stepper: The environments in use.
+        watchdog: Looks after them.
+
+    Raises:
+        EnvironmentCheckError: It can't be made here, or its spaces are not supported.
+        EnvironmentFault: It failed when it was asked for its masks.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        num_envs: int | None,
+        on_hang: Callable[[ProcessFault], None],
+        workers: int | None = None,
+        masked: bool | None = None,
+    ) -> None:
+        self.id: str = settings["env.id"]
+        self.num_envs = num_envs or int(settings["env.num_envs"])
+        self._made_of = self.id, settings["env.kwargs"], settings["env.wrappers"]
+        self._restart_hook = str(settings.get("client.restart_hook", ""))
+        self._open: Playable | None = None
+        self._workers = int(settings.get("client.workers", 0)) if workers is None else workers
+        self._limits = limits_of(settings)
+        self._on_hang = on_hang
+        # Workers look after themselves: here they are only looked at in case that they don't.
+        hang_s = self._limits.hang_s + _LATER_S if self._workers else self._limits.hang_s
+        self.watchdog = Watchdog(replace(self._limits, hang_s=hang_s), self._hung)
+        self.watchdog.start()
+        try:
+            self._check_hook()
+            self.stepper = self._make()
+            self._masked = self._gives_masks() if masked is None else masked
+        except BaseException:
+            self.close()
+            raise
+        logger.info("%s shows %s and takes %s", self.id, *spaces_words(self.spaces))
+
+    @property
+    def spaces(self) -> SpacesSpec:
+        """What one of them shows and takes."""
+        return replace(self._spaces, action=replace(self._spaces.action, masked=self._masked))
+
+    def contract(self, family: str, state: Mapping[str, Sequence[int]]) -> str:
+        """Return the contract hash of what is played here.
+
+        Args:
+            family: Family of the algorithm.
+            state: Shape of each field of the policy's state (`state_of`); none while the server waits for the
+                spaces, and has no policy.
+        """
+        return contract_hash(*self._made_of, self.spaces.to_json(), family, state)
+
+    def _gives_masks(self) -> bool:
+        """Ask the environments, by a reset, whether they tell which actions are valid.
+
+        Raises:
+            EnvironmentFault: One failed.
+        """
+        self.stepper.reset()
+        return self.stepper.mask is not None
+
+    def make_anew(self) -> Playable:
+        """Make the environments anew, after what `client.restart_hook` names.
+
+        Raises:
+            EnvironmentCheckError: They can't be made.
+            EnvironmentFault: The hook raised.
+            ProcessFault: The process is too large by now.
+        """
+        self.close_vector()
+        if self._restart_hook:
+            logger.info("calling %s", self._restart_hook)
+            with self.watchdog.inside(f"the hook {self._restart_hook}"):
+                try:
+                    named(self._restart_hook, "client.restart_hook")()
+                except EnvironmentCheckError:
+                    raise
+                except BROKEN as error:
+                    raise fault_of(error, f"its hook {self._restart_hook}") from error
+        return self._make()
+
+    def _check_hook(self) -> None:
+        """Look the hook up before it is needed in the middle of the night.
+
+        Raises:
+            EnvironmentCheckError: There is none of that name here.
+        """
+        if self._restart_hook:
+            named(self._restart_hook, "client.restart_hook")
+
+    def _make(self) -> Playable:
+        began = time.monotonic()
+        with self.watchdog.inside("being made"):
+            self.stepper = self._spread() if self._workers else self._here()
+        where = f" in {self._workers} processes" if self._workers else ""
+        logger.info("%s × %d made%s in %.1f s", self.id, self.num_envs, where, time.monotonic() - began)
+        return self.stepper
+
+    def _here(self) -> WatchedStepper:
+        vector = make_vector(*self._made_of, self.num_envs)
+        self._open = made = WatchedStepper(vector, self.watchdog)
+        self._spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
+        return made
+
+    def _spread(self) -> SpreadStepper:
+        made = SpreadStepper(self._made_of, self.num_envs, self._workers, self.watchdog, self._limits.hang_s)
+        self._open, self._spaces = made, made.spaces
+        return made
+
+    def _hung(self, fault: ProcessFault) -> None:
+        """Whoever waits for workers that hang hears of their end; without workers this process ends."""
+        made = self._open
+        if isinstance(made, SpreadStepper):
+            made.kill()
+        else:
+            self._on_hang(fault)
+
+    def close_vector(self) -> None:
+        """Close the environments, as far as they let themselves be closed."""
+        made, self._open = self._open, None
+        if made is None:
+            return
+        try:
+            with self.watchdog.inside("being closed"):
+                made.close()
+        except BROKEN as error:
+            # It is given up anyway; what it holds ends with the process at the latest.
+            logger.warning("%s can't be closed: %r", self.id, error)
+
+    def close(self) -> None:
+        """Close the environments and let the watchdog go."""
+        try:
+            self.close_vector()
+        finally:
+            self.watchdog.close()

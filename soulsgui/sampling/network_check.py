@@ -1,0 +1,25 @@
+"""Whether the network here says the same as the one on the server that it is a copy of."""
+
+from soulsgui.environments.reference import reference_observation, same_outputs
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import ClientRegistrationError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.wire.weights import WeightsHeader
+
+
+def check_network(policy: NumpyMLPPolicy, header: WeightsHeader, box: BoxSpec) -> None:
+    """Compare what the network says of the reference observation with what the server's says.
+
+    Args:
+        policy: The network here, with the weights of the header.
+        header: What came with the weights.
+        box: Space of one observation.
+
+    Raises:
+        ClientRegistrationError: It says something else: samples of it would teach the wrong thing.
+    """
+    if not same_outputs(header.reference, policy.outputs(reference_observation(box))[0]):
+        raise ClientRegistrationError(
+            "The network gives other numbers here than on the server.",
+            "Install the same version of SoulsGUI and of numpy on both.",
+        )

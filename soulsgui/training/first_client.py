@@ -1,0 +1,166 @@
+"""Where the server can't make the environment: waiting for the first client to tell the spaces."""
+
+import json
+import logging
+import threading
+from typing import cast
+
+import numpy as np
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import client_settings
+from soulsgui.environments.report_words import spaces_words
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.system import atomic_write
+from soulsgui.training.report import StateReporter
+from soulsgui.wire.commands import CommandReader, NodeAnswer
+from soulsgui.wire.connection import AWAY, Address, Link
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import TRAINER, Keys
+from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, family_of
+from soulsgui.wire.messages.session import HELLO_FIELD, Hello
+
+logger = logging.getLogger(__name__)
+
+WAITING = "for the first client to tell the spaces"
+
+_LOOK_EVERY_S = 0.25
+_ENTRIES_LOOKED_AT = 100
+_MOST_ACTIONS = 2**20
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
+
+
+class FirstClient:
+    """Waits for a client that can make the environment, and writes what it tells into the run's folder.
+
+    Args:
+        settings: The run's configuration.
+        run: Its folder.
+        address: The server.
+        stop: Set from outside to end the waiting.
+    """
+
+    def __init__(self, settings: Settings, run: RunFolder, address: Address, stop: threading.Event) -> None:
+        told = client_settings(settings)
+        self._env = told["env.id"], told["env.kwargs"], told["env.wrappers"]
+        self._family = family_of(settings.algorithm)
+        self._run = run
+        self._stop = stop
+        self._keys = Keys(address.prefix)
+        self._link = Link(address, stop, TRAINER)
+        self._reader = CommandReader(self._keys, TRAINER)
+        self._config = ServerConfig(
+            run_id=run.run_id, attempt=0, contract="", spaces={}, policy={}, settings=told, seed=settings.seed
+        )
+        self._instance = own_instance()
+        self._tick = 0
+        self._refused: set[bytes] = set()
+        self._farewell = ""
+        self._reporter = StateReporter(address, TRAINER, self._state)
+
+    def wait(self) -> bool:
+        """Wait until the spaces are known.
+
+        Returns:
+            False when it was asked to stop before.
+
+        Raises:
+            Stopped: It was asked to stop while the server was away.
+            OSError: They can't be written.
+        """
+        logger.info("waiting %s", WAITING)
+        self._reporter.start()
+        spaces = None
+        try:
+            while spaces is None and not self._stop.is_set():
+                self._tick += 1
+                try:
+                    spaces = self._look(self._link.redis)
+                    self._link.back()
+                except AWAY as error:
+                    self._link.lost(error)
+                except redis.ResponseError as error:
+                    self._link.refused(error)
+                self._stop.wait(0 if spaces is not None else _LOOK_EVERY_S)
+            if spaces is not None:
+                atomic_write(self._run.spaces, json.dumps(spaces.to_json(), indent=1).encode())
+            return spaces is not None
+        finally:
+            self._farewell = "" if spaces is not None else "ended as asked"
+            self._reporter.close()
+            self._link.close()
+
+    def _look(self, connection: redis.Redis) -> SpacesSpec | None:
+        """Describe the run, obey, and return what a client told, None when none did yet.
+
+        Raises:
+            redis.RedisError: The server is away.
+        """
+        text = self._config.to_json()
+        if connection.get(self._keys.config) != text.encode():
+            pipeline = connection.pipeline(transaction=True)
+            pipeline.set(self._keys.config, text)
+            pipeline.publish(self._keys.weights_event, WAITING)
+            pipeline.execute()
+        self._obey(connection)
+        for client in sorted(cast("list[bytes]", connection.hkeys(self._keys.clients))):
+            found = self._told_by(connection, client.decode(errors="replace"))
+            if found is not None:
+                return found
+        return None
+
+    def _obey(self, connection: redis.Redis) -> None:
+        """Answer commands: there is nothing to save, and nothing goes on that could rest."""
+        for command in self._reader.poll(connection):
+            may = command.command in ("stop", "rest")
+            error = "" if may else "Nothing was trained yet: the run waits " + WAITING
+            self._reader.answer(connection, NodeAnswer(id=command.id, ok=may, error=error))
+            if command.command == "stop":
+                self._stop.set()
+
+    def _told_by(self, connection: redis.Redis, client: str) -> SpacesSpec | None:
+        key = self._keys.chunks(client)
+        try:
+            entries = cast("Entries", connection.xrevrange(key, count=_ENTRIES_LOOKED_AT))
+        except redis.ResponseError:
+            return None  # something else stands under the name of its stream
+        for entry, fields in entries:
+            hello = Hello.read(fields.get(HELLO_FIELD)) if entry not in self._refused else None
+            if hello is None or hello.client != client or hello.run_id != self._run.run_id:
+                continue
+            spaces = self._read(hello)
+            if spaces is not None:
+                logger.info("%s told the spaces: it shows %s and takes %s", client, *spaces_words(spaces))
+                return spaces
+            self._refused.add(entry)
+            logger.warning("%s told no spaces that fit to its contract", client)
+        return None
+
+    def _read(self, hello: Hello) -> SpacesSpec | None:
+        try:
+            spaces = SpacesSpec.from_json(hello.spaces or {})
+        except EnvironmentCheckError:
+            return None
+        shown = spaces.observation
+        if shown.size * np.dtype(shown.dtype).itemsize > MAX_CHUNK_BYTES or spaces.action.n > _MOST_ACTIONS:
+            return None  # whatever it is: no observation of it could be sent
+        # Without a state: there is no policy before the spaces are known.
+        same = contract_hash(*self._env, spaces.to_json(), self._family) == hello.contract
+        return spaces if same else None
+
+    def _state(self) -> NodeState:
+        return NodeState(
+            name=TRAINER,
+            instance=self._instance,
+            tick=self._tick,
+            phase="stopping" if self._farewell else "waiting",
+            detail=WAITING,
+            run_id=self._run.run_id,
+            farewell=self._farewell,
+        )

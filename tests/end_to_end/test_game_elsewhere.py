@@ -1,0 +1,98 @@
+"""A game that is installed on a client's computer alone: its first client tells the server the spaces."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import soulsgui
+from soulsgui.wire.api_client import CommandFailedError
+from tests.end_to_end.server import RunningServer, command_line, wait_for
+
+GAME = """
+import os
+import gymnasium
+import numpy as np
+
+SIZE = int(os.environ.get("GAME_SIZE", "3"))
+
+class Game(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (SIZE,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(SIZE, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(SIZE, np.float32), float(action), self.steps == 10, False, {}
+
+gymnasium.register("Elsewhere-v0", Game)
+"""
+
+OVERRIDES = {"env.id": "game_elsewhere:Elsewhere-v0", "ppo.n_steps": 16, "ppo.minibatch_size": 32}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    running = RunningServer(tmp_path)
+    yield running
+    running.close()
+
+
+def play(server: RunningServer, name: str, size: int = 3) -> "subprocess.Popen[bytes]":
+    """Start a client on the computer that has the game."""
+    game = server.folder / "game"
+    game.mkdir(exist_ok=True)
+    (game / "game_elsewhere.py").write_text(GAME)
+    root = Path(soulsgui.__file__).parents[1]
+    places = os.pathsep.join([str(root), str(game)])
+    with (server.folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(
+            command_line("client", "--name", name, folder=server.folder),
+            env=os.environ | {"PYTHONPATH": places, "GAME_SIZE": str(size), "OMP_NUM_THREADS": "1"},
+            stderr=log,
+        )
+
+
+def end(*clients: "subprocess.Popen[bytes]") -> None:
+    for client in clients:
+        client.kill()
+        client.wait()
+
+
+def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server: RunningServer) -> None:
+    with pytest.raises(CommandFailedError, match="game_elsewhere") as refused:
+        server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 1}})
+    assert "clients.local=0" in str(refused.value)
+
+    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
+    run = wait_for(lambda: (now := server.status().run).state == "waiting" and now, "the run waits")
+    assert run.detail == "for the first client to tell the spaces"
+
+    first = play(server, "first")
+    try:
+        server.wait_updates(2)
+        other = play(server, "other", size=4)
+        try:
+            assert other.wait(30) == 2
+        finally:
+            end(other)
+        assert "has other spaces here than on the server" in (server.folder / "other.log").read_text()
+        # A trainer that starts anew knows them by now.
+        server.api.command("service.restart", {"name": "trainer"})
+        server.wait_updates(1)
+    finally:
+        end(first)
+
+
+def test_a_run_that_waits_for_its_first_client_is_stopped_at_once(server: RunningServer) -> None:
+    server.api.command("run.start", {"overrides": OVERRIDES | {"clients.local": 0}})
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits")
+    server.api.command("run.stop", {})
+    assert server.status().run.state == "stopped"
+    wait_for(lambda: server.pid("trainer") is None, "the trainer has ended", 5)

@@ -1,0 +1,119 @@
+"""A wire between clients and a server that a test can stall, swallow, move and cut."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from soulsgui.wire.connection import Address
+
+T = TypeVar("T")
+
+_PIECE = 65_536
+_LIMIT_S = 10.0
+
+
+@dataclass(eq=False)
+class _Wire:
+    """One connection that is passed on."""
+
+    task: "asyncio.Task[None]"
+    swallows: bool = False
+
+
+class Proxy:
+    """Passes every connection on, in a thread, until it is told otherwise.
+
+    Args:
+        target: The server.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes any free one.
+
+    Attributes:
+        address: The server as those see it who come through here.
+        accepted: Connections that were ever taken.
+    """
+
+    def __init__(self, target: Address, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.accepted = 0
+        self._target = target
+        self._wires: set[_Wire] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
+        self._thread.start()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._server = self._run(asyncio.start_server(self._accept, host, port))
+        port = self._server.sockets[0].getsockname()[1]
+        self.address = replace(target, host=host, port=port)
+
+    def stall(self) -> None:
+        """Let nothing through in either direction: connections stay, new ones are taken and stay silent."""
+        self._loop.call_soon_threadsafe(self._flows.clear)
+
+    def flow(self) -> None:
+        """Let everything through again, what was held first."""
+        self._loop.call_soon_threadsafe(self._flows.set)
+
+    def swallow(self) -> int:
+        """Throw away whatever comes on the connections that exist, for ever; new ones are passed on.
+
+        Returns:
+            How many those are.
+        """
+
+        async def mark() -> int:
+            for wire in self._wires:
+                wire.swallows = True
+            return len(self._wires)
+
+        return self._run(mark())
+
+    def close(self) -> None:
+        """End every connection, and listen no more."""
+
+        async def end() -> None:
+            self._server.close()
+            tasks = [wire.task for wire in self._wires]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        self._run(end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LIMIT_S)
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LIMIT_S)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        wire = _Wire(task)
+        self._wires.add(wire)
+        self.accepted += 1
+        outward: asyncio.StreamWriter | None = None
+        try:
+            await self._flows.wait()
+            inward, outward = await asyncio.open_connection(self._target.host, self._target.port)
+            await asyncio.gather(self._pump(wire, reader, outward), self._pump(wire, inward, writer))
+        except (asyncio.CancelledError, OSError):
+            pass  # cut here, or one of its ends is gone
+        finally:
+            self._wires.discard(wire)
+            for end in (writer, outward):
+                if end is not None:
+                    end.close()
+
+    async def _pump(self, wire: _Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(_PIECE):
+            await self._flows.wait()
+            if not wire.swallows:
+                writer.write(data)
+                await writer.drain()
+        if not wire.swallows:  # a half-open connection does not tell that its other end is gone
+            with suppress(OSError):
+                writer.write_eof()

@@ -1,0 +1,149 @@
+"""Clocks that are wrong by an hour, or stepped while everything runs (R20): no effect."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.sampling import identity
+from soulsgui.sampling.identity import ensure_name_is_free
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.faults.report import Report
+from tests.faults.server import faulty_server
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import FreeTrainer, check_whole, playing_client
+from tests.training.nodes import STEPS, dqn_settings, join, next_round, running_node, small_settings
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def step_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the wall clock of this process forward or back, by seconds from the true time."""
+    true_time = time.time
+    wrong_by = [0.0]
+    monkeypatch.setattr(time, "time", lambda: true_time() + wrong_by[0])
+
+    def step(seconds: float) -> None:
+        wrong_by[0] = seconds
+
+    return step
+
+
+@pytest.fixture
+def trainer(redis_address: Address) -> Iterator[FreeTrainer]:
+    made = FreeTrainer(redis_address, client__segment_seconds=0.01)
+    made.publish(1)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("wrong_s", [HOUR, -HOUR], ids=["ahead", "behind"])
+def test_a_client_whose_clock_is_wrong_and_stepped_plays_as_any_other(
+    trainer: FreeTrainer,
+    redis_address: Address,
+    step_clock: Callable[[float], None],
+    report: Report,
+    wrong_s: float,
+) -> None:
+    step_clock(wrong_s)
+    with playing_client(redis_address) as client:
+        session = trainer.hello()
+        trainer.grant(None)
+        for stepped_to in (0.0, -wrong_s, wrong_s):
+            since = trainer.steps()
+            until(lambda seen=since: trainer.steps() > seen, "samples arrive")  # type: ignore[misc]
+            step_clock(stepped_to)
+            beat = trainer.beat()
+            counter = beat.counter if beat is not None else 0
+
+            def beats(seen: int = counter) -> bool:
+                now = trainer.beat()
+                return now is not None and now.counter > seen
+
+            until(beats, "it beats on")
+        trainer.wish("pause")
+        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+        check_whole(trainer.received())
+        assert trainer.sessions() == [session]
+    report.injected("the client's clock wrong by an hour, stepped three times")
+    report.lost(client.progress.dropped, "steps")
+    assert client.progress.dropped == 0
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_a_trainer_whose_clock_is_stepped_trains_on(
+    redis_address: Address,
+    tmp_path: Path,
+    step_clock: Callable[[float], None],
+    report: Report,
+    algorithm: str,
+) -> None:
+    settings = small_settings(ppo__round_timeout=2.0) if algorithm == "ppo" else dqn_settings()
+    step_clock(HOUR)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node, "c")
+        played, taken = -1, 0
+        for stepped_to in (0.0, -HOUR, HOUR):
+            step_clock(stepped_to)
+            if algorithm == "ppo":
+                played = next_round(player, played).round_id
+            player.deliver(STEPS)
+            taken += player.num_envs * STEPS
+            node.wait_for(lambda state, want=taken: state.env_steps == want, "its samples are taken in")
+        state = node.wait_for(lambda now: now.updates >= 3, "updates")
+        report.injected("the trainer's clock stepped by an hour, three times")
+        report.lost(0, "steps")
+        assert (state.rejected, state.env_steps) == ({}, taken)
+
+
+@pytest.mark.allow_warnings
+def test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earlier(
+    tmp_path: Path, report: Report
+) -> None:
+    """Entry ids begin with the server's clock: those of the new session are smaller than the older ones."""
+    with faulty_server(tmp_path) as server:
+        connection = connect(server.address)
+        keys = Keys(server.address.prefix)
+        ahead = int((time.time() + HOUR) * 1000)
+        connection.xadd(keys.chunks("c"), {"x": "the server's clock is an hour ahead"}, id=f"{ahead}-0")
+        connection.hset(keys.clients, "c", "{}")
+        with (
+            running_node(server.address, tmp_path, dqn_settings()) as node,
+            playing_client(server.address) as client,
+        ):
+            node.wait_for(lambda state: state.env_steps > 100, "samples")
+            older = client.progress.session
+            assert older.startswith(f"{ahead}-")
+            server.restart()
+            back = time.monotonic()
+            connection.hset(keys.clients, "c", "{}")
+            until(lambda: client.progress.session not in ("", older), "another session")
+            assert int(client.progress.session.partition("-")[0]) < ahead
+            taken = node.wait_for(lambda state: True, "its state").env_steps
+            state = node.wait_for(lambda now: now.env_steps > taken + 200, "samples of the new session")
+            report.injected("the server's data lost, its clock stepped back by an hour")
+            report.recovered(time.monotonic() - back)
+            assert client.failure is None
+            assert state.rejected == {"not_admitted": 1}, "the entry above, which is no client's"
+        connection.close()
+
+
+@pytest.mark.parametrize("ahead_s", [HOUR, -HOUR, 0.0], ids=["ahead", "behind", "right"])
+def test_the_age_of_a_beat_is_believed_only_where_the_beat_stands_still(
+    redis_client: redis.Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    """The server's clock was stepped since the beat was written: its expiry tells a wrong age."""
+    monkeypatch.setattr(identity, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(identity, "_WATCH_S", 0.1)
+    other = own_instance().model_copy(update={"host": f"pc-{random.randrange(10**6)}"})
+    beat = Heartbeat(client="c", instance=other, counter=1)
+    redis_client.set(keys.beat("c"), beat.to_json(), px=round((EXPIRY_S + min(ahead_s, EXPIRY_S - 1)) * 1000))
+    ensure_name_is_free(redis_client, keys, "c", own_instance(), threading.Event())

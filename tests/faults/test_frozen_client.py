@@ -1,0 +1,106 @@
+"""A client frozen in synchronous PPO (R7): the round closes, waits or stops as configured; it comes back."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.metrics import UpdateRow
+from tests.faults.fleet import fleet
+from tests.faults.report import Report
+from tests.faults.waiting import until
+from tests.training.nodes import RunningNode, running_node, small_settings
+
+STEPS, ENVS = 64, 2
+
+pytestmark = pytest.mark.allow_warnings
+
+
+def _round_sizes(node: RunningNode, after: int) -> list[tuple[float, float]]:
+    """Return (clients, steps) of each round that was trained on after an update."""
+    rows = [row for row in node.rows() if isinstance(row, UpdateRow) and row.update > after]
+    return [(row.values["clients"], row.values["round_steps"]) for row in rows]
+
+
+def _freeze_one(
+    address: Address, folder: Path, policy: str, clients: int, timeout_s: float, report: Report
+) -> None:
+    settings = small_settings(
+        ppo__lost_member=policy,
+        ppo__n_clients=clients,
+        ppo__n_steps=STEPS,
+        ppo__round_timeout=timeout_s,
+        env__num_envs=ENVS,
+    )
+    whole = float(clients * STEPS * ENVS)
+    limit_s = timeout_s + 20
+    with (
+        running_node(address, folder / "run", settings) as node,
+        fleet(address, folder / "fleet", clients) as them,
+    ):
+        until(lambda: node.node.agent.updates > 2, "rounds of all", 60)
+        them.freeze("c1")
+        frozen_at = time.monotonic()
+        report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")
+        before = node.node.agent.updates
+        if policy == "stop":
+            until(lambda: node.node.stop_reason, "the run wants to be stopped", limit_s)
+            assert "lost c1 (" in node.node.stop_reason
+            report.recovered(time.monotonic() - frozen_at)
+            return
+        if policy == "wait":
+            _is_waited_for(node, limit_s)
+        else:
+            found = until_found(lambda: _without(node, before, clients), "a round closes without it", limit_s)
+            report.recovered(time.monotonic() - frozen_at)
+            # What it owed is missing, or the others made it too.
+            assert found == (whole if policy == "redistribute" else whole * (clients - 1) / clients)
+        them.thaw("c1")
+        thawed_at, thawed = time.monotonic(), node.node.agent.updates
+        until(lambda: (clients, whole) in _round_sizes(node, thawed), "it is in a round again", limit_s)
+        report.injected("SIGCONT")
+        report.recovered(time.monotonic() - thawed_at)
+        rejected = node.node._state().rejected
+        report.lost(sum(rejected.values()), "segments that came too late")
+        assert set(rejected) <= {"late"}
+        if policy == "wait":
+            assert set(_round_sizes(node, 0)) == {(clients, whole)}, "no round without it"
+
+
+def _is_waited_for(node: RunningNode, limit_s: float) -> None:
+    until(lambda: "waiting for c1 (" in node.node.detail, "it says for whom it waits", limit_s)
+    assert node.node.phase == "waiting"
+    held, elapsed = node.node.agent.updates, node.node._round.elapsed_s
+    until(lambda: node.node._round.elapsed_s > elapsed + 1, "it goes on waiting", limit_s)
+    assert node.node.agent.updates == held
+
+
+def _without(node: RunningNode, after: int, clients: int) -> float | None:
+    """Return the steps of the first round that one client had no part in."""
+    sizes = _round_sizes(node, after)
+    return next((steps for count, steps in sizes if count == clients - 1), None)
+
+
+def until_found(look: Callable[[], float | None], what: str, limit_s: float) -> float:
+    """Return what is looked for, once it is there."""
+    until(lambda: look() is not None, what, limit_s)
+    found = look()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
+def test_one_of_two_frozen_is_treated_as_configured(
+    redis_address: Address, tmp_path: Path, policy: str, report: Report
+) -> None:
+    _freeze_one(redis_address, tmp_path, policy, 2, 1.0, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["shrink", "wait", "redistribute", "stop"])
+def test_one_of_four_frozen_is_treated_as_configured(
+    redis_address: Address, tmp_path: Path, policy: str, report: Report
+) -> None:
+    _freeze_one(redis_address, tmp_path, policy, 4, 30.0, report)

@@ -1,0 +1,278 @@
+"""The network between client and server fails: gone (R9), half-open (R10), elsewhere (R21), no reply (R8)."""
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.system import free_port
+from soulsgui.wire import connection as connection_module
+from soulsgui.wire.connection import Address
+from tests.faults.proxy import Proxy
+from tests.faults.report import Report
+from tests.faults.server import faulty_server
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import (
+    LENGTH,
+    FreeTrainer,
+    PlayingClient,
+    check_whole,
+    playing_client,
+    stored_steps,
+)
+
+ENVS = 3
+SLOW_ENV = {"env.id": "tests.sampling.slow_toy:ToysSlow-v0", "env.kwargs": {}}
+BUFFER = 2**16
+# A chunk more than fits may wait, and what was sent without an answer can't be dropped.
+BUFFER_AND_CHUNK = BUFFER + 16_384
+
+pytestmark = pytest.mark.allow_warnings
+
+
+@contextmanager
+def proxy_to(address: Address, host: str = "127.0.0.1", port: int = 0) -> Iterator[Proxy]:
+    made = Proxy(address, host, port)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def proxy(redis_address: Address) -> Iterator[Proxy]:
+    """The network between the client of a test and the server."""
+    with proxy_to(redis_address) as made:
+        yield made
+
+
+@pytest.fixture
+def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
+    """A trainer on the server's side of the network; a test's parameter changes its settings."""
+    made = FreeTrainer(redis_address, **{"client__segment_length": 16, "client__segment_seconds": 0.05})
+    made.settings |= getattr(request, "param", {})
+    made.begin_run("run-1")
+    made.publish(1)
+    yield made
+    made.close()
+
+
+def until_it_plays(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(None)
+    since = trainer.steps()
+    until(lambda: trainer.steps() > since, "samples arrive")
+    until(lambda: trainer.beat(), "a beat")
+
+
+def heard_again(trainer: FreeTrainer, report: Report, limit_s: float, since: float) -> None:
+    """Wait until a beat and samples are new on the server; note how long that took."""
+    steps, beat = trainer.steps(), trainer.beat()
+    counter = beat.counter if beat is not None else -1
+    until(lambda: trainer.steps() > steps, "samples arrive again", limit_s)
+
+    def beats() -> bool:
+        now = trainer.beat()
+        return now is not None and now.counter > counter
+
+    until(beats, "it beats again", limit_s)
+    report.recovered(time.monotonic() - since)
+
+
+# --- gone ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [{"client.buffer_bytes": BUFFER, "client.when_full": "drop_oldest", **SLOW_ENV}],
+    indirect=True,
+    ids=["drop_oldest"],
+)
+@pytest.mark.parametrize("gone_s", [6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+def test_a_client_that_may_drop_plays_on_without_a_network_and_counts_what_it_dropped(
+    trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
+) -> None:
+    with playing_client(proxy.address) as client:
+        until_it_plays(trainer, client)
+        played = client.progress.env_steps
+        highest = _without_network(proxy, client, gone_s)
+        assert client.progress.env_steps > played, "it played on"
+        back = time.monotonic()
+        heard_again(trainer, report, 5.0, back)
+        _check_the_account(trainer, client)
+    report.injected(f"no network for {gone_s:g} s, drop_oldest")
+    report.lost(client.progress.dropped, "steps")
+    assert highest <= BUFFER_AND_CHUNK
+
+
+def _without_network(proxy: Proxy, client: PlayingClient, gone_s: float) -> int:
+    """Stall the network for a while; return the most bytes that the client held."""
+    highest = 0
+    proxy.stall()
+    over = time.monotonic() + gone_s
+    while time.monotonic() < over:
+        highest = max(highest, client.progress.buffered_bytes)
+        client.stop.wait(0.02)
+    proxy.flow()
+    return highest
+
+
+def _check_the_account(trainer: FreeTrainer, client: PlayingClient) -> None:
+    """What was made is on the server once, or counted as dropped, and the server knows the number."""
+    trainer.wish("pause")
+    until(lambda: client.progress.buffered_bytes == 0, "all that is left is sent")
+    steps = len(stored_steps(trainer.received()))
+    assert steps + client.progress.dropped == client.progress.env_steps
+
+    def shown() -> bool:
+        beat = trainer.beat()
+        return beat is not None and beat.dropped == client.progress.dropped
+
+    until(shown, "the server is told what was dropped")
+
+
+@pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["drop_oldest"])
+def test_a_buffer_that_is_full_without_a_network_drops_the_oldest(
+    trainer: FreeTrainer, proxy: Proxy, report: Report
+) -> None:
+    """The same with an environment that fills the buffer at once."""
+    trainer.settings |= {"client.when_full": "drop_oldest"}
+    trainer.begin_run("run-1")
+    trainer.publish(2)
+    with playing_client(proxy.address) as client:
+        until_it_plays(trainer, client)
+        proxy.stall()
+        client.until_dropped(10_000)
+        held = client.progress.buffered_bytes
+        proxy.flow()
+        heard_again(trainer, report, 5.0, time.monotonic())
+        _check_the_account(trainer, client)
+    report.injected("no network until 10,000 steps were dropped")
+    report.lost(client.progress.dropped, "steps")
+    assert held <= BUFFER_AND_CHUNK
+
+
+@pytest.mark.parametrize("trainer", [{"client.buffer_bytes": BUFFER}], indirect=True, ids=["wait"])
+@pytest.mark.parametrize("gone_s", [6.0, pytest.param(60.0, marks=pytest.mark.slow)])
+def test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing(
+    trainer: FreeTrainer, proxy: Proxy, report: Report, gone_s: float
+) -> None:
+    with playing_client(proxy.address) as client:
+        until_it_plays(trainer, client)
+        proxy.stall()
+        client.until_phase("waiting")
+        made = client.progress.env_steps
+        highest = _without_network(proxy, client, gone_s)
+        assert client.progress.env_steps == made, "it waits between two steps"
+        heard_again(trainer, report, 5.0, time.monotonic())
+        trainer.wish("pause")
+        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+        check_whole(trainer.received())
+    report.injected(f"no network for {gone_s:g} s, wait")
+    report.lost(client.progress.dropped, "steps")
+    assert client.progress.dropped == 0
+    assert BUFFER < highest <= BUFFER_AND_CHUNK
+
+
+# --- half-open -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["playing", "paused"])
+def test_a_half_open_connection_is_noticed(
+    trainer: FreeTrainer, proxy: Proxy, report: Report, paused: bool
+) -> None:
+    with playing_client(proxy.address) as client:
+        until_it_plays(trainer, client)
+        if paused:
+            trainer.wish("pause")
+        began = time.monotonic()
+        swallowed = proxy.swallow()
+        taken = proxy.accepted
+        until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew", 30.0)
+        report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
+        report.recovered(time.monotonic() - began)
+        trainer.wish("pause")
+        until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+        check_whole(trainer.received())
+    report.lost(client.progress.dropped, "steps")
+    assert client.progress.dropped == 0
+
+
+# --- elsewhere -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the name `server.test` mean an address; a later call changes that."""
+    resolve = socket.getaddrinfo
+    means: list[str] = []
+
+    def changed(host: Any, *args: Any, **kwargs: Any) -> Any:
+        return resolve(means[-1] if host == "server.test" else host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", changed)
+    return means.append
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is nobody's address")
+def test_a_client_is_back_when_the_name_of_its_server_means_another_address(
+    trainer: FreeTrainer, redis_address: Address, report: Report, named: Callable[[str], None]
+) -> None:
+    """The old address does not answer any more, and refuses nothing: nobody is there."""
+    port = free_port()
+    with proxy_to(redis_address, "127.0.0.1", port) as old, proxy_to(redis_address, "127.0.0.2", port) as new:
+        named("127.0.0.1")
+        with playing_client(replace(redis_address, host="server.test", port=port)) as client:
+            until_it_plays(trainer, client)
+            assert new.accepted == 0
+            old.stall()
+            named("127.0.0.2")
+            heard_again(trainer, report, 30.0, time.monotonic())
+            assert new.accepted > 0
+            trainer.wish("pause")
+            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+            check_whole(trainer.received())
+        report.injected("the server's name means another address")
+        report.lost(client.progress.dropped, "steps")
+
+
+# --- no reply --------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP is POSIX's")
+@pytest.mark.parametrize("freezes", [3, pytest.param(30, marks=pytest.mark.slow)])
+def test_what_is_pushed_into_a_frozen_server_is_stored_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: Report, freezes: int
+) -> None:
+    """The server takes the bytes, its replies come when nobody waits for them any more, all is sent again."""
+    monkeypatch.setattr(connection_module, "_SOCKET_TIMEOUT_S", 0.2)
+    with faulty_server(tmp_path) as server:
+        trainer = FreeTrainer(server.address, client__segment_seconds=0.01, client__buffer_bytes=BUFFER)
+        trainer.publish(1)
+        with playing_client(server.address) as client:
+            session = trainer.hello()
+            trainer.grant(None)
+            worst = 0.0
+            for _ in range(freezes):
+                since = trainer.steps()
+                until(lambda seen=since: trainer.steps() > seen + LENGTH, "steps arrive")  # type: ignore[misc]
+                with server.frozen():
+                    assert not client.stop.wait(0.6)  # three times as long as a client waits for a reply
+                thawed, since = time.monotonic(), trainer.steps()
+                until(lambda seen=since: trainer.steps() > seen, "steps arrive again")  # type: ignore[misc]
+                worst = max(worst, time.monotonic() - thawed)
+            trainer.wish("pause")
+            until(lambda: trainer.steps() == client.progress.env_steps, "all of it is here")
+            check_whole(trainer.received())
+            assert trainer.sessions() == [session]
+            numbers = [one.number for one in trainer.received()]
+        trainer.close()
+    report.injected(f"{freezes} times a frozen server during pushes")
+    report.lost(client.progress.dropped, "steps")
+    report.recovered(worst)
+    assert numbers == list(range(len(numbers)))

@@ -1,0 +1,124 @@
+"""A trainer that sleeps (R11): credits hold the clients back, the memory keeps its room, nothing dies.
+
+And a memory that fills up all the same (C15): warned of, held, cut; the run goes on by itself.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from soulsgui.wire.keys import Keys
+from tests.end_to_end.server import RunningServer, wait_for
+from tests.faults.report import Report
+
+LIMIT = 2**24
+KEYS = Keys()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RunningServer]:
+    """A server with little memory."""
+    made = RunningServer(tmp_path, ("--idle", "--set", f"redis.max_memory={LIMIT}"))
+    yield made
+    made.close()
+
+
+def _pids(server: RunningServer) -> dict[str, int | None]:
+    return {service.name: service.pid for service in server.status().services}
+
+
+def _sleep(server: RunningServer, preset: str, seconds: float, report: Report) -> None:
+    """Let the trainer sleep in the middle of a run, and see what becomes of the others."""
+    server.start_run(preset=preset, overrides={"stop.mean_return": None, "ppo.round_timeout": 5.0})
+    server.wait_updates(3)
+    pids, connection = _pids(server), server.redis()
+    trainer = pids["trainer"]
+    assert trainer is not None
+    most = 0
+    os.kill(trainer, signal.SIGSTOP)
+    try:
+        report.injected(f"SIGSTOP of the trainer for {seconds:g} s ({preset}, {LIMIT >> 20} MB of memory)")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            most = max(most, int(connection.info("memory")["used_memory"]))
+            time.sleep(0.1)
+        for client in server.status().clients:
+            assert client.state in ("online", "waiting")
+        made = [client.env_steps for client in server.status().clients]
+    finally:
+        os.kill(trainer, signal.SIGCONT)
+    woken = time.monotonic()
+    connection.close()
+    server.wait_updates(3)
+    report.recovered(time.monotonic() - woken)
+    after = server.status()
+    report.lost(after.run.lost_chunks, f"chunks; at most {most >> 10} KB of memory were used")
+    assert most < 0.7 * LIMIT
+    assert _pids(server) == pids, "nothing died"
+    assert after.run.lost_chunks == 0
+    assert set(after.run.rejected) <= {"late"}
+    wait_for(
+        lambda: all(now.env_steps > then for now, then in zip(server.status().clients, made, strict=True)),
+        "every client plays on",
+    )
+
+
+@pytest.mark.parametrize("preset", ["cartpole_dqn", "cartpole_ppo"])
+def test_credits_hold_clients_back_while_the_trainer_sleeps(
+    server: RunningServer, preset: str, report: Report
+) -> None:
+    _sleep(server, preset, 4.0, report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["cartpole_dqn", "cartpole_ppo"])
+def test_credits_hold_clients_back_for_as_long_as_a_trainer_may_sleep(
+    server: RunningServer, preset: str, report: Report
+) -> None:
+    _sleep(server, preset, 25.0, report)
+
+
+def _events(server: RunningServer) -> list[str]:
+    return [event["what"] for event in server.api.command("history.events", {})["events"]]
+
+
+def test_a_memory_that_fills_up_is_warned_of_freed_and_the_run_goes_on(
+    server: RunningServer, report: Report
+) -> None:
+    server.start_run(preset="cartpole_dqn", overrides={"stop.mean_return": None})
+    connection, trainer = server.redis(), server.pid("trainer")
+    assert trainer is not None
+    connection.hset(KEYS.clients, "flood", "{}")
+
+    def fill(part: float) -> None:
+        while connection.info("memory")["used_memory"] < part * LIMIT:
+            connection.xadd(KEYS.chunks("flood"), {"c": b"x" * 2**15})
+
+    def card() -> str:
+        return next(service.detail for service in server.status().services if service.name == "redis")
+
+    wait_for(lambda: "flood" in [client.id for client in server.status().clients], "it is on the list")
+    os.kill(trainer, signal.SIGSTOP)  # awake it would throw the garbage away as fast as it comes
+    try:
+        fill(0.55)
+        wait_for(lambda: any("memory of Redis fills up" in what for what in _events(server)), "the warning")
+        wait_for(lambda: "full: clients wait" in card(), "words on the card")
+        fill(0.75)
+        began = time.monotonic()
+        wait_for(lambda: connection.xlen(KEYS.chunks("flood")) == 0, "the flood is taken off the server")
+        report.injected("a flood of one client up to 75 % of the memory, with a trainer that sleeps")
+        report.recovered(time.monotonic() - began)
+        connection.set("souls:test", b"x" * 2**16)
+    finally:
+        os.kill(trainer, signal.SIGCONT)
+    wait_for(lambda: any("room again" in what for what in _events(server)), "the all-clear")
+    assert any("flood was cut off" in what for what in _events(server))
+    wait_for(lambda: "clients wait" not in card(), "no words any more")
+    server.wait_updates(100)
+    report.recovered(time.monotonic() - began)
+    assert connection.get("souls:test")
+    connection.close()

@@ -1,0 +1,163 @@
+"""Prioritised replay: proportions, importance weights, and priorities of what is new, repeated or gone."""
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.buffers.prioritised import PrioritisedReplay
+from soulsgui.rl.buffers.replay import UniformReplay
+
+BOX = BoxSpec((2,), "float32")
+
+
+def replay_of(capacity: int, steps: int, alpha: float = 1.0) -> PrioritisedReplay:
+    replay = PrioritisedReplay(UniformReplay(capacity, BOX), alpha)
+    if steps:
+        add(replay, steps)
+    return replay
+
+
+def add(replay: PrioritisedReplay, steps: int) -> None:
+    """Add one segment; each step's action is its number."""
+    action = np.arange(replay.ring.inserted, replay.ring.inserted + steps)
+    obs = np.repeat(np.append(action, -1)[:, None], 2, axis=1).astype(np.float32)
+    replay.add(obs, np.array([steps]), action, action.astype(np.float32), np.array([False]))
+
+
+def test_draws_are_in_proportion_to_the_errors_to_the_power_of_alpha() -> None:
+    replay = replay_of(10, 10, alpha=0.5)
+    error = np.array([0.0, 1.0, 4.0, 9.0, 16.0, -25.0, 1.0, 1.0, 1.0, 1.0])
+    replay.update_priorities(np.arange(10), error)
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([replay.draw(1, 0.0, rng).number for _ in range(6_000)])
+    expected = 6_000 * np.sqrt(np.abs(error)) / np.sqrt(np.abs(error)).sum()
+    found = np.bincount(drawn, minlength=10)
+    assert found[0] < 10, "no error, hardly drawn"
+    chi2 = ((found - expected)[1:] ** 2 / expected[1:]).sum()
+    assert chi2 < 26.1, "exceeded by chance once in 1000 (8 degrees)"
+
+
+def test_weights_undo_the_proportions_and_the_largest_is_1() -> None:
+    replay = replay_of(4, 4)
+    replay.update_priorities(np.arange(4), np.array([1.0, 2.0, 4.0, 8.0]))
+    drawn = replay.draw(15, 1.0, np.random.default_rng(0))
+    assert drawn.weight.dtype == np.float32
+    np.testing.assert_allclose(drawn.weight, 2.0**-drawn.number, rtol=1e-5)
+    half = replay.draw(15, 0.5, np.random.default_rng(0))
+    np.testing.assert_allclose(half.weight, np.sqrt(drawn.weight), rtol=1e-5)
+    assert (replay.draw(15, 0.0, np.random.default_rng(0)).weight == 1).all()
+
+
+def test_weighted_draws_give_the_mean_over_all_transitions() -> None:
+    # With beta = 1 the weighted mean is unbiased: what prioritising adds in frequency, weights take away.
+    replay = replay_of(50, 50)
+    values = np.random.default_rng(1).normal(size=50)
+    replay.update_priorities(np.arange(50), 0.2 + np.abs(values))
+    drawn = replay.draw(40_000, 1.0, np.random.default_rng(0))
+    mean = (drawn.weight * values[drawn.number]).sum() / drawn.weight.sum()
+    assert mean == pytest.approx(values.mean(), abs=0.01)
+    assert values[drawn.number].mean() != pytest.approx(values.mean(), abs=0.02)
+
+
+def test_new_transitions_have_the_largest_priority_seen() -> None:
+    replay = replay_of(10, 2)
+    assert replay.draw(2, 1.0, np.random.default_rng(0)).number.tolist() == [0, 1]
+    replay.update_priorities(np.array([0, 1]), np.array([3.0, 1.0]))
+    add(replay, 1)
+    drawn = replay.draw(7_000, 0.0, np.random.default_rng(0)).number
+    np.testing.assert_allclose(np.bincount(drawn), [3_000, 1_000, 3_000], atol=2)
+    replay.update_priorities(np.array([0, 1, 2]), np.array([1.0, 1.0, 1.0]))
+    add(replay, 1)
+    drawn = replay.draw(6_000, 0.0, np.random.default_rng(0)).number
+    np.testing.assert_allclose(np.bincount(drawn), [1_000, 1_000, 1_000, 3_000], atol=2)
+
+
+def test_of_a_transition_drawn_twice_the_last_error_holds() -> None:
+    replay = replay_of(3, 3)
+    replay.update_priorities(np.array([0, 1, 0, 2, 0]), np.array([9.0, 1.0, 9.0, 1.0, 2.0]))
+    drawn = replay.draw(4_000, 0.0, np.random.default_rng(0)).number
+    np.testing.assert_allclose(np.bincount(drawn), [2_000, 1_000, 1_000], atol=2)
+
+
+def test_an_error_that_arrives_after_its_transition_gave_way_touches_nothing() -> None:
+    replay = replay_of(4, 4)
+    drawn = replay.draw(4, 1.0, np.random.default_rng(0))
+    add(replay, 2)  # 4 and 5 stand where 0 and 1 stood
+    replay.update_priorities(drawn.number, np.full(4, 100.0))
+    found = np.bincount(replay.draw(20_200, 0.0, np.random.default_rng(0)).number, minlength=6)
+    np.testing.assert_allclose(found, [0, 0, 10_000, 10_000, 100, 100], atol=2)
+    replay.update_priorities(drawn.number[:2], np.array([1e9, 1e9]))
+    assert replay.state()["largest"] < 101, "what is gone sets no priority for new ones"
+
+
+@pytest.mark.parametrize("steps", [3, 7, 10, 23])
+def test_numbers_lead_to_the_transitions_drawn(steps: int) -> None:
+    replay = replay_of(7, 4)
+    add(replay, steps)
+    drawn, batch = replay.sample(200, 0.4, np.random.default_rng(0))
+    assert set(batch.action.tolist()) == set(range(steps + 4)[-7:])
+    # A segment longer than the memory loses its head before it is numbered.
+    lost = replay.ring.inserted - replay.ring.stored
+    np.testing.assert_array_equal(batch.action, drawn.number + lost)
+    np.testing.assert_array_equal(batch.obs[:, 0], batch.action)
+
+
+def test_an_error_that_is_not_finite_is_refused_and_changes_nothing() -> None:
+    replay = replay_of(3, 3)
+    with pytest.raises(ValueError, match="finite"):
+        replay.update_priorities(np.arange(3), np.array([5.0, np.nan, 1.0]))
+    assert replay.state()["priority"].tolist() == [1, 1, 1]
+    assert replay.state()["largest"] == 1
+
+
+def test_nothing_is_drawn_from_nothing() -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        PrioritisedReplay(UniformReplay(5, BOX), 0.6).sample(1, 0.4, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("steps", [0, 5, 23])
+def test_after_save_and_restore_the_same_draws_follow(steps: int) -> None:
+    replay = replay_of(10, steps, alpha=0.6)
+    if steps:
+        drawn = replay.draw(4, 1.0, np.random.default_rng(5))
+        replay.update_priorities(drawn.number, np.array([3.0, 0.1, 7.0, 0.0]))
+    again = replay_of(10, 6, alpha=0.6)
+    again.load_state({name: array.copy() for name, array in replay.state().items()})
+    for memory in (replay, again):
+        add(memory, 4)
+    for one, other in zip(
+        replay.sample(50, 0.4, np.random.default_rng(0)),
+        again.sample(50, 0.4, np.random.default_rng(0)),
+        strict=True,
+    ):
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    assert (again.ring.inserted, again.ring.stored) == (replay.ring.inserted, replay.ring.stored)
+
+
+def test_a_saved_memory_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    replay = replay_of(10, 5)
+    good = replay.state()
+    other = replay_of(11, 5)
+    for bad in (
+        good,
+        other.state() | {"priority": np.ones(4)},
+        other.state() | {"priority": np.full(5, np.nan)},
+        {name: array for name, array in other.state().items() if name != "largest"},
+        {name: array for name, array in other.state().items() if name != "obs"},
+    ):
+        before = other.state()
+        with pytest.raises(CheckpointError, match="saved"):
+            other.load_state(bad)
+        assert all(np.array_equal(array, before[name]) for name, array in other.state().items())
+
+
+def test_masks_go_into_the_ring_and_come_with_the_transitions() -> None:
+    replay = PrioritisedReplay(UniformReplay(5, BOX, masked_actions=3), 1.0)
+    masks = np.arange(12).reshape(4, 3) % 4 > 0
+    replay.add(
+        np.zeros((4, 2)), np.array([3]), np.arange(3), np.zeros(3), np.array([False]), action_mask=masks
+    )
+    _, batch = replay.sample(9, 0.4, np.random.default_rng(0))
+    assert batch.next_mask is not None
+    np.testing.assert_array_equal(batch.next_mask, masks[batch.action + 1])

@@ -1,0 +1,237 @@
+"""Sequences: where they begin, how far they go, what of them is learned, and their priorities."""
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
+
+Segment = tuple[int, int, int, int]  # source, episode, first step, length
+
+
+def replay_of(
+    capacity: int = 100, burn_in: int = 2, length: int = 3, sequences: int = 50, alpha: float = 0.0
+) -> SequenceReplay:
+    ring = UniformReplay(capacity, BoxSpec((2,), "float32"))
+    return SequenceReplay(ring, 2, burn_in, length, sequences, alpha)
+
+
+def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) -> None:
+    """Add segments; step k of episode e has observation and state (e, k), action and reward k + 1."""
+    steps = [(episode, first + k) for _, episode, first, n in segments for k in range(n)]
+    rows = [(episode, first + k) for _, episode, first, n in segments for k in range(n + 1)]
+    source, episode, first, lengths = np.array(segments).T
+    action = np.array([step + 1 for _, step in steps])
+    replay.add(
+        np.array(rows, np.float32),
+        lengths,
+        action,
+        action.astype(np.float32),
+        np.full(len(segments), terminated),
+        source,
+        episode,
+        first,
+        np.stack((episode, first), axis=1).astype(np.float32),
+    )
+
+
+def draw(replay: SequenceReplay, count: int = 60) -> SequenceBatch:
+    return replay.sample(count, 0.4, np.random.default_rng(0))
+
+
+def begins(batch: SequenceBatch) -> set[tuple[int, int]]:
+    return {(int(episode), int(step)) for episode, step in batch.state}
+
+
+def test_a_sequence_goes_on_over_the_segments_of_its_episode() -> None:
+    replay = replay_of()
+    add(replay, (7, 1, 0, 3), (8, 2, 0, 1))
+    add(replay, (7, 1, 3, 3))
+    batch = draw(replay)
+    assert begins(batch) == {(1, 0), (2, 0), (1, 3)}
+    column = [tuple(state) for state in batch.state].index((1, 0))
+    assert batch.action[:, column].tolist() == [1, 2, 3, 4, 5]
+    assert batch.obs[:, column].tolist() == [[1, k] for k in range(6)]
+    assert batch.valid[:, column].all()
+    assert (batch.obs.shape, batch.action.shape) == ((6, 60, 2), (5, 60))
+    assert (batch.reward.dtype, batch.state.dtype, batch.weight.dtype) == (np.float32,) * 3
+
+
+def test_behind_its_end_a_sequence_is_empty_and_its_last_observation_stays() -> None:
+    replay = replay_of()
+    add(replay, (7, 1, 0, 2), terminated=True)
+    batch = draw(replay, 1)
+    assert batch.valid[:, 0].tolist() == [True, True, False, False, False]
+    assert batch.action[:, 0].tolist() == batch.reward[:, 0].tolist() == [1, 2, 0, 0, 0]
+    assert batch.terminated[:, 0].tolist() == [False, True, False, False, False]
+    assert batch.obs[:, 0].tolist() == [[1, 0], [1, 1], [1, 2], [1, 2], [1, 2], [1, 2]]
+
+
+def test_an_episode_is_learned_from_its_first_step_and_others_from_behind_the_burn_in() -> None:
+    replay = replay_of()
+    add(replay, (7, 1, 0, 4))
+    add(replay, (7, 1, 4, 4))
+    batch = draw(replay)
+    for column, (_, step) in enumerate(batch.state):
+        behind = [step == 0, step == 0, True, True, step == 0]
+        assert batch.learned[:, column].tolist() == behind
+        assert batch.exact[column] == (step == 0)
+
+
+def test_a_sequence_is_drawn_once_it_has_a_step_to_learn_from() -> None:
+    replay = replay_of(burn_in=3)
+    add(replay, (7, 1, 5, 2))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw(replay)
+    add(replay, (7, 1, 7, 1))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw(replay)
+    add(replay, (7, 1, 8, 1))
+    batch = draw(replay)
+    assert begins(batch) == {(1, 5)}
+    assert batch.learned.sum(axis=0).tolist() == [1] * 60
+    add(replay, (7, 1, 9, 2))
+    assert begins(draw(replay)) == {(1, 5), (1, 7)}
+    assert draw(replay).learned.any(axis=0).all()
+
+
+def test_a_sequence_cut_short_by_a_gap_waits_for_nothing() -> None:
+    replay = replay_of(burn_in=3)
+    add(replay, (7, 1, 5, 2))
+    add(replay, (7, 1, 8, 9))
+    add(replay, (7, 1, 17, 9))
+    assert begins(draw(replay)) == {(1, 8), (1, 17)}
+
+
+def test_sequences_give_way_with_their_first_step_or_when_there_are_too_many() -> None:
+    replay = replay_of(capacity=10, burn_in=0)
+    for first in range(0, 20, 4):
+        add(replay, (7, 1, first, 4))
+    assert begins(draw(replay)) == {(1, 12), (1, 16)}, (
+        "of the one that begins with step 8 the first steps are gone"
+    )
+    assert len(replay) == 2
+    replay = replay_of(burn_in=0, sequences=3)
+    for first in range(0, 20, 4):
+        add(replay, (7, 1, first, 4))
+    assert begins(draw(replay)) == {(1, 8), (1, 12), (1, 16)}
+
+
+def test_a_segment_longer_than_the_memory_begins_no_sequence() -> None:
+    replay = replay_of(capacity=5, burn_in=0)
+    add(replay, (7, 1, 0, 9))
+    with pytest.raises(ValueError, match="nothing to draw"):
+        draw(replay)
+    add(replay, (7, 1, 9, 2))
+    assert begins(draw(replay)) == {(1, 9)}
+
+
+def test_any_order_of_segments_gives_sequences_without_a_gap() -> None:
+    rng = np.random.default_rng(0)
+    replay, at = replay_of(capacity=40, sequences=12), {7: [0, 0], 8: [0, 0]}
+    for _ in range(150):
+        segments = []
+        for source in rng.choice([7, 8], size=2):
+            where, length = at[source], int(rng.integers(1, 6))
+            segments.append((int(source), 2 * where[0] + int(source) - 7, where[1], length))
+            where[1] += length + int(rng.random() < 0.1)
+            if rng.random() < 0.2:
+                where[:] = [where[0] + 1, 0]
+        add(replay, *segments)
+        if not replay._tree.total:
+            continue
+        batch = draw(replay, 20)
+        assert batch.learned.any(axis=0).all()
+        for column, (episode, step) in enumerate(batch.state):
+            count = int(batch.valid[:, column].sum())
+            assert batch.valid[:count, column].all()
+            assert batch.action[:count, column].tolist() == [step + 1 + k for k in range(count)]
+            assert batch.obs[: count + 1, column].tolist() == [[episode, step + k] for k in range(count + 1)]
+
+
+def test_priorities_count_and_weights_undo_them() -> None:
+    replay = replay_of(burn_in=0, alpha=1.0)
+    add(replay, (7, 1, 0, 3), (8, 2, 0, 3))
+    replay.update_priorities(np.array([0, 1]), np.array([3.0, 1.0]))
+    batch = replay.sample(4_000, 1.0, np.random.default_rng(0))
+    np.testing.assert_allclose(np.bincount(batch.number), [3_000, 1_000], atol=2)
+    np.testing.assert_allclose(batch.weight, np.where(batch.number == 0, 1 / 3, 1), rtol=1e-5)
+    add(replay, (9, 3, 0, 3))
+    found = np.bincount(replay.sample(7_000, 1.0, np.random.default_rng(0)).number)
+    np.testing.assert_allclose(found, [3_000, 1_000, 3_000], atol=2)
+
+
+def test_the_error_of_a_sequence_that_gave_way_touches_no_other() -> None:
+    replay = replay_of(burn_in=0, sequences=2, alpha=1.0)
+    add(replay, (7, 1, 0, 3), (8, 2, 0, 3))
+    add(replay, (9, 3, 0, 3))
+    replay.update_priorities(np.array([0]), np.array([1e9]))
+    found = np.bincount(replay.sample(1_000, 1.0, np.random.default_rng(0)).number, minlength=3)
+    assert found.tolist() == [0, 500, 500]
+
+
+def test_sources_that_never_come_back_are_forgotten() -> None:
+    replay = replay_of(capacity=30, burn_in=3)
+    for source in range(200):
+        add(replay, (source, source, 5, 2))
+    assert len(replay._waiting) <= len(replay) == 15
+
+
+def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_on_waiting() -> None:
+    replay, again = (replay_of(capacity=20, burn_in=3, sequences=6, alpha=0.7) for _ in range(2))
+    add(again, (5, 5, 0, 9))
+    for first in range(0, 40, 4):
+        add(replay, (7, 1, first, 4))
+    replay.update_priorities(np.array([9, 8]), np.array([0.1, 7.0]))
+    add(replay, (8, 2, 6, 2))
+    again.load_state({name: array.copy() for name, array in replay.state().items()})
+    for one in (replay, again):
+        add(one, (8, 2, 8, 2), (7, 1, 40, 1))
+    first, second = (one.sample(200, 0.4, np.random.default_rng(0)) for one in (replay, again))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert (2, 6) in begins(second)
+    assert len(again) == len(replay)
+
+
+def test_saved_sequences_that_do_not_fit_are_refused_and_change_nothing() -> None:
+    saved = replay_of(sequences=5)
+    add(saved, (7, 1, 0, 3))
+    state = saved.state()
+    replay = replay_of(sequences=5)
+    add(replay, (8, 2, 0, 4))
+    before = replay.state()
+    others = [replay_of(sequences=6), replay_of(capacity=9, sequences=5)]
+    for bad in (
+        *(other.state() for other in others),
+        state | {"sequence.state": np.zeros((1, 3), np.float32)},
+        state | {"sequence.priority": np.array([np.nan])},
+        {name: array for name, array in state.items() if name != "sequence.first"},
+        {name: array for name, array in state.items() if name != "tails"},
+    ):
+        with pytest.raises(CheckpointError):
+            replay.load_state(bad)
+        assert all(np.array_equal(array, before[name]) for name, array in replay.state().items())
+
+
+def test_each_step_comes_with_the_mask_behind_it_and_the_last_one_stays() -> None:
+    ring = UniformReplay(20, BoxSpec((1,), "float32"), masked_actions=4)
+    replay = SequenceReplay(ring, 1, 0, 4, 5, 0.0)
+    masks = np.eye(4, dtype=np.bool_)[[0, 1, 2, 3, 3, 2]]
+    replay.add(
+        np.arange(6, dtype=np.float32)[:, None],
+        np.array([3, 1]),
+        np.arange(4),
+        np.zeros(4),
+        np.array([True, True]),
+        np.array([0, 1]),
+        np.array([0, 0]),
+        np.array([0, 0]),
+        np.zeros((2, 1), np.float32),
+        action_mask=masks,
+    )
+    batch = draw(replay)
+    assert batch.next_mask is not None
+    assert batch.next_mask.shape == (4, 60, 4)
+    np.testing.assert_array_equal(batch.next_mask, masks[batch.obs[1:, :, 0].astype(np.int64)])

@@ -1,0 +1,109 @@
+"""Networks that value actions: the dueling identity, and what each head's numbers mean."""
+
+import math
+
+import pytest
+import torch
+
+from soulsgui.rl.losses.categorical import support
+from soulsgui.rl.networks.heads import ActionHead
+from soulsgui.rl.networks.initial import fan_in_
+from soulsgui.rl.networks.noisy import NoisyLinear
+from soulsgui.rl.networks.q_networks import (
+    CategoricalNetwork,
+    ImplicitQuantileNetwork,
+    QuantileNetwork,
+    ValueNetwork,
+)
+from soulsgui.rl.networks.shapes import shape_report
+from soulsgui.rl.networks.torso import Torso, build_torso
+
+GENERATOR = torch.Generator()
+OBS = torch.randn(7, 4, generator=torch.Generator().manual_seed(9))
+
+
+def torso() -> Torso:
+    return build_torso("mlp", (4,), (32,), "relu", fan_in_, GENERATOR.manual_seed(0))
+
+
+def head(atoms: int, dueling: bool = True, noisy: bool = False, hidden: int = 16) -> ActionHead:
+    return ActionHead(32, 3, atoms, hidden, dueling, noisy, GENERATOR.manual_seed(1))
+
+
+@pytest.mark.parametrize("atoms", [1, 5])
+@pytest.mark.parametrize("hidden", [0, 16])
+def test_dueling_advantages_have_mean_0_so_that_the_mean_over_actions_is_the_value(
+    atoms: int, hidden: int
+) -> None:
+    features = torch.randn(6, 32)
+    dueling = head(atoms, hidden=hidden)
+    outputs = dueling(features)
+    assert outputs.shape == (6, 3, atoms)
+    assert dueling.value is not None
+    torch.testing.assert_close(outputs.mean(1), dueling.value(features), atol=1e-6, rtol=1e-5)
+    advantage = dueling.advantage(features).view(6, 3, atoms)
+    between = outputs[:, 0] - outputs[:, 2]
+    torch.testing.assert_close(between, advantage[:, 0] - advantage[:, 2], atol=1e-6, rtol=1e-5)
+
+
+def test_a_plain_head_is_its_stream() -> None:
+    features, plain = torch.randn(6, 32), head(1, dueling=False)
+    assert torch.equal(plain(features).flatten(), plain.advantage(features).flatten())
+
+
+def test_a_noisy_head_has_noise_in_all_its_layers() -> None:
+    kinds = [
+        type(layer)
+        for layer in head(5, noisy=True).modules()
+        if next(layer.parameters(False), None) is not None
+    ]
+    assert kinds == [NoisyLinear] * 4
+
+
+def test_values_are_those_of_the_head() -> None:
+    network = ValueNetwork(torso(), head(1))
+    assert network(OBS).shape == (7, 3)
+    assert torch.equal(network(OBS), network.values(OBS))
+
+
+def test_the_value_of_quantiles_is_their_mean() -> None:
+    network = QuantileNetwork(torso(), head(5))
+    assert network(OBS).shape == (7, 3, 5)
+    torch.testing.assert_close(network.values(OBS), network(OBS).mean(2))
+
+
+def test_the_value_of_a_categorical_distribution_is_its_mean() -> None:
+    network = CategoricalNetwork(torso(), head(5), support(-2.0, 2.0, 5))
+    probs = network(OBS).exp()
+    torch.testing.assert_close(probs.sum(2), torch.ones(7, 3))
+    expected = -2 * probs[..., 0] - probs[..., 1] + probs[..., 3] + 2 * probs[..., 4]
+    torch.testing.assert_close(network.values(OBS), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_an_implicit_network_gives_each_level_its_own_quantile() -> None:
+    network = ImplicitQuantileNetwork(torso(), head(1), GENERATOR.manual_seed(2), cosines=8)
+    level = torch.rand(7, 6)
+    quantiles = network(OBS, level)
+    assert quantiles.shape == (7, 3, 6)
+    alone = network(OBS[2:3], level[2:3, 4:5])
+    torch.testing.assert_close(quantiles[2, :, 4], alone[0, :, 0], atol=1e-6, rtol=1e-5)
+    # The embedding written out for one sample and level (eq. 4).
+    cosines = torch.tensor([math.cos(math.pi * i * level[2, 4].item()) for i in range(8)])
+    mixed = torso()(OBS[2:3]) * network.embedding(cosines).relu()
+    torch.testing.assert_close(alone[0, :, 0], network.head(mixed)[0, :, 0], atol=1e-6, rtol=1e-5)
+
+
+def test_an_implicit_network_values_alike_what_it_sees_twice() -> None:
+    network = ImplicitQuantileNetwork(torso(), head(1), GENERATOR.manual_seed(2))
+    even = ((torch.arange(32) + 0.5) / 32).expand(7, -1)
+    assert torch.equal(network.values(OBS), network.values(OBS))
+    torch.testing.assert_close(network.values(OBS), network(OBS, even).mean(2))
+
+
+def test_a_report_counts_every_parameter_of_a_network() -> None:
+    network = ImplicitQuantileNetwork(torso(), head(1, noisy=True), GENERATOR.manual_seed(2))
+    report = shape_report(network, OBS, torch.rand(7, 6))
+    assert sum(layer.parameters for layer in report) == sum(p.numel() for p in network.parameters())
+    assert {"torso.layers.1", "embedding", "head.advantage.0", "head.value.2"} <= {
+        layer.name for layer in report
+    }

@@ -1,0 +1,107 @@
+"""A torso that remembers: any cut of time gives the same, and episodes don't leak into each other."""
+
+import pytest
+import torch
+
+from soulsgui.rl.networks.initial import fan_in_
+from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
+from soulsgui.rl.networks.torso import build_torso
+
+OBS = torch.randn(12, 3, 4, generator=torch.Generator().manual_seed(9))
+NEVER = torch.zeros(12, 3, dtype=torch.bool)
+
+
+def build(cell: CellName) -> RecurrentTorso:
+    generator = torch.Generator().manual_seed(0)
+    return RecurrentTorso(build_torso("mlp", (4,), (8,), "tanh", fan_in_, generator), 16, cell, generator)
+
+
+@pytest.fixture(params=["lstm", "gru"])
+def network(request: pytest.FixtureRequest) -> RecurrentTorso:
+    return build(request.param)
+
+
+def test_shapes_and_state(network: RecurrentTorso) -> None:
+    features, state = network(OBS, torch.zeros(3, network.state_size), NEVER)
+    assert features.shape == (12, 3, 16)
+    assert state.shape == (3, network.state_size)
+    torch.testing.assert_close(state[:, :16], features[-1])
+
+
+def test_segments_with_their_states_handed_on_equal_one_long_unroll(network: RecurrentTorso) -> None:
+    begin = torch.randn(3, network.state_size)
+    starts = NEVER.clone()
+    starts[5, 1] = starts[8, 0] = starts[0, 2] = True
+    whole, last = network(OBS, begin, starts)
+    parts, state = [], begin
+    for first, stop in ((0, 1), (1, 5), (5, 6), (6, 12)):
+        part, state = network(OBS[first:stop], state, starts[first:stop])
+        parts.append(part)
+    torch.testing.assert_close(torch.cat(parts), whole, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(state, last, atol=1e-6, rtol=1e-5)
+
+
+def test_an_episode_begins_without_memory_and_only_in_its_own_environment(network: RecurrentTorso) -> None:
+    begin = torch.randn(3, network.state_size)
+    starts = NEVER.clone()
+    starts[5, 1] = True
+    found, _ = network(OBS, begin, starts)
+    plain, _ = network(OBS, begin, NEVER)
+    fresh, _ = network(OBS[5:], torch.zeros(3, network.state_size), NEVER[5:])
+    torch.testing.assert_close(found[5:, 1], fresh[:, 1], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found[:, [0, 2]], plain[:, [0, 2]], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found[:5, 1], plain[:5, 1], atol=1e-6, rtol=1e-5)
+    assert not torch.allclose(found[5:, 1], plain[5:, 1], atol=1e-3)
+
+
+def test_no_gradient_crosses_the_start_of_an_episode(network: RecurrentTorso) -> None:
+    obs = OBS.clone().requires_grad_()
+    starts = NEVER.clone()
+    starts[5, 1] = True
+    features, _ = network(obs, torch.zeros(3, network.state_size), starts)
+    features[-1].sum().backward()
+    assert obs.grad is not None
+    assert not obs.grad[:5, 1].any()
+    assert obs.grad[5:, 1].any()
+    assert obs.grad[0, 0].any()
+
+
+def test_cells_compute_what_their_papers_say() -> None:
+    # One step of each, written out with PyTorch's order of gates (LSTM: i f g o; GRU: r z n).
+    for cell in ("lstm", "gru"):
+        network = build(cell)
+        state = torch.randn(3, network.state_size)
+        inputs = network.torso(OBS[0])
+        layer = network._layer
+        gates_in = inputs @ layer.weight_ih_l0.T + layer.bias_ih_l0
+        gates_hidden = state[:, :16] @ layer.weight_hh_l0.T + layer.bias_hh_l0
+        if cell == "lstm":
+            i, f, g, o = (gates_in + gates_hidden).chunk(4, 1)
+            memory = f.sigmoid() * state[:, 16:] + i.sigmoid() * g.tanh()
+            expected = torch.cat((o.sigmoid() * memory.tanh(), memory), 1)
+        else:
+            (ri, zi, ni), (rh, zh, nh) = gates_in.chunk(3, 1), gates_hidden.chunk(3, 1)
+            z = (zi + zh).sigmoid()
+            expected = (1 - z) * (ni + (ri + rh).sigmoid() * nh).tanh() + z * state
+        _, found = network(OBS[:1], state, NEVER[:1])
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_burn_in_makes_the_state_present_but_learns_nothing(network: RecurrentTorso) -> None:
+    obs = OBS.clone().requires_grad_()
+    state = torch.randn(3, network.state_size)
+    exact = torch.tensor([False, True, False])
+    features = unroll_with_burn_in(network, obs, state, 4, exact)
+    whole, _ = network(OBS, state, NEVER)
+    torch.testing.assert_close(features, whole, atol=1e-6, rtol=1e-5)
+    features[-1].sum().backward()
+    assert obs.grad is not None
+    assert not obs.grad[:4, [0, 2]].any()
+    assert obs.grad[:4, 1].any(), "at the start of an episode every step is learned from"
+    assert obs.grad[4:].any(2).all()
+
+
+def test_without_burn_in_all_is_one_unroll(network: RecurrentTorso) -> None:
+    state = torch.randn(3, network.state_size)
+    found = unroll_with_burn_in(network, OBS, state, 0, torch.zeros(3, dtype=torch.bool))
+    assert torch.equal(found, network(OBS, state, NEVER)[0])

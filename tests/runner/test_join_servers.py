@@ -1,0 +1,203 @@
+"""The servers that invited this computer: what joining means, going over from one to another, forgetting."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from soulsgui.config.paths import Folders
+from soulsgui.errors import UsageError
+from soulsgui.runner.join import player
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.join.saved import SavedInvitations
+from soulsgui.runner.refusal import Refused
+from soulsgui.system import free_port, process_identity
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
+from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.server_config import ServerConfig
+from tests.runner.running import until
+
+FAKE_CLIENT = Path(__file__).with_name("join_client.py")
+NAME = "gamer"
+SECRET = "0123456789abcdef-for-tests"
+
+
+async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:
+    result = await runner.command(command, COMMANDS[command].model_validate(params))
+    return result.model_dump(mode="json") if isinstance(result, Message) else result
+
+
+@pytest.fixture(autouse=True)
+def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
+
+
+@pytest.fixture
+def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
+    """One that is good at the server of this test."""
+    words = user_words(NAME, redis_address.prefix, secret_hash(SECRET))
+    redis_client.execute_command("ACL", "SETUSER", user_of(NAME), *words)
+    yield Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client=NAME,
+        addresses=(("127.0.0.1", redis_address.port),),
+        secret=SECRET,
+        prefix=redis_address.prefix,
+        created=1.0,
+    )
+    redis_client.acl_deluser(user_of(NAME))
+
+
+@pytest.fixture
+async def runner(folders: Folders) -> AsyncIterator[ClientRunner]:
+    """A runner that a window started: it waits to be told to play."""
+    made = ClientRunner(folders, "this-pc", idle=True)
+    await made.open()
+    yield made
+    await made.close()
+
+
+def service(runner: ClientRunner) -> ServiceStatus:
+    (only,) = runner.status().services
+    return only
+
+
+def client(runner: ClientRunner) -> ClientStatus:
+    (only,) = runner.status().clients
+    return only
+
+
+async def test_an_idle_runner_plays_only_when_told_to(
+    runner: ClientRunner, redis_address: Address, folders: Folders
+) -> None:
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    await until(lambda: runner.status().server.reachable)
+    assert (service(runner).state, service(runner).pid) == ("stopped", None)
+    await call(runner, "service.start", name="client")
+    await until(lambda: client(runner).state == "online")
+
+
+async def test_a_look_tells_what_would_run_and_changes_nothing(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    settings = {"env.id": "Toy-v0", "env.num_envs": 3}
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
+    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    seen = await call(runner, "servers.look", invitation=invitation.link)
+    assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
+    assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
+    assert seen["server"]["server_name"] == "atelier"
+    assert seen["round_trip_s"] > 0
+    assert SECRET not in str(seen)
+    assert (await call(runner, "servers.list")) == {"chosen": "", "servers": []}
+    assert service(runner).state == "stopped"
+
+
+async def test_a_look_at_a_server_without_a_run_or_out_of_reach_says_so(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    seen = await call(runner, "servers.look", invitation=invitation.file_text)
+    assert (seen["env_id"], seen["error"]) == ("", "")
+    port = free_port()
+    away = invitation.model_copy(update={"addresses": (("127.0.0.1", port),)})
+    seen = await call(runner, "servers.look", invitation=away.link)
+    assert (seen["address"], seen["error"]) == ("", f"No answer from 127.0.0.1:{port} (connection refused).")
+    revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
+    seen = await call(runner, "servers.look", invitation=revoked.link)
+    assert "client.gamer is not let in" in seen["error"]
+
+
+@pytest.mark.parametrize("command", ["servers.look", "servers.join"])
+async def test_a_damaged_invitation_is_refused(runner: ClientRunner, command: str) -> None:
+    with pytest.raises(UsageError, match="damaged or cut off"):
+        await call(runner, command, invitation="soulsgui://join/abc")
+    assert (await call(runner, "servers.list"))["servers"] == []
+
+
+async def test_joining_keeps_the_invitation_and_plays_under_its_name(
+    runner: ClientRunner, invitation: Invitation, folders: Folders
+) -> None:
+    assert await call(runner, "servers.join", invitation=invitation.link) == {"server_id": "server-1"}
+    await until(lambda: client(runner).state == "online")
+    assert client(runner).id == NAME
+    assert runner.status().server.name == "atelier"
+    identity = process_identity(service(runner).pid or 0)
+    assert identity is not None
+    assert NAME in identity["cmdline"]
+    listed = await call(runner, "servers.list")
+    assert (listed["chosen"], [one["client"] for one in listed["servers"]]) == ("server-1", [NAME])
+    assert SavedInvitations(folders).chosen() == invitation
+    await call(runner, "clients.pause", client=NAME)
+    await until(lambda: client(runner).state == "paused")
+
+
+async def test_going_over_ends_the_client_of_the_one_and_plays_on_for_the_other(
+    runner: ClientRunner, invitation: Invitation, folders: Folders, redis_address: Address
+) -> None:
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: client(runner).state == "online")
+    old = service(runner).pid
+    await call(runner, "servers.choose", server_id="")
+    assert process_identity(old or 0) is None
+    await until(lambda: client(runner).state == "online")
+    assert (client(runner).id, runner.status().server.name) == ("this-pc", "")
+    assert SavedInvitations(folders).chosen() is None
+    await call(runner, "service.stop", name="client")
+    await call(runner, "servers.choose", server_id="server-1")
+    await until(lambda: runner.status().server.reachable)
+    assert (client(runner).id, service(runner).state) == (NAME, "stopped"), "off before, off after"
+
+
+async def test_a_forgotten_server_is_played_for_no_longer(
+    runner: ClientRunner, invitation: Invitation, folders: Folders
+) -> None:
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: client(runner).state == "online")
+    old = service(runner).pid
+    await call(runner, "servers.forget", server_id="server-1")
+    assert process_identity(old or 0) is None
+    assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    assert not list(folders.servers.iterdir())
+    assert service(runner).state == "stopped"
+    for command in ("servers.forget", "servers.choose"):
+        with pytest.raises(Refused, match="no invitation of a server"):
+            await call(runner, command, server_id="server-1")
+
+
+async def test_a_window_sees_the_former_client_go_and_the_new_one_come(
+    runner: ClientRunner, invitation: Invitation
+) -> None:
+    seen: list[tuple[list[str], list[str]]] = []
+    runner.publisher.clients(runner.status().clients)
+    push = runner.feed.push
+    runner.feed.push = lambda kind, **what: (  # type: ignore[method-assign]
+        seen.append(([one.id for one in what["changed"]], what["removed"])) if "removed" in what else None,
+        push(kind, **what),
+    )[1]
+    await call(runner, "servers.join", invitation=invitation.link)
+    await until(lambda: any(removed == ["this-pc"] for _, removed in seen))
+    await until(lambda: any(NAME in changed for changed, _ in seen))
+
+
+async def test_an_idle_runner_ends_soon_after_the_last_window(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.runner.join.app._IDLE_PATIENCE_S", 0.1)
+    runner = ClientRunner(folders, "this-pc", unwatched_limit_s=3600.0, idle=True)
+    await runner.open()
+    try:
+        await asyncio.wait_for(runner.closing.wait(), 10)
+    finally:
+        await runner.close()

@@ -1,0 +1,127 @@
+"""Environments spread over processes: the same numbers as in one process, and no process is left."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from soulsgui.environments.make import make_vector
+from soulsgui.environments.step import EnvStepper, StepResult
+from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.sampling.spread import SpreadStepper
+from soulsgui.sampling.watchdog import Limits, Watchdog
+
+TOYS = "tests.environments.toys"
+
+
+@pytest.fixture
+def watchdog() -> Iterator[Watchdog]:
+    def hung(_fault: object) -> None:
+        raise AssertionError
+
+    made = Watchdog(Limits(60.0), hung)
+    made.start()
+    yield made
+    made.close()
+
+
+def _spread(
+    watchdog: Watchdog, env: tuple[str, Any, Any], num_envs: int, workers: int, hang_s: float = 60.0
+) -> SpreadStepper:
+    return SpreadStepper(env, num_envs, workers, watchdog, hang_s)
+
+
+def _children() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children() if "worker" in one.cmdline()]
+
+
+def assert_same(told: StepResult, expected: StepResult) -> None:
+    for name in StepResult._fields:
+        found, wanted = getattr(told, name), getattr(expected, name)
+        if wanted is None:
+            assert found is None
+        else:
+            np.testing.assert_array_equal(found, wanted, err_msg=name)
+            assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_several_processes_give_the_numbers_of_one(watchdog: Watchdog, workers: int) -> None:
+    # With a wrapper there is no vector form of its own, and each environment has its own seed.
+    env = ("CartPole-v1", {}, [{"TimeLimit": {"max_episode_steps": 9}}])
+    alone = EnvStepper(make_vector(*env, 5))
+    assert alone.vector_env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    spread = _spread(watchdog, env, 5, workers)
+    try:
+        assert len(_children()) == min(workers, 5)
+        assert spread.spaces.action.n == 2
+        np.testing.assert_array_equal(spread.reset(3), alone.reset(3))
+        rng = np.random.default_rng(1)
+        for _ in range(30):
+            actions = rng.integers(0, 2, 5)
+            told, expected = spread.step(actions), alone.step(actions)
+            assert_same(told, expected)
+            assert told.next_mask is None
+        assert spread.step_s > 0
+    finally:
+        spread.close()
+        alone.close()
+    assert _children() == []
+
+
+def test_masks_of_several_processes_are_those_of_one(watchdog: Watchdog) -> None:
+    env = (f"{TOYS}:ToysMasked-v0", {"length": 3}, [])
+    alone = EnvStepper(make_vector(*env, 3))
+    spread = _spread(watchdog, env, 3, 2)
+    try:
+        assert spread.mask is None
+        for _ in range(2):
+            np.testing.assert_array_equal(spread.reset(3), alone.reset(3))
+            for _ in range(8):
+                assert spread.mask is not None
+                assert alone.mask is not None
+                np.testing.assert_array_equal(spread.mask, alone.mask)
+                actions = alone.mask.argmax(axis=1) + 1
+                told = spread.step(actions)
+                assert_same(told, alone.step(actions))
+                assert told.reset_mask is spread.mask
+    finally:
+        spread.close()
+        alone.close()
+
+
+@pytest.mark.allow_warnings
+def test_what_can_not_be_made_is_told_as_in_one_process(watchdog: Watchdog) -> None:
+    with pytest.raises(EnvironmentCheckError, match="CartPool-v1") as told:
+        _spread(watchdog, ("CartPool-v1", {}, []), 2, 2)
+    assert "CartPole-v1" in told.value.remedy
+    assert _children() == []
+
+
+@pytest.mark.allow_warnings
+def test_what_raises_is_told_with_its_traceback(watchdog: Watchdog) -> None:
+    spread = _spread(watchdog, (f"{TOYS}:ToysFaulty-v0", {"fault": "raises"}, []), 2, 2)
+    try:
+        spread.reset(0)
+        with pytest.raises(EnvironmentFault, match="The environment raised in a step: RuntimeError") as told:
+            spread.step(np.zeros(2, np.int64))
+        assert "toys.py" in told.value.details
+    finally:
+        spread.close()
+    assert _children() == []
+
+
+@pytest.mark.allow_warnings
+def test_a_process_that_is_gone_is_told(watchdog: Watchdog) -> None:
+    spread = _spread(watchdog, ("CartPole-v1", {}, []), 2, 2)
+    try:
+        spread.reset(0)
+        spread.kill()
+        with pytest.raises(EnvironmentFault, match="A worker process of the environment is gone"):
+            spread.step(np.zeros(2, np.int64))
+    finally:
+        spread.close()
+    assert _children() == []

@@ -1,0 +1,118 @@
+"""The watchdog's own rules: pauses, rates, and what it takes for a hang."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from soulsgui.errors import EnvironmentFault, ProcessFault
+from soulsgui.sampling import watchdog
+from soulsgui.sampling.patience import HEALTHY_S, Patience
+from soulsgui.sampling.watchdog import Limits, SampleRate, Watchdog
+
+
+def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute() -> None:
+    patience = Patience()
+    assert not patience.works(0.0)
+    assert [patience.failed() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert not patience.works(100.0)
+    assert not patience.works(100.0 + HEALTHY_S - 1)
+    assert patience.works(100.0 + HEALTHY_S)
+    assert not patience.works(100.0 + 2 * HEALTHY_S), "told once"
+    assert patience.failed() == 0.5
+
+
+def test_a_failure_in_between_begins_the_healthy_minute_anew() -> None:
+    patience = Patience()
+    patience.failed()
+    assert not patience.works(0.0)
+    assert patience.failed() == 1
+    assert not patience.works(HEALTHY_S + 1)
+    assert patience.failed() == 2
+
+
+def test_the_rate_is_that_of_the_last_window() -> None:
+    window_s = 4 * watchdog.LOOK_EVERY_S
+    rate = SampleRate(window_s)
+    assert [rate.look(steps) for steps in (0, 10, 20, 30)] == [None] * 4
+    assert rate.look(40) == 40 / window_s
+    assert rate.look(40) == 30 / window_s
+    rate.forget()
+    assert rate.look(40) is None
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(watchdog, "_MEASURE_EVERY_S", 0.02)
+
+
+class _Hangs:
+    """Takes note of hangs."""
+
+    def __init__(self) -> None:
+        self.told: list[ProcessFault] = []
+        self.heard = threading.Event()
+
+    def __call__(self, fault: ProcessFault) -> None:
+        self.told.append(fault)
+        self.heard.set()
+
+
+@contextmanager
+def _watching(limits: Limits, hangs: _Hangs) -> Iterator[Watchdog]:
+    dog = Watchdog(limits, hangs)
+    dog.start()
+    try:
+        yield dog
+    finally:
+        dog.close()
+
+
+def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
+    hangs = _Hangs()
+    with _watching(Limits(0.1), hangs) as dog, dog.inside("a step"):
+        assert hangs.heard.wait(10)
+    (fault,) = hangs.told
+    assert fault.message == "The environment hangs: a step takes longer than 0.1 s."
+    assert "test_what_takes_too_long_is_a_hang_and_tells_where" in fault.details
+
+
+def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
+    hangs = _Hangs()
+    with _watching(Limits(0.1), hangs) as dog:
+        for _ in range(30):
+            dog.enter("a step")
+            assert not hangs.heard.wait(0.01)
+            dog.leave(1)
+        assert not hangs.heard.wait(0.3)
+    assert hangs.told == []
+
+
+def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = threading.Event()
+
+    def memory() -> int:
+        if dog._complaint is not None:
+            measured.set()
+        return 300 * 2**20
+
+    hangs = _Hangs()
+    with _watching(Limits(1000.0, max_memory=200 * 2**20), hangs) as dog:
+        monkeypatch.setattr(watchdog, "family_memory", memory)
+        assert measured.wait(10)
+        with pytest.raises(ProcessFault, match=r"300 MB, more than the 200 of client\.max_memory"):
+            dog.enter("a step")
+
+
+def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
+    hangs = _Hangs()
+    with _watching(Limits(0.2, min_steps_per_s=10.0), hangs) as dog:
+        with dog.sampling():
+            while dog._complaint is None:
+                assert not hangs.heard.wait(0.01)
+        with pytest.raises(EnvironmentFault, match=r"0\.0 steps/s, below the 10") as told:
+            dog.enter("a step")
+        assert not isinstance(told.value, ProcessFault)
+        dog.enter("a step")  # it complains once

@@ -1,0 +1,345 @@
+"""Rounds that lose a member, by every policy, on a real server with a real node; and rounds in balance."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import redis
+
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.returns import gae
+from soulsgui.training import PPOTrainingNode
+from soulsgui.training import intake as intake_module
+from soulsgui.training.ppo_node import _LONGEST_TURN_S
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk import TERMINATED, pack_chunk
+from soulsgui.wire.messages.metrics import UpdateRow
+from tests.faults.waiting import until
+from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
+from tests.training.players import Player
+
+QUOTA = 2 * STEPS
+
+
+def _settings(policy: str, **changed: Any) -> Any:
+    return small_settings(ppo__lost_member=policy, ppo__n_clients=2, **changed)
+
+
+def _two(node: RunningNode) -> tuple[Player, Player]:
+    first, second = join(node, "a"), join(node, "b")
+    next_round(second)
+    return first, second
+
+
+@pytest.mark.allow_warnings
+def test_a_round_waits_for_a_paused_member_until_it_is_back(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.5)) as node:
+        staying, going = _two(node)
+        going.beat(phase="paused")
+        node.wait_for(lambda now: now.detail == "waiting for b (paused)", "said at once")
+        staying.deliver(STEPS)
+        state = node.wait_for(lambda now: now.phase == "waiting", "nothing else goes on")
+        assert state.trouble == "The round is waiting for b (paused)"
+        node.wait_for(lambda _: node.node._round.elapsed_s > 1, "its time is up")
+        assert node.node.agent.updates == 0
+        going.beat()
+        going.deliver(STEPS)
+        state = node.wait_for_updates(1)
+        assert state.env_steps == 2 * QUOTA
+        assert node.wait_for(lambda now: not now.trouble, "no trouble is left").detail == ""
+
+
+@pytest.mark.allow_warnings
+def test_a_round_waits_for_a_late_member(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.2)) as node:
+        staying, late = _two(node)
+        staying.deliver(STEPS)
+        words = "waiting for b (did not deliver within 0.2 s)"
+        node.wait_for(lambda now: now.detail == words, "said")
+        elapsed = node.node._round.elapsed_s
+        node.wait_for(lambda _: node.node._round.elapsed_s > elapsed + 0.3, "it goes on waiting")
+        assert len([line for line in caplog.messages if "waits for b" in line]) == 1, "said once"
+        late.deliver(STEPS)
+        assert node.wait_for_updates(1).rejected == {}
+
+
+@pytest.mark.allow_warnings
+def test_a_member_that_begins_anew_delivers_the_rest_to_a_waiting_round(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("wait")) as node:
+        staying, crashing = _two(node)
+        staying.deliver(STEPS)
+        crashing.deliver(STEPS // 4)
+        node.wait_for(lambda _: node.node._round.members["b"].delivered == QUOTA // 4, "a quarter is there")
+        crashing.hello()
+        until(lambda: crashing.share(), "its part of the same round")
+        share = crashing.share()
+        assert share is not None
+        assert (share.round_id, share.steps) == (node.node._round.round_id, QUOTA - QUOTA // 4)
+        crashing.deliver(STEPS - STEPS // 4)
+        state = node.wait_for_updates(1)
+        assert (state.env_steps, state.rejected) == (2 * QUOTA, {})
+
+
+@pytest.mark.parametrize("how", ["leaves", "is stopped", "is forgotten"])
+@pytest.mark.allow_warnings
+def test_a_person_ends_the_waiting(redis_address: Address, tmp_path: Path, how: str) -> None:
+    with running_node(redis_address, tmp_path, _settings("wait", ppo__round_timeout=0.2)) as node:
+        staying, gone = _two(node)
+        staying.deliver(STEPS)
+        node.wait_for(lambda now: now.phase == "waiting", "it waits")
+        if how == "is forgotten":
+            node.connection.hdel(node.keys.clients, "b")
+        else:
+            gone.beat(leaving=how == "leaves", phase="stopping")
+        state = node.wait_for_updates(1)
+        assert state.env_steps == QUOTA
+        play(staying, last=1)
+        node.wait_for_updates(2)
+
+
+@pytest.mark.allow_warnings
+def test_the_next_round_waits_too_for_a_member_that_is_lost_between_two(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("wait")) as node:
+        staying, going = _two(node)
+        going.deliver(STEPS)
+        going.beat(phase="paused")
+        until(lambda: node.node._intake.why_absent("b") == "paused", "it is away")
+        staying.deliver(STEPS)  # its own share is there: this round is complete without it
+        node.wait_for_updates(1)
+        state = node.wait_for(lambda now: now.detail == "waiting for b (paused)", "the next one waits")
+        assert state.phase == "waiting"
+        assert state.trouble == "The next round is waiting for b (paused)"
+        going.beat()
+        play(staying, going, last=1)
+        assert node.wait_for_updates(2).trouble == ""
+
+
+@pytest.mark.allow_warnings
+def test_the_others_make_what_a_lost_member_owes(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
+        staying, going = _two(node)
+        staying.deliver(STEPS)
+        going.deliver(STEPS // 4)
+        node.wait_for(lambda _: node.node._round.members["b"].delivered, "a part is there")
+        listener = node.connection.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+        listener.subscribe(node.keys.wake_up("a"))
+        listener.get_message(timeout=5)
+        going.beat(leaving=True)
+        until(
+            lambda: (share := staying.share()) and share.steps == 2 * QUOTA - QUOTA // 4, "it is granted more"
+        )
+        assert listener.get_message(timeout=5), "it is woken up for it"
+        listener.close()
+        assert node.node.agent.updates == 0
+        staying.deliver(STEPS - STEPS // 4)
+        state = node.wait_for_updates(1)
+        assert (state.env_steps, state.rejected) == (2 * QUOTA, {})
+
+
+@pytest.mark.allow_warnings
+def test_a_grown_share_that_could_not_be_told_is_told_later(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("redistribute")) as node:
+        staying, going = _two(node)
+        tell, failures = node.node._publisher.tell, 0
+
+        def fail_twice(*args: Any) -> None:
+            nonlocal failures
+            failures += 1
+            if failures < 3:
+                raise redis.ConnectionError("lost")
+            tell(*args)
+
+        monkeypatch.setattr(node.node._publisher, "tell", fail_twice)
+        going.beat(leaving=True)
+        until(lambda: (share := staying.share()) and share.steps == 2 * QUOTA, "it is granted more")
+        assert failures == 3
+
+
+@pytest.mark.parametrize("when", ["in a round", "between two rounds"])
+@pytest.mark.allow_warnings
+def test_the_run_is_stopped_with_the_reason(redis_address: Address, tmp_path: Path, when: str) -> None:
+    with running_node(redis_address, tmp_path, _settings("stop")) as node:
+        staying, going = _two(node)
+        if when == "between two rounds":
+            going.deliver(STEPS)
+        going.beat(phase="paused")
+        until(lambda: node.node._intake.why_absent("b") == "paused", "it is away")
+        if when == "between two rounds":
+            staying.deliver(STEPS)
+        state = node.wait_for(lambda now: now.stop_reason, "it wants to be stopped")
+        lost = "The round" if when == "in a round" else "The next round"
+        assert state.stop_reason == f"{lost} lost b (paused) (ppo.lost_member: stop)"
+        node.wait_for(lambda now: now.phase == "waiting" and now.detail == state.stop_reason, "it rests")
+        updates = state.updates
+        staying.deliver(STEPS)
+        assert node.answer(node.ask("save", kind="current")).ok, "it obeys as before"
+        assert node.node.agent.updates == updates
+
+
+@pytest.mark.allow_warnings
+def test_a_trainer_that_was_held_up_leaves_nobody_out(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink", ppo__round_timeout=20.0)) as node:
+        first, second = _two(node)
+        passed = node.node._round.elapsed_s
+        monkeypatch.setattr(PPOTrainingNode, "_read", lambda *_: node.node._stop.wait(0.01))
+        clock, slept = time.monotonic, 0.0
+
+        def woken() -> float:
+            return clock() + slept
+
+        monkeypatch.setattr("soulsgui.training.node.time.monotonic", woken)
+        slept = 100.0  # this process was stopped for so long in the middle of a turn
+        node.wait_for(lambda _: node.node._round.elapsed_s > passed + 0.1, "turns go on")
+        assert node.node._round.elapsed_s < 20
+        monkeypatch.undo()
+        first.deliver(STEPS)
+        second.deliver(STEPS)
+        assert node.wait_for_updates(1).env_steps == 2 * QUOTA
+        assert _LONGEST_TURN_S < 20
+
+
+@pytest.mark.allow_warnings
+def test_while_credits_are_held_nobody_is_late_and_afterwards_all_goes_on(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "_ROSTER_EVERY_S", 0.05)
+    with running_node(redis_address, tmp_path, _settings("shrink", ppo__round_timeout=1.0)) as node:
+        first, second = _two(node)
+        assert node.answer(node.ask("hold", seconds=60)).ok
+        node.wait_for(lambda now: "memory" in now.detail, "said on its card")
+        before = node.node._round.elapsed_s
+        tick = node.node._tick
+        node.wait_for(lambda _: node.node._tick > tick + 40, "turns go by")
+        assert node.node._round.elapsed_s == before
+        session = node.node._intake.sessions.by_client["a"]
+        session.entries = session.granted_entries  # all of its credit is used up
+        granted = session.granted_entries
+        node.wait_for(lambda _: node.node._tick > tick + 60, "turns go by")
+        assert session.granted_entries == granted
+        assert node.answer(node.ask("hold", seconds=0)).ok
+        until(lambda: (grant := first.grant()) and grant.credit_entries > granted, "it gets more unasked")
+        first.deliver(STEPS)
+        second.deliver(STEPS)
+        assert node.wait_for_updates(1).env_steps == 2 * QUOTA
+
+
+@pytest.mark.allow_warnings
+def test_a_client_that_is_cut_off_is_lost_to_the_round_and_its_stream_is_emptied(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink")) as node:
+        good, bad = _two(node)
+        answer = node.answer(node.ask("cut", client="b", reason="it held 9 MB"))
+        assert answer.ok
+        until(lambda: (grant := bad.grant()) and grant.status == "quarantined", "it is told")
+        grant = bad.grant()
+        assert grant is not None
+        assert (grant.reason, grant.round) == ("it held 9 MB", None)
+        good.deliver(STEPS)
+        assert node.wait_for_updates(1).env_steps == QUOTA
+        monkeypatch.setattr(node.node, "_read", lambda _: node.node._stop.wait(0.01))
+        tick = node.node._tick
+        node.wait_for(lambda _: node.node._tick > tick + 1, "nobody reads any more")
+        for _ in range(3):
+            bad.send(b"x" * 1000)
+        answer = node.answer(node.ask("cut", client="b", reason="it goes on"))
+        assert answer.result == {"entries": 3}
+        assert node.connection.xlen(node.keys.chunks("b")) == 0
+        node.wait_for(lambda now: now.rejected.get("cut_off") == 3, "they are counted")
+        monkeypatch.undo()
+        assert not node.answer(node.ask("cut")).ok
+
+
+def test_in_balance_the_slow_one_samples_less(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
+        fast, slow = _two(node)
+        node.node._speeds.note("a", 300.0, 2)
+        node.node._speeds.note("b", 100.0, 2)
+        node.node._speeds.note = lambda *_: None  # what is measured here is the test's own speed
+        last = play(fast, slow)
+        node.wait_for_updates(1)
+        shares = [next_round(player, last) for player in (fast, slow)]
+        assert [share.steps for share in shares] == [3 * STEPS, STEPS]
+        for player, share in zip((fast, slow), shares, strict=True):
+            player.deliver(share.steps // 2)
+        state = node.wait_for_updates(2)
+        assert (state.env_steps, state.rejected) == (4 * QUOTA, {})
+
+
+def test_who_waits_for_whom_is_told_on_the_curves_and_in_the_state(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink")) as node:
+        play(*_two(node), rounds=3)
+        state = node.wait_for_updates(3)
+        assert state.learner_waits is not None
+        assert state.clients_wait is not None
+        assert 0 < state.learner_waits <= 1
+        until(lambda: len([row for row in node.rows() if isinstance(row, UpdateRow)]) == 3, "the rows")
+        for row in (row for row in node.rows() if isinstance(row, UpdateRow)):
+            assert row.values["learner_wait_s"] > 0
+            assert row.values["ingest_wait_s"] > 0
+
+
+def _advantages(rewards: Any, values: Any, terminated: bool, gamma: float, lam: float) -> list[float]:
+    """Return the advantages of one segment by the recursion, step after step; `values` has one more."""
+    found, following = [], 0.0
+    for step in reversed(range(len(rewards))):
+        ends = terminated and step == len(rewards) - 1
+        delta = rewards[step] + (0.0 if ends else gamma * values[step + 1]) - values[step]
+        following = delta + gamma * lam * following
+        found.append(following)
+    return found[::-1]
+
+
+def test_advantages_are_those_of_each_segment_when_members_sample_unequal_numbers_of_steps(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, _settings("shrink", ppo__balance=True)) as node:
+        players = _two(node)
+        node.node._speeds.note("a", 300.0, 2)
+        node.node._speeds.note("b", 100.0, 2)
+        node.node._speeds.note = lambda *_: None
+        last = play(*players)
+        node.wait_for_updates(1)
+        batches: list[RolloutBatch] = []
+        update = node.node.agent.update
+
+        def listen(batch: RolloutBatch, *more: Any) -> Any:
+            batches.append(batch)
+            return update(batch, *more)
+
+        monkeypatch.setattr(node.node.agent, "update", listen)
+        expected: list[float] = []
+        config = players[0].config()
+        assert config is not None
+        for player in players:
+            share = next_round(player, last)
+            rewards = np.random.default_rng(share.steps).normal(size=share.steps).astype(np.float32)
+            made = player.play(share.steps // 2, reward=rewards)
+            player.send(pack_chunk(config.run_id, config.contract, made))
+            first = 0
+            for number, length in enumerate(made.length.tolist()):
+                values = made.obs[first + number : first + number + length + 1].sum(axis=1, dtype=np.float64)
+                ended = bool(made.flags[number] & TERMINATED)
+                expected += _advantages(rewards[first : first + length], values, ended, 0.99, 0.9)
+                first += length
+        node.wait_for_updates(2)
+    (batch,) = batches
+    assert batch.lengths.tolist() == [24, 24, 8, 8]
+    values = batch.obs.sum(axis=1, dtype=np.float64)
+    rows = batch.step_rows
+    found = gae(batch.reward, values[rows], values[rows + 1], batch.terminated_steps, batch.ends, 0.99, 0.9)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

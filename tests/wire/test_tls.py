@@ -1,0 +1,98 @@
+"""A stranger who answers in the server's place hears nothing; not even who wanted to come in."""
+
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import redis
+
+from soulsgui.runner.certificate import Certificate, ensure_certificate
+from soulsgui.wire.connection import Address, connect
+from soulsgui.wire.tls import WrongServer, check_pin, pin_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
+
+
+class Stranger:
+    """Answers with a certificate, or without any, and writes down what it hears."""
+
+    def __init__(self, certificate: Certificate | None) -> None:
+        self.heard = b""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self._context: ssl.SSLContext | None = None
+        if certificate is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(certificate.path, certificate.key)
+        self._thread = threading.Thread(target=self._serve, name="stranger")
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self._listening, self._listening.accept()[0] as taken, suppress(OSError):
+            taken.settimeout(5)
+            if self._context is None:
+                self.heard = taken.recv(65_536)
+                return
+            with self._context.wrap_socket(taken, server_side=True) as wrapped:
+                self.heard = wrapped.recv(65_536)
+
+    def close(self) -> None:
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Certificate:
+    return ensure_certificate(tmp_path)
+
+
+@pytest.fixture
+def stranger(certificate: Certificate) -> Iterator[Stranger]:
+    made = Stranger(certificate)
+    yield made
+    made.close()
+
+
+def ask(port: int, pin: str) -> None:
+    connection = connect(Address("127.0.0.1", port, "s3cret", user="client.pc", pin=pin), timeout_s=5.0)
+    try:
+        connection.ping()
+    finally:
+        connection.close()
+
+
+def test_a_stranger_with_another_certificate_hears_nothing(stranger: Stranger) -> None:
+    with pytest.raises(WrongServer):
+        ask(stranger.port, "0" * 64)
+    stranger.close()
+    assert stranger.heard == b""
+
+
+def test_the_pinned_one_hears_who_wants_to_come_in(certificate: Certificate, stranger: Stranger) -> None:
+    with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+    assert b"s3cret" in stranger.heard
+
+
+def test_who_does_not_encrypt_hears_no_secret(certificate: Certificate) -> None:
+    plain = Stranger(None)
+    with pytest.raises(redis.ConnectionError):
+        ask(plain.port, certificate.pin)
+    plain.close()
+    assert plain.heard.startswith(b"\x16\x03")  # the beginning of a handshake
+    assert b"s3cret" not in plain.heard
+    assert b"client.pc" not in plain.heard
+
+
+def test_a_pin_is_the_hash_of_the_certificate() -> None:
+    assert pin_of(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    check_pin(pin_of(b"x"), b"x")
+    for other in (b"y", b"", None):
+        with pytest.raises(WrongServer):
+            check_pin(pin_of(b"x"), other)
