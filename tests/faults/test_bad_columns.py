@@ -100,7 +100,7 @@ def test_frames_masks_and_states_reach_the_learner_of_a_round_untouched(
     monkeypatch.setattr(RolloutStore, "add", listen)
     with _node(redis_address, tmp_path / "run", small_settings()) as node:
         player = join(node)
-        steps = next_round(player).steps_per_env
+        steps = next_round(player).steps // player.num_envs
         made = _played(player, np.random.default_rng(0), [steps, steps])
         player.send(_pack(player, made))
         node.wait_for_updates(1)
