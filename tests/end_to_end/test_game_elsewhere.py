@@ -1,5 +1,6 @@
 """A game that is installed on a client's computer alone: its first client tells the server the spaces."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -25,11 +26,16 @@ class Game(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.steps = 0
-        return np.zeros(SIZE, np.float32), {}
+        return np.zeros(SIZE, np.float32), {"action_mask": self.mask()}
+
+    def mask(self):
+        return np.array([1, self.steps % 2], np.int8)
 
     def step(self, action):
+        assert self.mask()[action]
         self.steps += 1
-        return np.zeros(SIZE, np.float32), float(action), self.steps == 10, False, {}
+        ended = self.steps == 10
+        return np.zeros(SIZE, np.float32), float(action), ended, False, {"action_mask": self.mask()}
 
 gymnasium.register("Elsewhere-v0", Game)
 """
@@ -77,6 +83,8 @@ def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server:
     first = play(server, "first")
     try:
         server.wait_updates(2)
+        (told,) = server.folder.rglob("spaces.json")
+        assert json.loads(told.read_text())["action"]["masked"] is True
         other = play(server, "other", size=4)
         try:
             assert other.wait(30) == 2
