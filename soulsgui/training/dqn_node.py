@@ -102,7 +102,7 @@ class DQNTrainingNode(TrainingNode):
         self._set_limits()
         if not (behind or self._all_taken_in):
             self._intake.take(connection, 0 if due else BLOCK_MS, self._entries_to_read)
-        if not due and (self._all_taken_in or self._intake.ingest.idle):
+        if not due and (self._all_taken_in or self._intake.reader.idle):
             self._stop.wait(BLOCK_MS / 1000)
         now = time.monotonic()
         self._tally.learner.set(False, now)

@@ -52,6 +52,8 @@ class FloodGuard:
     def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
         """Take everything off the streams of clients; return how many entries that were.
 
+        What a client put there in the place of its stream is taken off, too.
+
         Raises:
             redis.RedisError: The server is away.
         """
@@ -60,4 +62,11 @@ class FloodGuard:
         for client in names:
             pipeline.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
         counts = pipeline.execute(raise_on_error=False) if names else []
+        no_streams = [
+            self._keys.chunks(client)
+            for client, reply in zip(names, counts, strict=True)
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
+        ]
+        if no_streams:
+            connection.unlink(*no_streams)
         return {client: n for client, n in zip(names, counts, strict=True) if isinstance(n, int) and n}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.training.arrivals import Arrivals
-from soulsgui.training.batch import Accepted, Owned, Taker
+from soulsgui.training.batch import Accepted, Ints, Owned, Taker
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, count_refused, select
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.sessions import Session, Sessions
@@ -24,8 +24,6 @@ from soulsgui.wire.messages.chunk import ChunkForm, OpenedChunks, Reason
 from soulsgui.wire.messages.server_config import ServerConfig
 
 logger = logging.getLogger(__name__)
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

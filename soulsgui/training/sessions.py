@@ -43,6 +43,7 @@ class Session:
         since: Entries after this one are counted.
         taken: Newest entry that was taken over or refused; what comes again with it or before it is not new.
         stored: Chunks it had stored when its beat was last looked at.
+        stored_steps: Transitions in them.
         plays: Whether it takes part, as far as is known.
         most_entries: Most entries that it was ever granted, 0 before it was granted any.
         most_size: Their bytes, likewise.
@@ -64,6 +65,7 @@ class Session:
     since: EntryId = _BEFORE_ALL
     taken: EntryId = _BEFORE_ALL
     stored: int = 0
+    stored_steps: int = 0
     granted_entries: int = 0
     granted_bytes: int = 0
     granted_steps: int = 0
@@ -184,15 +186,17 @@ class Session:
     def look_for_losses(self, beat: Heartbeat) -> None:
         """Count as received what the client has stored and the server has lost.
 
-        Otherwise it would use up credit for ever. Call it when the stream was read to its end after this
-        beat: what the beat before it told of is then here, or lost.
+        Otherwise it would use up credit for ever; so would the transitions of chunks that were refused
+        whole, which nobody but their client can count. Call it when the stream was read to its end after
+        this beat: what the beat before it told of is then here, or lost.
         """
+        self.steps = max(self.steps, min(self.stored_steps, self.granted_steps))
         if self.entries < self.stored:
             logger.info("%d chunks of %s were lost with the server", self.stored - self.entries, self.client)
             self.entries = max(self.entries, min(beat.sent_chunks, self.granted_entries))
             self.size = max(self.size, min(beat.sent_bytes, self.granted_bytes))
             self.steps = max(self.steps, min(beat.sent_steps, self.granted_steps))
-        self.stored = beat.sent_chunks
+        self.stored, self.stored_steps = beat.sent_chunks, beat.sent_steps
 
     def cut_off(self, reason: str) -> None:
         """Take nothing of it any more until it is released.
@@ -391,9 +395,13 @@ class Sessions:
         self._missing_before += session.numbers.missing
 
     def cut_off(self, client: str, reason: str) -> None:
-        """Take nothing of a client any more until it is released, whether it has a session or not."""
+        """Take nothing of a client any more until it is released, whether it has a session or not.
+
+        A session that was refused stays so, whatever becomes of this: its client may come in no other way
+        than with a hello that is accepted, and is cut off until then.
+        """
         session = self.by_client.get(client)
-        if session is not None:
+        if session is not None and session.status != "refused":
             session.cut_off(reason)
         else:
             self._cut_off[client] = reason
@@ -438,4 +446,5 @@ class Sessions:
 
     def count_unadmitted(self, client: str, reason: str, count: int = 1) -> None:
         """Count entries of a client that has no session, or may not send."""
-        self._rejected_before.setdefault(client, Counter())[reason] += count
+        if count:
+            self._rejected_before.setdefault(client, Counter())[reason] += count

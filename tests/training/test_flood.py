@@ -24,6 +24,7 @@ def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
     assert found["b"] > 4 * 2**20
     assert guard.sweep(redis_client, ["b", "c", "d"]) == {"b": 8}
     assert guard.look(redis_client, ["a", "b", "c", "d"]) == {}
+    assert redis_client.exists(keys.chunks("d")) == 0
     assert FloodGuard(keys, 2**40).look(redis_client, ["a", "b"]) == {}
 
 

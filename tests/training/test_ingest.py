@@ -335,7 +335,7 @@ def _taken(reads: Reads, taker: Any) -> Intake:
     )
     intake = Intake(Keys(), CONFIG, SPACES, taker._publisher, 10**6, taker)
     streams: Any = _Streams(iter(parts))
-    intake.ingest = streams
+    intake.reader = streams
     connection: Any = None
     intake.take(connection, 0)
     taker.begin_round()

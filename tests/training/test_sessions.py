@@ -190,6 +190,25 @@ def test_what_the_server_lost_uses_up_no_credit() -> None:
     assert session.grant(AHEAD, 100).credit_steps == 190
 
 
+def test_what_was_refused_whole_uses_up_no_credit() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 1000
+    session = _admitted(sessions)
+    sessions.grant(session)
+    for number in range(4):  # of 250 transitions each, but nobody here can tell
+        session.received(10, number, EntryId(1, number + 1))
+        session.refuse({"shape": 1}, 0)
+    told = _beat(sent_chunks=4, sent_bytes=40, sent_steps=1000)
+    session.look_for_losses(told)
+    assert not sessions.needs_credit(session), "the beat may tell of more than was here when it was looked at"
+    session.look_for_losses(told)
+    assert sessions.needs_credit(session)
+    assert sessions.grant(session).credit_steps == 2000
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    assert session.steps == 2000
+
+
 def test_nobody_gets_more_than_was_granted_by_telling_of_losses() -> None:
     session = _admitted(_sessions())
     session.grant(AHEAD, 100)
@@ -431,3 +450,18 @@ def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault(
     assert not session.overdrew(AHEAD // 2)
     session.entries = session.most_entries + 1
     assert session.overdrew(AHEAD // 2)
+
+
+@pytest.mark.allow_warnings
+def test_who_was_refused_is_let_in_neither_by_being_cut_off_nor_by_being_released() -> None:
+    sessions = _sessions()
+    stranger = sessions.hello("c", EntryId(1, 0), _hello(contract="other"), 0.0)
+    sessions.cut_off("c", "it floods the server")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    assert sessions.release("c")
+    assert not sessions.release("c")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    sessions.cut_off("c", "it floods the server")
+    assert _admitted(sessions, ms=2).reason == "it floods the server"
+    assert sessions.release("c")
+    assert sessions.by_client["c"].status == "accepted"
