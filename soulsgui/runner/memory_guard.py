@@ -105,6 +105,7 @@ class MemoryGuard:
         self._clients = clients
         self._trainer_runs = trainer_runs
         self._level: Level = ""
+        self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
 
     async def look(self) -> None:
         """Look once; a server that is away, or that has no limit, is left alone."""
@@ -121,6 +122,7 @@ class MemoryGuard:
         self._level = level_of(part, before)
         self.words = f"memory {part:.0%} full: clients wait" if self._level else ""
         if self._level != before:
+            self._told.clear()
             self._tell(f"{part:.0%} of its {size_words(limit)}", before)
         if self._level:
             held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
@@ -160,10 +162,25 @@ class MemoryGuard:
         asked = trainer_answers and await self._ask(cut)
         chunks, *others = _streams(keys, worst)
         await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
-        self._events.add(
-            "warning",
-            f"{worst} was cut off: {reason}.",
-            "What it had sent was taken off the server, unread.",
-            f"Look at it; it may come again when it is restarted. To keep it out: soulsgui revoke {worst}",
-            service=REDIS,
-        )
+        if (worst, asked) not in self._told:
+            self._told.add((worst, asked))
+            self._tell_of(worst, reason, asked)
+
+    def _tell_of(self, client: str, reason: str, cut_off: bool) -> None:
+        """Tell what became of the client that held most.
+
+        Args:
+            client: The client.
+            reason: What it held.
+            cut_off: Whether the trainer takes nothing of it any more.
+        """
+        keep_out = f"To keep it out: soulsgui revoke {client}"
+        if cut_off:
+            what = f"{client} was cut off: {reason}."
+            cause = "What it had sent was taken off the server, unread."
+            remedy = f"Look at it, then let it send again: soulsgui clients release {client}. {keep_out}"
+        else:
+            what = f"What {client} had sent was taken off the server, unread: {reason}."
+            cause = "No trainer answers that could cut it off, so it may go on sending."
+            remedy = f"Look at the trainer and at {client}. {keep_out}"
+        self._events.add("warning", what, cause, remedy, service=REDIS)
