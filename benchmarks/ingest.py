@@ -76,9 +76,7 @@ class RingTaker:
 
     def judge(self, owned: Owned) -> Codes:
         """Every check of the learner."""
-        return check_segments(
-            owned.segments, SPACES, self._publisher.digests, 0, self.newest, owned.num_envs
-        ).codes
+        return check_segments(owned.segments, SPACES, self._publisher.digests, 0, self.newest, owned.num_envs)
 
     def admit_all(self, session: Session, steps: int) -> bool:
         """All are wanted."""

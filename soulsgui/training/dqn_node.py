@@ -121,7 +121,7 @@ class DQNTrainingNode(TrainingNode):
         newest = self.model_id
         oldest = newest - self.settings.dqn.max_model_delay
         digests = self._publisher.digests
-        return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs).codes
+        return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs)
 
     def admit_all(self, session: Session, steps: int) -> bool:
         """Let chunks in as long as samples are wanted, as `batch.Taker`."""

@@ -56,7 +56,7 @@ class PPOTrainingNode(TrainingNode):
         """Accept samples of the present weights from members of the round, as `batch.Taker`."""
         newest, members = self.model_id, self._round.members if self._round is not None else {}
         digests = self._publisher.digests
-        codes = check_segments(owned.segments, self.spaces, digests, newest, newest, owned.num_envs).codes
+        codes = check_segments(owned.segments, self.spaces, digests, newest, newest, owned.num_envs)
         is_member = np.array([session.client in members for session in owned.sessions], np.bool_)
         codes[~np.repeat(is_member, owned.counts)] = CODES[Reason.LATE]
         return codes
