@@ -17,7 +17,7 @@ from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import Codes, check_segments
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.connection import connect
 from soulsgui.wire.group_reader import GroupReader
 from soulsgui.wire.instance import own_instance

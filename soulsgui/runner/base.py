@@ -22,7 +22,7 @@ from soulsgui.runner.control import HOST, ControlServer
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.feed import Feed, Publisher
 from soulsgui.runner.jobs import Jobs
-from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.refusal import Refused, Result
 from soulsgui.runner.services import RUNNER

@@ -14,7 +14,7 @@ from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, check_segments
 from soulsgui.training.intake import PER_STREAM
 from soulsgui.training.node import BLOCK_MS, TrainingNode
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.training.tally import Tally
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from soulsgui.wire.messages.node import NodePhase

@@ -17,7 +17,8 @@ from soulsgui.training.arrivals import Arrivals
 from soulsgui.training.batch import Accepted, Ints, Owned, Taker
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, count_refused, select
 from soulsgui.training.rejects import RejectRing
-from soulsgui.training.sessions import Session, Sessions
+from soulsgui.training.session import Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.training.staleness import StalenessCount
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.chunk import ChunkForm, OpenedChunks, Reason

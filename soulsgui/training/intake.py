@@ -15,7 +15,8 @@ from soulsgui.training.publisher import Publisher
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
 from soulsgui.training.rounds import LEFT, NEW_SESSION
-from soulsgui.training.sessions import Session, Sessions
+from soulsgui.training.session import Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys

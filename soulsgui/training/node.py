@@ -30,7 +30,7 @@ from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
 from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance

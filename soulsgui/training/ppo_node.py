@@ -13,7 +13,7 @@ from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.quotas import Speeds, balanced_quotas
 from soulsgui.training.rounds import BY_A_PERSON, NEW_SESSION, Round, named
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
 from soulsgui.wire.messages.server_config import ON_POLICY
 from soulsgui.wire.messages.session import RoundShare

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from soulsgui.training.sessions import ENTRIES_AHEAD, Session, Sessions
+from soulsgui.training.session import ENTRIES_AHEAD, Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
