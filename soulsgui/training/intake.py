@@ -211,14 +211,14 @@ class Intake:
         self._tell(connection)
         return taken_off
 
-    def _exclude(self, client: str, reason: str = "") -> None:
+    def _exclude(self, client: str, reason: str | None = None) -> None:
         """Expect nothing of a client any more, and tell it.
 
         Args:
             client: The client.
-            reason: Why it is cut off by this, in words; empty for one whose session is cut off already.
+            reason: Why it is cut off by this, in words; None for one whose session is cut off already.
         """
-        if reason:
+        if reason is not None:
             self.sessions.cut_off(client, reason)
         self._taker.dropped_out(client, "quarantined")
         self._to_tell.add(client)
