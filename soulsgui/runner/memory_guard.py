@@ -54,7 +54,7 @@ def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis]
     def measure(connection: redis.Redis) -> dict[str, int]:
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            for key in _streams(keys, client):
+            for key in keys.streams(client):
                 pipeline.memory_usage(key)
         sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
         each = len(sizes) // max(len(clients), 1)
@@ -73,10 +73,6 @@ def emptying(*names: str) -> Callable[[redis.Redis], Any]:
         pipeline.execute(raise_on_error=False)
 
     return trim
-
-
-def _streams(keys: Keys, client: str) -> tuple[str, str, str]:
-    return keys.chunks(client), keys.episodes(client), keys.log(client)
 
 
 class MemoryGuard:
@@ -160,7 +156,7 @@ class MemoryGuard:
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
         cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
         asked = trainer_answers and await self._ask(cut)
-        chunks, *others = _streams(keys, worst)
+        chunks, *others = keys.streams(worst)
         await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
         if (worst, asked) not in self._told:
             self._told.add((worst, asked))

@@ -165,7 +165,7 @@ class Roster:
         names = [
             key
             for client in clients
-            for key in (keys.grant(client), keys.wish(client), keys.chunks(client), keys.episodes(client))
+            for key in (keys.grant(client), keys.wish(client), *keys.streams(client))
         ]
 
         def write(connection: redis.Redis) -> None:
@@ -186,8 +186,7 @@ class Roster:
                 keys.beat(client),
                 keys.grant(client),
                 keys.wish(client),
-                keys.chunks(client),
-                keys.episodes(client),
+                *keys.streams(client),
             )
         ]
 
@@ -275,7 +274,7 @@ class Roster:
                 "waits": beat.waits,
                 "waited_s": beat.waited_s,
                 "version": beat.versions.get("soulsgui", ""),
-                "error": beat.error or refusal,
+                "error": refusal or beat.error,
                 "error_details": beat.error_details,
                 "step_ms": beat.step_ms,
                 "late_steps": beat.late_steps,

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from soulsgui.errors import ProcessFault, SoulsGuiError
+from redis.exceptions import NoPermissionError
+
+from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
@@ -66,6 +68,11 @@ def run_client(
             raise
         link.close()
         start_anew()
+    except NoPermissionError as error:
+        raise ClientRegistrationError(
+            f"The server at {address.host}:{address.port} lets this client in, but not to its keys: {error}.",
+            "Its settings changed since this computer was invited: have it invited anew.",
+        ) from error
     except SoulsGuiError as error:
         link.progress.error = error.message
         raise

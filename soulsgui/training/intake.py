@@ -9,7 +9,7 @@ import redis
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.arrivals import Arrivals, Chunks, sort_out
 from soulsgui.training.batch import Taker
-from soulsgui.training.flood import FloodGuard
+from soulsgui.training.flood import FloodGuard, Greetings
 from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.rejects import RejectRing
@@ -77,6 +77,7 @@ class Intake:
         self._to_tell: set[str] = set()
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
+        self._greetings = Greetings()
         self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
         self._roster = Roster(keys)
         self._next_look = 0.0
@@ -310,8 +311,13 @@ class Intake:
 
         A hello that is read a second time, because its acknowledgement was lost, changes nothing.
         """
+        if client in self._flooding:
+            return
         session = self.sessions.by_client.get(client)
         if session is None or EntryId.parse(session.id) < entry:
+            if self._greetings.too_many(client, time.monotonic()):
+                self._hold_back(client, "it begins one session after the other")
+                return
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before
             hello = Hello.read(payload)

@@ -8,6 +8,7 @@ import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.training.admission import most_envs
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.node import TrainingNode
@@ -49,6 +50,12 @@ class PPOTrainingNode(TrainingNode):
     def agent(self) -> PPOAgent:
         """The learner."""
         return self._agent
+
+    def _begin_attempt(self) -> None:
+        obs = self.spaces.observation
+        size = int(np.prod(obs.shape)) * np.dtype(obs.dtype).itemsize
+        self._intake.sessions.most_envs = most_envs(self.settings.ppo.n_steps, size)
+        super()._begin_attempt()
 
     # --- samples -----------------------------------------------------------------------------------
 

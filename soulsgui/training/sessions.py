@@ -12,7 +12,7 @@ from soulsgui.training.session import Session
 from soulsgui.training.shares import Shares
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, Hello
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Sessions:
         steps_ahead: Transitions all clients together may have on the way; None for any number.
         epsilon: Probability of a random action; None when the policy itself explores.
         held: Whether nobody is granted more than was before: the server's memory fills up.
+        most_envs: Environments that a client may step side by side.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class Sessions:
         self.epsilon: float | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
         self.held = False
+        self.most_envs = MAX_ENVS
+        self._in_a_row: dict[str, int] = {}  # refused without a good one between, in sessions that are over
         self._shares = Shares()
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
@@ -131,8 +134,9 @@ class Sessions:
             now: Monotonic time, seconds.
         """
         self.end(client)
-        problem = problem_of(hello, client, self._contract, self._least_versions)
+        problem = problem_of(hello, client, self._contract, self._least_versions, self.most_envs)
         session = Session(client, str(entry), hello.num_envs if hello else 1, now, since=entry)
+        session.in_a_row = self._in_a_row.pop(client, 0)
         if problem:
             session.status, session.reason, session.plays = "refused", problem, False
             logger.warning("%s refused: %s", client, problem)
@@ -186,6 +190,8 @@ class Sessions:
             self._rejected_before.setdefault(client, Counter()).update(session.rejected)
         if session.status == "quarantined":
             self._cut_off[client] = session.reason
+        if session.in_a_row:
+            self._in_a_row[client] = session.in_a_row  # a new hello makes nobody better
         self._missing_before += session.numbers.missing
 
     def cut_off(self, client: str, reason: str) -> None:
@@ -204,6 +210,7 @@ class Sessions:
         """Let a client that was cut off send again; return whether it was."""
         session = self.by_client.get(client)
         if session is None or session.status != "quarantined":
+            self._in_a_row.pop(client, None)
             return self._cut_off.pop(client, None) is not None
         session.release()
         return True
@@ -223,6 +230,8 @@ class Sessions:
             self.end(client)
         for client in set(self._cut_off) - listed:
             del self._cut_off[client]
+        for client in set(self._in_a_row) - listed:
+            del self._in_a_row[client]
         for client in set(self._rejected_before) - listed:
             self._rejected_of_forgotten.update(self._rejected_before.pop(client))
 

@@ -96,6 +96,10 @@ class Keys:
         """Stream of what one client has to say: log lines from WARNING on."""
         return f"{self.prefix}out:{client}"
 
+    def streams(self, client: str) -> tuple[str, str, str]:
+        """Every stream that is called after one client."""
+        return self.chunks(client), self.episodes(client), self.log(client)
+
     def beat(self, client: str) -> str:
         """Heartbeat of one client."""
         return f"{self.prefix}beat:{client}"

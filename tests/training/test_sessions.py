@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from soulsgui.training.admission import most_envs
 from soulsgui.training.session import ENTRIES_AHEAD, Session
 from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, Hello, RoundShare
 
 AHEAD = 1_000_000
@@ -466,3 +467,31 @@ def test_who_was_refused_is_let_in_neither_by_being_cut_off_nor_by_being_release
     assert _admitted(sessions, ms=2).reason == "it floods the server"
     assert sessions.release("c")
     assert sessions.by_client["c"].status == "accepted"
+
+
+def test_a_new_session_makes_no_client_better() -> None:
+    sessions = _sessions()
+    for ms in range(1, 4):
+        session = _admitted(sessions, ms=ms)
+        cut_off = session.refuse({"shape": 20}, 0)
+    assert cut_off
+    assert session.status == "quarantined"
+
+
+@pytest.mark.allow_warnings
+def test_a_client_with_more_environments_than_its_share_can_hold_is_refused() -> None:
+    sessions = _sessions()
+    sessions.most_envs = 2
+    hello = Hello(client="c", instance=Instance(), run_id="run-1", contract="contract-1", num_envs=3)
+    session = sessions.hello("c", EntryId(1, 0), hello, 0.0)
+    assert session.status == "refused"
+    assert "at most" in session.reason
+    assert "2" in session.reason
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "observation_bytes", "envs"),
+    [(256, 16, 21_845), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_ENVS)],
+)
+def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: int, envs: int) -> None:
+    assert most_envs(n_steps, observation_bytes) == envs
