@@ -102,7 +102,10 @@ class RunPlayer:
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()
         self._clock = StepClock(
-            float(settings.get("client.step_seconds", 0.0)), float(settings.get("client.step_delay", 0.0))
+            float(settings.get("client.step_seconds", 0.0)),
+            float(settings.get("client.step_delay", 0.0)),
+            # A pause of a minute must not keep who is asked to stop.
+            sleep=stop.wait,
         )
         self._rollout = Rollout(
             environment.stepper,
