@@ -120,11 +120,9 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     password = read_or_make_password(folders.redis_secret)
     hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
-    pin = certificate.pin if certificate is not None else ""
-    address = Address(host, port, password, settings.prefix, pin=pin)
+    address = Address(host, port, password, settings.prefix, pin=certificate.pin if certificate else "")
     # The two products can't read each other's files.
-    data_dir = folders.server / f"{binary.product}-data"
-    _ensure_private(data_dir)
+    data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
     address.write(folders.server_address)
     # The port stands here too, so that a server on another port is not adopted.
@@ -154,9 +152,10 @@ def _check_where_it_listens(settings: RedisSettings) -> None:
         )
 
 
-def _ensure_private(folder: Path) -> None:
+def _ensure_private(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     make_private(folder)
+    return folder
 
 
 # --- password --------------------------------------------------------------------------------------
