@@ -57,20 +57,34 @@ def run_client(
     stop = stop_on_signals()
     link = ClientLink(address, name, num_envs or 1, stop, owner)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
+    on_hang = partial(_end_hanging, link, stop, start_anew)
+    client = Client(link, stop, num_envs, episodes, on_hang, workers)
+    try:
+        _run_linked(client, link)
+    except ProcessFault:
+        if start_anew is None:
+            raise
+        start_anew()
+    return 0
+
+
+def _run_linked(client: "Client", link: ClientLink) -> None:
+    """Play while the link to the server is open; it is closed, and the end told of, in any case.
+
+    Raises:
+        ProcessFault: Only a new process helps; the server was told.
+        SoulsGuiError: It can't play.
+    """
     try:
         link.open()
-        on_hang = partial(_end_hanging, link, stop, start_anew)
-        Client(link, stop, num_envs, episodes, on_hang, workers).run()
+        client.run()
         link.farewell = link.farewell or "asked to stop"
     except ProcessFault as fault:
         link.failed(fault)
-        if start_anew is None:
-            raise
-        link.close()
-        start_anew()
+        raise
     except NoPermissionError as error:
         raise ClientRegistrationError(
-            f"The server at {address.host}:{address.port} lets this client in, but not to its keys: {error}.",
+            f"The server lets this client in, but not to its keys: {error}.",
             "Its settings changed since this computer was invited: have it invited anew.",
         ) from error
     except SoulsGuiError as error:
@@ -84,7 +98,6 @@ def run_client(
         if link.farewell or link.progress.env_steps:
             why = f": {link.farewell}" if link.farewell else ""
             logger.info("left after %s%s", made_words(link.progress), why)
-    return 0
 
 
 def _end_hanging(

@@ -69,9 +69,10 @@ class Progress:
 
     def end_session(self) -> None:
         """Be in no session, until another one begins."""
-        if self.session:
-            self._past_sessions.add(self.session)
-        self.session = ""
+        with self._lock:
+            if self.session:
+                self._past_sessions.add(self.session)
+            self.session = ""
 
     def was_in(self, session: str) -> bool:
         """Whether this process itself began a session before the present one.
@@ -79,7 +80,8 @@ class Progress:
         Its id does not tell: a server that lost its data, and whose clock was stepped back, begins again with
         smaller ones.
         """
-        return session in self._past_sessions
+        with self._lock:
+            return session in self._past_sessions
 
     def begin_run(self, run_id: str) -> None:
         """Count the steps of another run from here on."""

@@ -16,12 +16,13 @@ from soulsgui.runner.join.finder import Finder
 from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
-from soulsgui.runner.join.saved import SavedInvitations, own_name
+from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
 from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.owner import ClientFolder
 
 logger = logging.getLogger(__name__)
@@ -152,12 +153,11 @@ class ClientRunner(BaseRunner):
             begin: Whether to play at once; else it goes on as it was: on or off.
 
         Raises:
-            UsageError: This machine's name is no name of a client.
             ServiceError: The client can't be started.
             OSError: The folder can't be written.
         """
         async with self._choosing:
-            name = invitation.client if invitation is not None else self._own_name or own_name()
+            name = invitation.client if invitation is not None else self._own_name or name_of_machine()
             begin = begin or self.player.wanted
             await self.player.switch_off()
             await asyncio.to_thread(self.saved.choose, invitation)

@@ -106,11 +106,12 @@ def _examined(offered: OfferedServer, invitation: Invitation, stop: threading.Ev
         "round_trip_s": time.perf_counter() - began,
     }
     settings = _settings(address)
-    environment, number = settings.get("env.id"), settings.get("env.num_envs")
-    if isinstance(environment, str):
-        found["env_id"] = printable(environment)
-    if isinstance(number, int):
-        found["num_envs"] = number
+    for name, setting in (("env_id", "env.id"), ("restart_hook", "client.restart_hook")):
+        if isinstance(words := settings.get(setting), str):
+            found[name] = printable(words)
+    for name, setting in (("num_envs", "env.num_envs"), ("workers", "client.workers")):
+        if isinstance(number := settings.get(setting), int):
+            found[name] = max(number, 0)
     return offered.model_copy(update=found)
 
 

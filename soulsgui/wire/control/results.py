@@ -229,6 +229,9 @@ class OfferedServer(Message):
         error: Why it does not let us in, in words.
         env_id: The environment it trains, or trained last; empty while that is not known.
         num_envs: How many of them would run here side by side.
+        workers: Processes they would be spread over here; 0 for that of the client alone.
+        restart_hook: The function (`module:function`) that would be called here before an environment that
+            failed is made anew; empty for none.
         cores: Processor cores of this computer.
     """
 
@@ -239,6 +242,8 @@ class OfferedServer(Message):
     error: str = ""
     env_id: str = ""
     num_envs: int = 0
+    workers: int = 0
+    restart_hook: str = ""
     cores: int = 1
 
 
