@@ -26,12 +26,14 @@ class ClientWords:
         detail: Why, and what happens next.
         on: Whether this computer helps, or is about to.
         wish: What its owner wants of it now (`wire.messages.owner.OwnerState`); empty while it is off.
+        ends: Whether a pause of its owner's ends by itself.
     """
 
     look: Look
     detail: str = ""
     on: bool = False
     wish: str = ""
+    ends: bool = False
 
 
 def client_words(
@@ -59,7 +61,8 @@ def client_words(
         # The client itself only knows that nothing is asked of it.
         status = status.model_copy(update={"run": RunStatus()})
     look, detail = _with_service(service, client, status, now)
-    return ClientWords(look, detail, on=service.state not in ("stopping", "failed"), wish=wish)
+    ends = client is not None and client.paused_until is not None
+    return ClientWords(look, detail, service.state not in ("stopping", "failed"), wish, ends)
 
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:
@@ -95,7 +98,8 @@ def _with_service(
     if service.state == "stopping":
         return _look("state-stopping", Tone.BUSY, tr("Stopping …")), ""
     if client is not None and _paused_by_owner(service, client):
-        return _look("state-paused", Tone.PAUSED, tr("Paused by you")), _away_words(status.server, now)
+        word = _paused_words(client.paused_until, now)
+        return _look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
     if service.state == "backoff":
         seconds = text.about(service.restart_in_s or 0.0)
         look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
@@ -108,6 +112,12 @@ def _with_service(
 def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
     # What the owner wants holds at once, whether the client is there to say so or not.
     return client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused")
+
+
+def _paused_words(until: float | None, now: float) -> str:
+    if until is None:
+        return tr("Paused by you")
+    return tr("Paused by you until {time}").format(time=text.until(until, now))
 
 
 def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
@@ -258,11 +268,18 @@ def why_not_pause(words: ClientWords) -> str:
     """Return why there is nothing to pause; empty when there is."""
     if not words.on or not words.wish:
         return tr("This computer does not play at present.")
-    return tr("It is paused already.") if words.wish == "pause" else ""
+    return tr("It is paused already.") if words.wish == "pause" and not words.ends else ""
+
+
+def why_not_pause_for(words: ClientWords) -> str:
+    """Return why it can't be paused for a time; empty when it can, also for another time than before."""
+    return "" if words.on and words.wish else tr("This computer does not play at present.")
 
 
 def why_not_pause_later(words: ClientWords) -> str:
     """Return why it can't be paused after the episode; empty when it can."""
+    if words.wish == "pause":
+        return tr("It is paused already.")
     if reason := why_not_pause(words):
         return reason
     return tr("It pauses after this episode.") if words.wish == "pause_after_episode" else ""

@@ -11,23 +11,19 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_mode import (
     CLIENT,
     ClientWords,
     client_words,
-    why_not_pause,
-    why_not_pause_later,
-    why_not_resume,
 )
 from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
+from soulsgui.gui.pages.client_pause import PauseRow
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
 
@@ -72,6 +68,7 @@ class ClientPage(QWidget):
     def _build(self) -> None:
         self.state = StateHead(self)
         self.switch = HelpSwitch(self._ask_switch, self)
+        self.pausing = PauseRow(self._feed, self._client_id, self)
         self.servers = ServersRow(self._side, self)
         self.checks = ChecksRow(self)
         self.given = GivenRow(self)
@@ -112,24 +109,11 @@ class ClientPage(QWidget):
         self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
 
     def _controls(self) -> QHBoxLayout:
-        now = Words(tr("&Pause now"), tr("Pausing …"), tr("Paused"))
-        later = Words(tr("Pause &after this episode"), tr("Asking …"), tr("Pauses after this episode"))
-        on = Words(tr("&Resume"), tr("Resuming …"), tr("Resumed"))
-        self.pause = self._command(now, "pause", self._pause)
-        self.pause_later = self._command(later, "state-draining", lambda: self._pause(True))
-        self.resume = self._command(on, "play", self._resume)
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self.switch)
-        row.addStretch(1)
-        for button in (self.pause, self.pause_later, self.resume):
-            row.addWidget(button)
+        row.addWidget(self.pausing, 1)
         return row
-
-    def _command(self, words: Words, icon: str, start: Callable[[], Call]) -> CommandButton:
-        button = CommandButton(words, icon, start, self)
-        button.problem.connect(self._tell)
-        return button
 
     def _connect(self) -> None:
         feed = self._feed
@@ -146,6 +130,7 @@ class ClientPage(QWidget):
             signal.connect(self._throttle.request)
         for problem in (
             self.switch.problem,
+            self.pausing.problem,
             self.log.problem,
             self.servers.problem,
             self.consent.problem,
@@ -184,9 +169,7 @@ class ClientPage(QWidget):
         self.state.show_words(words)
         self.state.show_server(status if connection.live else None)
         self.switch.show_on(words.on)
-        self.pause.allow(*_permission(why_not_pause(words)))
-        self.pause_later.allow(*_permission(why_not_pause_later(words)))
-        self.resume.allow(*_permission(why_not_resume(words)))
+        self.pausing.show_words(words)
         client = self._client
         self.checks.show_client(client if words.on else None)
         everyone = self._server.status.clients if self._server.connection.live else []
@@ -219,12 +202,6 @@ class ClientPage(QWidget):
             "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S
         )
 
-    def _pause(self, after_episode: bool = False) -> Call:
-        return self._feed.call("clients.pause", {"client": self._client_id(), "after_episode": after_episode})
-
-    def _resume(self) -> Call:
-        return self._feed.call("clients.resume", {"client": self._client_id()})
-
     def _client_id(self) -> str:
         return self._client.id if self._client is not None else ""
 
@@ -244,7 +221,3 @@ class ClientPage(QWidget):
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_column"):
             self._take_font()
         super().changeEvent(event)
-
-
-def _permission(reason: str) -> tuple[bool, str]:
-    return not reason, reason

@@ -263,6 +263,7 @@ class ClientRunner(BaseRunner):
     def _client(self) -> ClientStatus:
         returns = self.returns
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
+        client = client.model_copy(update={"paused_until": self.player.paused_until})
         if self._server.search.revoked:
             update = {"state": ClientState.REVOKED.value, "error": self._server.status.error}
             return client.model_copy(update=update)

@@ -37,6 +37,7 @@ async def stop(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
     """Let this machine help no longer."""
     _check_service(params)
     await runner.player.switch_off()
+    runner.player.forget_pause()
     return {}
 
 
@@ -49,9 +50,9 @@ async def restart(runner: "ClientRunner", params: ServiceParams) -> dict[str, An
 
 
 async def pause(runner: "ClientRunner", params: ClientPauseParams) -> dict[str, Any]:
-    """Let the client wait, at once or after its episode, also while the server is away."""
+    """Let the client wait, at once or after its episode, for a time or until it is resumed."""
     _check_client(runner, params)
-    runner.player.pause(params.after_episode)
+    runner.player.pause(params.after_episode, params.for_s)
     return {}
 
 

@@ -53,6 +53,7 @@ async def join(runner: "ClientRunner", params: InvitationParams) -> dict[str, An
     """Keep an invitation and play for its server from now on."""
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
+    runner.player.forget_pause()
     await runner.play_for(invitation, begin=True)
     return {"server_id": invitation.server_id}
 

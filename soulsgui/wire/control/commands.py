@@ -205,9 +205,11 @@ class ClientPauseParams(ClientParams):
 
     Attributes:
         after_episode: Whether it may finish the episodes it is in; in client mode only.
+        for_s: After so many seconds from now it goes on by itself, None for not at all; in client mode only.
     """
 
     after_episode: bool = False
+    for_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
 
 
 class RejectsParams(Params):

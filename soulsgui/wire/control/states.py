@@ -120,6 +120,8 @@ class ClientStatus(Message):
         waits: How often it has done so since its process started, `waited_s` seconds in all.
         wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
             what its owner wants (`wire.messages.owner.OwnerState`).
+        paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
+            when it does not.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
         error_details: Where the last error happened: the end of a traceback.
@@ -153,6 +155,7 @@ class ClientStatus(Message):
     waited_s: float = 0.0
     rejected: dict[str, int] = Field(default_factory=dict)
     wish: str = "run"
+    paused_until: float | None = None
     version: str = ""
     error: str = ""
     error_details: str = ""

@@ -1,7 +1,8 @@
 """What the runner of client mode and its client tell each other: files in one folder, so that the owner's
 wishes are heard also while the server is away.
 
-The runner writes `wish.json` and `runner.json`, the client writes `state.json`.
+The runner writes `wish.json` and `runner.json`, the client writes `state.json`. `pause.json` is the runner's
+own: the owner's pause outlives it there.
 """
 
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class ClientFolder:
         return self.root / "wish.json"
 
     @property
+    def pause(self) -> Path:
+        """The owner's pause: an `OwnerPause`; none while there is no file."""
+        return self.root / "pause.json"
+
+    @property
     def state(self) -> Path:
         """What the client says of itself: a `ClientReport`."""
         return self.root / "state.json"
@@ -61,6 +67,18 @@ class OwnerWish(Message):
     """What the owner of this machine wants of its client; the stricter of this and the server's wish wins."""
 
     state: OwnerState = "run"
+
+
+class OwnerPause(Message):
+    """The pause that the owner of this machine wants.
+
+    Attributes:
+        after_episode: Whether the client may end the episodes it is in first.
+        until: When it ends by itself, seconds since the epoch; None when it does not.
+    """
+
+    after_episode: bool = False
+    until: float | None = None
 
 
 class OwnEpisode(Message):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from soulsgui.gui import text
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.models.client_mode import (
     checks,
@@ -37,6 +38,7 @@ def _status(
 
 
 AWAY = "Server away since"
+HALF_PAST = text.until(NOW + 1800, NOW)
 
 
 def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None:
@@ -110,6 +112,7 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
         (_status(state="paused", wish="pause_after_episode"), "Paused by you", ""),
         (_status(state="paused", wish="pause"), "Paused by you", ""),
         (_status(wish="pause"), "Paused by you", ""),
+        (_status(wish="pause", paused_until=NOW + 1800), f"Paused by you until {HALF_PAST}", ""),
         (_status(state="paused", wish="pause", reachable=False), "Paused by you", AWAY),
         (_status(reachable=False), AWAY, "tried again"),
         (_status(reachable=False, buffered=2_000_000), AWAY, "2.00 MB of play wait for it."),

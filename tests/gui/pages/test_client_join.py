@@ -131,7 +131,7 @@ def test_a_pasted_link_is_asked_about_and_then_played_for(
         pc.until(lambda: page.servers.chosen is not None, "it is listed")
         pc.until(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
-        pc.click(page.pause)
+        pc.click(page.pausing.now)
         pc.until_state("Paused by you")
         pc.until(lambda: training.client_state(NAME) == "paused", "the server shows it")
         training.api.command("clients.resume", {"client": NAME})

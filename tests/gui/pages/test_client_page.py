@@ -1,5 +1,6 @@
 """The page of client mode before a played runner: what it says, and what each control asks for."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,49 @@ Played = tuple[ClientPage, FakeFeed, _Shell]
 def test_every_control_sends_its_command(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
     for button, command, params in (
-        (page.pause, "clients.pause", {"client": NAME, "after_episode": False}),
-        (page.pause_later, "clients.pause", {"client": NAME, "after_episode": True}),
+        (page.pausing.now, "clients.pause", {"client": NAME, "after_episode": False}),
+        (page.pausing.later, "clients.pause", {"client": NAME, "after_episode": True}),
         (page.switch.toggle, "service.stop", {"name": "client"}),
     ):
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         assert (fake.sent[-1].command, fake.sent[-1].params) == (command, params)
     fake.take_snapshot(_status(wish="pause"))
-    qtbot.waitUntil(page.resume.isEnabled)
-    qtbot.mouseClick(page.resume, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.pausing.resume.isEnabled)
+    qtbot.mouseClick(page.pausing.resume, Qt.MouseButton.LeftButton)
     assert (fake.sent[-1].command, fake.sent[-1].params) == ("clients.resume", {"client": NAME})
+
+
+def test_it_pauses_for_the_chosen_time_and_for_another_one(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert [one.text().replace("&", "") for one in page.pausing.for_a_time.choices] == [
+        "30 minutes",
+        "1 hour",
+    ]
+    for choice, seconds in zip(page.pausing.for_a_time.choices, (1800.0, 3600.0), strict=True):
+        choice.trigger()
+        assert fake.sent[-1].command == "clients.pause"
+        assert fake.sent[-1].params == {"client": NAME, "after_episode": False, "for_s": seconds}
+        fake.sent[-1].call.answer({})
+        paused = _status(wish="pause")
+        client = paused.clients[0].model_copy(update={"paused_until": time.time() + seconds})
+        fake.take_snapshot(paused.model_copy(update={"clients": [client]}))
+        qtbot.waitUntil(lambda: "Paused by you until " in page.state.words)
+        assert page.pausing.for_a_time.isEnabled()
+        assert page.pausing.now.isEnabled()
+    assert not page.pausing.later.isEnabled()
+
+
+@pytest.mark.parametrize("width", [760, 1280])
+def test_the_buttons_of_the_pause_fit_into_the_window(played: Played, qtbot: QtBot, width: int) -> None:
+    page, _, _ = played
+    page.resize(width, 600)
+    qtbot.wait(20)
+    page.pausing.show_words(page._words)
+    buttons = (page.pausing.now, page.pausing.later, page.pausing.for_a_time, page.pausing.resume)
+    for button in buttons:
+        right = button.mapTo(page, button.rect().topRight()).x()
+        assert right < width, button.accessibleName()
+        assert not button.text() or button.width() >= button.full_width, button.text()
 
 
 def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
@@ -111,7 +145,7 @@ def test_without_a_runner_the_switch_starts_one(played: Played, qtbot: QtBot) ->
     fake.connect_as(Connection(ConnectionState.WELCOME))
     qtbot.waitUntil(lambda: "Not joined" in page.state.words)
     assert not page.switch.toggle.isChecked()
-    assert not page.pause.isEnabled()
+    assert not page.pausing.now.isEnabled()
     with qtbot.waitSignal(shell.client_side().start_wanted):
         qtbot.mouseClick(page.switch.toggle, Qt.MouseButton.LeftButton)
     assert page.switch.toggle.isChecked()
@@ -143,10 +177,10 @@ def test_nothing_is_drawn_while_the_page_is_hidden(played: Played, qtbot: QtBot)
 def test_the_buttons_stay_where_they_are_when_a_sentence_comes_or_goes(played: Played, qtbot: QtBot) -> None:
     page, fake, _ = played
     qtbot.waitUntil(lambda: "Playing, episode 4" in page.state.words)
-    place = page.pause.mapTo(page, page.pause.rect().topLeft())
+    place = page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft())
     fake.take_snapshot(_status(wish="pause"))
     qtbot.waitUntil(lambda: page.state.words == "Paused by you")
-    assert page.pause.mapTo(page, page.pause.rect().topLeft()) == place
+    assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
     fake.take_snapshot(_status())
     qtbot.waitUntil(lambda: "Playing" in page.state.words)
-    assert page.pause.mapTo(page, page.pause.rect().topLeft()) == place
+    assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
