@@ -100,6 +100,8 @@ HANDLERS: Mapping[str, Handler] = {
     "servers.join": servers.join,
     "servers.choose": servers.choose,
     "servers.forget": servers.forget,
+    "servers.test": servers.test,
+    "servers.change_address": servers.change_address,
     "history.query": query,
     "history.logs": logs,
     "history.events": history.events,
@@ -111,4 +113,5 @@ LONG: Mapping[str, str] = {
     "service.restart": "restarting the client",
     "servers.join": "going over to that server",
     "servers.choose": "going over to that server",
+    "servers.change_address": "looking for that server",
 }

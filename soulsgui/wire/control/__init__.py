@@ -34,6 +34,7 @@ from soulsgui.wire.control.commands import (
     RunsEditParams,
     RunStartParams,
     SavedServerParams,
+    ServerPlaceParams,
     ServiceParams,
     ShutdownParams,
 )
@@ -55,6 +56,7 @@ from soulsgui.wire.control.feed import (
     StatusChange,
 )
 from soulsgui.wire.control.results import (
+    AddressChange,
     AttemptStart,
     CheckpointInfo,
     ConfigValues,
@@ -69,6 +71,7 @@ from soulsgui.wire.control.results import (
     RunSummary,
     SavedServer,
     SavedServers,
+    ServerTest,
 )
 from soulsgui.wire.control.states import (
     ApiError,
@@ -92,6 +95,7 @@ __all__ = [
     "COMMANDS",
     "FEED_MESSAGE",
     "PREFIX",
+    "AddressChange",
     "ApiError",
     "AttemptStart",
     "CheckpointEditParams",
@@ -144,7 +148,9 @@ __all__ = [
     "SavedServer",
     "SavedServerParams",
     "SavedServers",
+    "ServerPlaceParams",
     "ServerStatus",
+    "ServerTest",
     "ServiceParams",
     "ServiceState",
     "ServiceStatus",

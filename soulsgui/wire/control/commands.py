@@ -268,6 +268,18 @@ class SavedServerParams(Params):
     server_id: str
 
 
+class ServerPlaceParams(SavedServerParams):
+    """`servers.change_address`: where a saved server is to be looked for first. Result: `AddressChange`.
+
+    Attributes:
+        place: Host and port, such as `192.168.1.7:6379`; without a port the known one.
+        confirmed: Whether to take it although nobody, or somebody else, answers there now.
+    """
+
+    place: str = Field(max_length=300)
+    confirmed: bool = False
+
+
 class ShutdownParams(Params):
     """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
 
@@ -312,5 +324,7 @@ COMMANDS: dict[str, type[Params]] = {
     "servers.join": InvitationParams,
     "servers.choose": SavedServerParams,
     "servers.forget": SavedServerParams,
+    "servers.test": Empty,
+    "servers.change_address": ServerPlaceParams,
 }
 """Every command and its parameters; the group `servers` belongs to the runner of client mode."""

@@ -8,6 +8,7 @@ from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
 from soulsgui.wire.control.states import CheckpointKind, RunState
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.rejects import Reject
+from soulsgui.wire.versions import Lack
 
 
 class Hello(Message):
@@ -240,6 +241,40 @@ class OfferedServer(Message):
     env_id: str = ""
     num_envs: int = 0
     cores: int = 1
+
+
+class ServerTest(Message):
+    """Result of `servers.test`: whether this computer can play for its server.
+
+    Attributes:
+        address: Where it lets us in, as `host:port`; empty when it does not.
+        round_trip_s: How long its answer took.
+        shut_out: Whether it answers and does not let us in.
+        error: Why it does not let us in, in words.
+        lacks: What it needs and this computer has not.
+        env_id: The environment it trains, or trained last; empty while that is not known.
+    """
+
+    address: str = ""
+    round_trip_s: float | None = None
+    shut_out: bool = False
+    error: str = ""
+    lacks: list[Lack] = Field(default_factory=list)
+    env_id: str = ""
+
+
+class AddressChange(Message):
+    """Result of `servers.change_address`.
+
+    Attributes:
+        taken: Whether the server is looked for there from now on.
+        why: Why not, in words; it is taken all the same once it is confirmed.
+        final: Whether no confirmation helps: it is certain that another server is there.
+    """
+
+    taken: bool
+    why: str = ""
+    final: bool = False
 
 
 class RejectList(Message):

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.node import NodePhase, Staleness
+from soulsgui.wire.versions import Lack
 
 RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
@@ -124,6 +125,7 @@ class ClientStatus(Message):
             when it does not.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        lacks: In client mode: what the server needs and this computer has not.
         error_details: Where the last error happened: the end of a traceback.
         step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
         late_steps: Steps that began after their time on a fixed clock.
@@ -164,6 +166,7 @@ class ClientStatus(Message):
     human_steps: int = 0
     env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
+    lacks: list[Lack] = Field(default_factory=list)
     invited: float | None = None
 
 
@@ -176,6 +179,7 @@ class ServerStatus(Message):
             told in client mode only.
         name: What the server is called by the invitation; empty for the one of this computer. In client mode
             only.
+        round_trip_s: How long its answers take, seconds; None while there is none. In client mode only.
         error: Why it is not reached, in words: which addresses were tried, or that it does not let us in.
             With an invitation only.
     """
@@ -188,6 +192,7 @@ class ServerStatus(Message):
     reachable: bool = False
     changed_at: float | None = None
     name: str = ""
+    round_trip_s: float | None = None
     error: str = ""
 
 

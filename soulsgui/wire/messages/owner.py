@@ -14,6 +14,7 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.versions import Lack
 
 LOOK_EVERY_S = 0.2
 """How often the client looks for a wish."""
@@ -114,6 +115,7 @@ class ClientReport(Message):
         checks: What was looked at so far, and whether it is well: `configuration` (received), `version`
             (server and client understand each other), `environment` (found here, with the same spaces),
             `network` (it gives the same numbers here as on the server).
+        lacks: What the server needs and this computer has not, once `version` was looked at.
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
     """
@@ -123,5 +125,6 @@ class ClientReport(Message):
     grant: Grant | None = None
     wish: Wish | None = None
     checks: dict[str, bool] = Field(default_factory=dict)
+    lacks: list[Lack] = Field(default_factory=list)
     episodes: list[OwnEpisode] = Field(default_factory=list)
     farewell: str = ""
