@@ -1,5 +1,6 @@
 """Testing the server, and looking for it at another address: what is said, what is taken, what is refused."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,18 +11,19 @@ import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
-from soulsgui.runner.join import player, trial
+from soulsgui.runner.join import app, player, trial
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.finder import Knock, Reply
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import COMMANDS, ClientStatus
+from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.versions import Lack
 from tests.runner.running import until
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
@@ -202,3 +204,48 @@ async def test_what_is_no_address_and_who_never_invited_are_refused(
     runner.saved.keep(invitation)
     with pytest.raises(UsageError, match="no address of a server"):
         await call(runner, "servers.change_address", server_id="server-1", place="127.0.0.1:port")
+
+
+# --- versions that come to fit ---
+
+
+@pytest.mark.parametrize(("lacking", "times"), [([], 1), ([Lack(what="a", has="", needs="1")], 0), (None, 0)])
+async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
+    runner: ClientRunner, monkeypatch: pytest.MonkeyPatch, lacking: list[Lack] | None, times: int
+) -> None:
+    began, asked = asyncio.Event(), asyncio.Event()
+    state = "failed"
+
+    async def restart() -> None:
+        nonlocal state
+        state = "running"
+        began.set()
+
+    def lacks_of(_: Address) -> list[Lack] | None:
+        loop.call_soon_threadsafe(asked.set)
+        return lacking
+
+    loop = asyncio.get_running_loop()
+    client = runner._client().model_copy(update={"lacks": [Lack(what="a", has="", needs="1")]})
+    monkeypatch.setattr(app, "_FITS_EVERY_S", 0.01)
+    monkeypatch.setattr(app, "lacks_of", lacks_of)
+    monkeypatch.setattr(runner, "_client", lambda: client)
+    monkeypatch.setattr(runner.player, "wanted", True)
+    monkeypatch.setattr(
+        runner.player,
+        "status",
+        lambda: ServiceStatus.model_validate({"name": "client", "kind": "client", "state": state}),
+    )
+    monkeypatch.setattr(runner.player, "restart", restart)
+    monkeypatch.setattr(runner._server.search, "address", Address("127.0.0.1", 1))
+    waiting = asyncio.create_task(runner._join_when_it_fits())
+    await asyncio.wait_for(asked.wait(), 5)
+    if times:
+        await asyncio.wait_for(began.wait(), 5)
+    else:
+        asked.clear()
+        await asyncio.wait_for(asked.wait(), 5)
+        assert not began.is_set()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    monkeypatch.setattr(runner.player, "wanted", False)

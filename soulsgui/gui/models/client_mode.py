@@ -6,6 +6,7 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.client_server import how_to_update, lack_words, update_title
 from soulsgui.gui.states import Look
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
@@ -88,8 +89,9 @@ def _with_service(
     """Return look and detail of a client that is up, comes up, goes down, or has failed."""
     reason = client.error if client is not None else ""
     if client is not None and client.checks.get("version") is False:
-        look = _look("state-warning", Tone.WARNING, tr("Update needed"))
-        return look, f"{reason or service.outcome} {_how_to_update()}".strip()
+        look = _look("state-warning", Tone.WARNING, update_title(client.lacks))
+        needs = lack_words(client.lacks) or reason or service.outcome
+        return look, f"{needs} {how_to_update(client.lacks)}".strip()
     if client is not None and client.state == "revoked":
         return _look("state-refused", Tone.BAD, tr("Revoked")), reason
     if service.state == "failed":
@@ -179,10 +181,6 @@ def _how_to_join(server: ServerStatus | None) -> str:
     return tr("Open an invitation, or switch on to play for the server that runs on this computer.")
 
 
-def _how_to_update() -> str:
-    return tr("Update SoulsGUI on this computer and start it again; it then joins by itself.")
-
-
 def _waiting_words() -> str:
     return tr("It plays as soon as one is started on the server.")
 
@@ -192,16 +190,6 @@ def _look(icon: str, tone: Tone, word: str) -> Look:
 
 
 # --- beside the state ------------------------------------------------------------------------------
-
-
-def server_words(status: Status) -> tuple[Look, str]:
-    """Return how the server is, and where: `this computer, 127.0.0.1:6379`, `atelier, 192.168.1.5:6379`."""
-    address = status.server.url.partition("://")[2]
-    name = status.server.name or tr("this computer")
-    where = tr("{server}, {address}").format(server=name, address=address) if address else name
-    if status.server.reachable:
-        return _look("state-good", Tone.GOOD, tr("Server")), where
-    return _look("state-lost", Tone.WARNING, tr("Server")), where
 
 
 @dataclass(frozen=True)

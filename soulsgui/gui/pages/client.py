@@ -20,6 +20,7 @@ from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
 from soulsgui.gui.pages.client_pause import PauseRow
+from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_is_active
@@ -66,10 +67,11 @@ class ClientPage(QWidget):
     # --- building ---
 
     def _build(self) -> None:
-        self.state = StateHead(self)
+        self.servers = ServersRow(self._side, self)
+        self.server = ServerLine(self._feed, lambda: self.servers.chosen, self)
+        self.state = StateHead(self.server, self)
         self.switch = HelpSwitch(self._ask_switch, self)
         self.pausing = PauseRow(self._feed, self._client_id, self)
-        self.servers = ServersRow(self._side, self)
         self.checks = ChecksRow(self)
         self.given = GivenRow(self)
         self.curve = OwnCurve(self._feed, self)
@@ -133,10 +135,13 @@ class ClientPage(QWidget):
             self.pausing.problem,
             self.log.problem,
             self.servers.problem,
+            self.server.problem,
             self.consent.problem,
             self._side.problem,
         ):
             problem.connect(self._tell)
+        self.server.told.connect(self._shell.notify)
+        self.server.paste_wanted.connect(self.servers.paste_link)
         self._side.invitation_opened.connect(self._ask_consent)
         self.consent.answered.connect(self._consent_answered)
         if self._side.invitation is not None:
@@ -167,7 +172,8 @@ class ClientPage(QWidget):
         on_wanted = self._side.on_wanted
         self._words = words = client_words(connection, status, self._clock(), self._run_ended, on_wanted)
         self.state.show_words(words)
-        self.state.show_server(status if connection.live else None)
+        self.server.setVisible(connection.live)
+        self.server.show_status(status)
         self.switch.show_on(words.on)
         self.pausing.show_words(words)
         client = self._client

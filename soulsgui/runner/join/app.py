@@ -18,6 +18,7 @@ from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
 from soulsgui.runner.join.saved import SavedInvitations, own_name
 from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
+from soulsgui.runner.join.trial import lacks_of
 from soulsgui.system import process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.fleet import ClientState
@@ -30,6 +31,7 @@ _IDENTITY_FILE = "identity.json"
 _READ_EVERY_S = 0.2
 _SERVER_EVERY_S = 1.0
 _WATCHED_EVERY_S = 0.5
+_FITS_EVERY_S = 30.0
 _IDLE_PATIENCE_S = 5.0
 
 
@@ -93,6 +95,7 @@ class ClientRunner(BaseRunner):
                 await self._begin_to_play()
             self._keep_doing(self._read, "reports")
             self._keep_doing(self._look_at_server, "server")
+            self._keep_doing(self._join_when_it_fits, "versions")
             limit_s = self._unwatched_limit_s
             if limit_s is not None:
                 self._keep_doing(lambda: self._end_unwatched(limit_s), "watched")
@@ -219,6 +222,26 @@ class ClientRunner(BaseRunner):
             if watch.status.error not in ("", before.error):
                 logger.warning("%s", watch.status.error)
             await asyncio.sleep(_SERVER_EVERY_S)
+
+    async def _join_when_it_fits(self) -> None:
+        """Start a client anew that gave up because of a version, once server and computer fit."""
+        while True:
+            await asyncio.sleep(_FITS_EVERY_S)
+            address = self._server.search.address
+            if not self.player.wanted or address is None or not self._client().lacks:
+                continue
+            if self.player.status().state != "failed":
+                continue
+            if await asyncio.to_thread(lacks_of, address) == [] and self.player.wanted:
+                logger.info("the versions fit now")
+                await self._begin_anew()
+
+    async def _begin_anew(self) -> None:
+        try:
+            await self.player.restart()
+        except ServiceError as error:
+            # It shows as failed.
+            logger.error("%s", error)
 
     async def _end_unwatched(self, limit_s: float) -> None:
         """End once no window has followed for so long; one that comes back in time changes that."""

@@ -12,7 +12,7 @@ from soulsgui.wire.control import AddressChange, OfferedServer, ServerTest
 from soulsgui.wire.invitation import Invitation, place_words
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.versions import lacks_here
+from soulsgui.wire.versions import Lack, lacks_here
 
 
 def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Event) -> OfferedServer:
@@ -101,13 +101,27 @@ def _well(address: Address, round_trip_s: float | None) -> ServerTest:
     config = _config(address)
     if config is None:
         return found
-    least = config.settings.get("clients.min_versions", {})
     environment = config.settings.get("env.id")
     change = {
-        "lacks": lacks_here(config.protocol_min, config.protocol_max, _versions(least)),
+        "lacks": _lacks(config),
         "env_id": printable(environment) if isinstance(environment, str) else "",
     }
     return found.model_copy(update=change)
+
+
+def lacks_of(address: Address) -> list[Lack] | None:
+    """Ask a server what it needs and this computer has not; takes about a second.
+
+    Returns:
+        None while it does not tell.
+    """
+    config = _config(address)
+    return None if config is None else _lacks(config)
+
+
+def _lacks(config: ServerConfig) -> list[Lack]:
+    least = config.settings.get("clients.min_versions", {})
+    return lacks_here(config.protocol_min, config.protocol_max, _versions(least))
 
 
 def _versions(least: Any) -> dict[str, str]:

@@ -9,12 +9,12 @@ from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.models.client_mode import (
     checks,
     client_words,
-    server_words,
     share,
     why_not_pause,
     why_not_pause_later,
     why_not_resume,
 )
+from soulsgui.gui.models.client_server import server_words
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
 NOW = 1_790_000_000.0

@@ -167,7 +167,7 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     assert int(page.given.value("episodes").replace(",", "")) > 0
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
     assert page.checks.words == words
-    assert page.state.server.startswith("this computer, 127.0.0.1:")
+    assert page.server.place.startswith("this computer, 127.0.0.1:")
     until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
 

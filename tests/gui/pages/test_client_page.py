@@ -11,9 +11,10 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.dialogs.change_address import ChangeAddressDialog
 from soulsgui.gui.pages.client import ClientPage
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, SavedServer, ServerStatus, ServiceStatus, Status
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
 NAME = "gamer-01"
@@ -184,3 +185,81 @@ def test_the_buttons_stay_where_they_are_when_a_sentence_comes_or_goes(played: P
     fake.take_snapshot(_status())
     qtbot.waitUntil(lambda: "Playing" in page.state.words)
     assert page.pausing.now.mapTo(page, page.pausing.now.rect().topLeft()) == place
+
+
+# --- the server ---
+
+
+SAVED = {
+    "server_id": "server-1",
+    "server_name": "atelier",
+    "client": NAME,
+    "addresses": [["192.168.1.5", 6379]],
+    "created": 1.0,
+}
+
+
+def _lost() -> Status:
+    server = ServerStatus(url="redis://192.168.1.5:6379", name="atelier", reachable=False)
+    return _status().model_copy(update={"server": server})
+
+
+def test_a_test_of_the_server_is_told_in_words(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    fake.answers["servers.test"] = {"address": "127.0.0.1:1", "round_trip_s": 0.003, "env_id": "Toy-v0"}
+    qtbot.mouseClick(page.server.test, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: bool(shell.told))
+    (told,) = shell.told
+    assert (told.level, told.detail) == ("success", "It trains Toy-v0; the versions fit.")
+    assert "answers at 127.0.0.1:1 in 3 ms" in told.text
+
+
+def test_ways_to_a_server_are_offered_only_while_it_is_not_found(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert (page.server.change.isHidden(), page.server.paste.isHidden()) == (True, True)
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(lambda: not page.server.change.isHidden())
+    assert not page.server.paste.isHidden()
+    fake.take_snapshot(_status())
+    qtbot.waitUntil(page.server.change.isHidden)
+
+
+def test_another_address_is_taken_at_once_where_the_server_is_and_else_when_confirmed(
+    played: Played, qtbot: QtBot
+) -> None:
+    page, fake, _ = played
+    fake.sent_of("servers.list")[-1].call.answer({"chosen": "server-1", "servers": [SAVED]})
+    fake.take_snapshot(_lost())
+    qtbot.waitUntil(lambda: page.servers.chosen is not None and page.server.change.isEnabled())
+    qtbot.mouseClick(page.server.change, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(ChangeAddressDialog)
+    assert dialog is not None
+    assert dialog.place.text() == "192.168.1.5:6379"
+    dialog.place.setText("192.168.1.9")
+    qtbot.mouseClick(dialog.use, Qt.MouseButton.LeftButton)
+    wanted = {"server_id": "server-1", "place": "192.168.1.9", "confirmed": False}
+    assert (fake.sent[-1].command, fake.sent[-1].params) == ("servers.change_address", wanted)
+    fake.sent[-1].call.answer({"taken": False, "why": "Another server answers."})
+    assert dialog.wrong.text() == "Another server answers."
+    assert not dialog.insist.isHidden()
+    dialog.place.setText("192.168.1.10")
+    dialog.place.textEdited.emit("192.168.1.10")
+    assert dialog.insist.isHidden(), "nothing was said of that one yet"
+    dialog.place.setText("192.168.1.9")
+    dialog.use.send()
+    fake.sent[-1].call.answer({"taken": False, "why": "Another server answers."})
+    qtbot.mouseClick(dialog.insist, Qt.MouseButton.LeftButton)
+    assert fake.sent[-1].params == wanted | {"confirmed": True}
+    with qtbot.waitSignal(dialog.accepted):
+        fake.sent[-1].call.answer({"taken": True})
+
+
+def test_a_server_with_another_certificate_can_t_be_confirmed(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    dialog = ChangeAddressDialog(fake, SavedServer.model_validate(SAVED), page)  # type: ignore[arg-type]
+    dialog.open()
+    dialog.use.send()
+    fake.sent[-1].call.answer({"taken": False, "final": True, "why": "Another server answers."})
+    assert "Ask its owner for a new invitation." in dialog.wrong.text()
+    assert dialog.insist.isHidden()
+    dialog.close()
