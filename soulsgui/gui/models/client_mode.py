@@ -9,12 +9,14 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_server import how_to_update, lack_words, update_title
 from soulsgui.gui.states import Look
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.messages.neighbour import Held
 
 CLIENT = "client"
 """The service of client mode."""
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
+_CUT_OFF = ("quarantined", "refused")
 _OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
@@ -102,6 +104,8 @@ def _with_service(
     if client is not None and _paused_by_owner(service, client):
         word = _paused_words(client.paused_until, now)
         return _look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
+    if client is not None and client.held and client.state not in _CUT_OFF:
+        return _held(client.held), tr("It plays on by itself when that is over.")
     if service.state == "backoff":
         seconds = text.about(service.restart_in_s or 0.0)
         look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
@@ -109,6 +113,15 @@ def _with_service(
     if service.state == "running" and client is not None:
         return _playing(client, status, now)
     return _not_there_yet(status.server, now)
+
+
+def _held(why: Held) -> Look:
+    words = {
+        "full_screen": tr("Paused: full-screen program"),
+        "busy": tr("Paused: somebody is at the computer"),
+        "hours": tr("Paused: outside the hours"),
+    }
+    return _look("state-paused", Tone.PAUSED, words[why])
 
 
 def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
@@ -125,7 +138,7 @@ def _paused_words(until: float | None, now: float) -> str:
 def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
     """Return look and detail of a client that is up, by what it says of itself."""
     state, away = client.state, not status.server.reachable
-    if state in ("quarantined", "refused"):
+    if state in _CUT_OFF:
         return _look("state-refused", Tone.BAD, tr("Cut off")), client.error
     if state in ("late", "lost"):
         age = text.about(client.age_s)

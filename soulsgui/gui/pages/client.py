@@ -20,6 +20,7 @@ from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
 from soulsgui.gui.pages.client_pause import PauseRow
+from soulsgui.gui.pages.client_rules import RulesRow
 from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
@@ -72,6 +73,7 @@ class ClientPage(QWidget):
         self.state = StateHead(self.server, self)
         self.switch = HelpSwitch(self._ask_switch, self)
         self.pausing = PauseRow(self._feed, self._client_id, self)
+        self.rules = RulesRow(self._feed, self)
         self.checks = ChecksRow(self)
         self.given = GivenRow(self)
         self.curve = OwnCurve(self._feed, self)
@@ -84,6 +86,7 @@ class ClientPage(QWidget):
         column.addWidget(self.state)
         column.addLayout(self._controls())
         column.addWidget(self.servers)
+        column.addWidget(self.rules)
         column.addWidget(self.checks)
         column.addWidget(self.given)
         column.addWidget(self.curve, 1)
@@ -135,6 +138,7 @@ class ClientPage(QWidget):
             self.pausing.problem,
             self.log.problem,
             self.servers.problem,
+            self.rules.problem,
             self.server.problem,
             self.consent.problem,
             self._side.problem,

@@ -14,10 +14,13 @@ from soulsgui.runner.services import RUNNER
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,
+    Empty,
     ErrorCode,
     History,
     HistoryLogsParams,
     HistoryQueryParams,
+    RulesParams,
+    RulesState,
     ServiceParams,
 )
 
@@ -63,6 +66,18 @@ async def resume(runner: "ClientRunner", params: ClientParams) -> dict[str, Any]
     return {}
 
 
+async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
+    """Tell when the client may play, and which rules can't be followed on this system."""
+    return await asyncio.to_thread(runner.neighbour.state)
+
+
+async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
+    """Let the client play by other rules from now on."""
+    await asyncio.to_thread(runner.neighbour.keep, params.rules)
+    await runner.follow_rules()
+    return await asyncio.to_thread(runner.neighbour.state)
+
+
 async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
     """Return the curve of this machine's own episodes."""
     return runner.returns.history(params)
@@ -95,6 +110,8 @@ HANDLERS: Mapping[str, Handler] = {
     "service.restart": restart,
     "clients.pause": pause,
     "clients.resume": resume,
+    "rules.get": get_rules,
+    "rules.set": set_rules,
     "servers.list": servers.list_servers,
     "servers.look": servers.look,
     "servers.join": servers.join,

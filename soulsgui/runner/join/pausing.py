@@ -1,12 +1,15 @@
 """The owner's pause, kept in a file: it outlives the window, the client and the runner."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from soulsgui.system import write_private
 from soulsgui.wire.messages.owner import OwnerPause, OwnerState
+
+logger = logging.getLogger(__name__)
 
 
 class KeptPause:
@@ -60,6 +63,16 @@ class KeptPause:
         """
         self._path.unlink(missing_ok=True)
         self._pause = None
+
+    def forget_if_over(self) -> None:
+        """Forget a pause that has run out.
+
+        Raises:
+            OSError: The file can't be removed.
+        """
+        if self._pause is not None and self._has_run_out(self._pause):
+            logger.info("the pause is over")
+            self.end()
 
     def _has_run_out(self, pause: OwnerPause) -> bool:
         return pause.until is not None and self._wall_clock() >= pause.until

@@ -14,6 +14,7 @@ from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode, ServiceStatus
+from soulsgui.wire.messages.neighbour import Held
 from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
 
 logger = logging.getLogger(__name__)
@@ -22,7 +23,7 @@ CLIENT = "client"
 """Name of the service."""
 
 _READY_LIMIT_S = 30.0
-_PAUSES = ("pause", "pause_after_episode")
+_NOT_ENDING = ("run", "pause", "pause_after_episode")
 
 
 class Player:
@@ -36,10 +37,12 @@ class Player:
 
     Attributes:
         wanted: Whether this machine is to help: the client is started as soon as there is a server.
+        held: Why it holds back by its owner's rules; empty while it does not.
     """
 
     def __init__(self, folder: ClientFolder, name: str, supervisor: Supervisor, reports: Reports) -> None:
         self.wanted = False
+        self.held: Held = ""
         self._kept = KeptPause(folder.pause)
         self._written: OwnerState | None = None
         self._folder = folder
@@ -53,6 +56,10 @@ class Player:
     def wish(self) -> OwnerState:
         """What its owner wants of it."""
         return self._kept.wish
+
+    @property
+    def _strictest(self) -> OwnerState:
+        return "pause" if self.held else self.wish
 
     @property
     def paused_until(self) -> float | None:
@@ -88,7 +95,7 @@ class Player:
         if not await self._supervisor.adopt(self._spec):
             return False
         self.wanted = True
-        self._write(self.wish)
+        self._write(self._strictest)
         return True
 
     async def switch_on(self) -> None:
@@ -131,7 +138,7 @@ class Player:
 
         In a pause that its owner wants at once nothing is played, so no episode is ended either.
         """
-        self._write("stop" if self.wish == "pause" else "stop_after_episode")
+        self._write("stop" if self._strictest == "pause" else "stop_after_episode")
         while self._supervisor.pid_of(CLIENT) is not None:
             await asyncio.sleep(0.1)
         self.wanted = False
@@ -166,7 +173,7 @@ class Player:
 
     async def _start(self) -> None:
         if self._address is not None:
-            self._write(self.wish)
+            self._write(self._strictest)
             await self._supervisor.start(self._spec)
 
     async def _stop(self) -> None:
@@ -190,7 +197,7 @@ class Player:
         """
         self._check_wanted()
         self._kept.begin(after_episode, for_s)
-        self._write(self.wish)
+        self._write(self._strictest)
 
     def resume(self) -> None:
         """Let the client go on.
@@ -201,7 +208,7 @@ class Player:
         """
         self._check_wanted()
         self.forget_pause()
-        self._write(self.wish)
+        self._write(self._strictest)
 
     def forget_pause(self) -> None:
         """Pause no longer, from the next start of the client on.
@@ -213,7 +220,7 @@ class Player:
 
     def keep_wish(self) -> None:
         """Want again what was wanted before `finish`."""
-        self._write(self.wish)
+        self._write(self._strictest)
 
     def _check_wanted(self) -> None:
         if not self.wanted:
@@ -223,18 +230,17 @@ class Player:
         write_private(self._folder.wish, OwnerWish(state=wish).to_json().encode())
         self._written = wish
 
-    def _look_at_pause(self) -> None:
-        """Let the client go on when a pause has run out."""
-        if self._written in _PAUSES and self.wish == "run":
-            logger.info("the pause is over")
-            self._kept.end()
-            self._write("run")
+    def _follow(self) -> None:
+        """Let the client wait or go on when a pause has run out, or a rule says so."""
+        self._kept.forget_if_over()
+        if self._written in _NOT_ENDING and self._strictest != self._written:
+            self._write(self._strictest)
 
     # --- how it is ---------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Notice that a pause is over, and that the client has ended by a decision of its own."""
-        self._look_at_pause()
+        """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
+        self._follow()
         if not self.wanted or self._lock.locked() or self._address is None:
             return
         outcome = self._supervisor.outcome_of(CLIENT)

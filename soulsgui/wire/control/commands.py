@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from soulsgui.wire.messages.neighbour import Rules
+
 
 class Params(BaseModel):
     """Parameters of a command; unknown ones are refused."""
@@ -280,6 +282,12 @@ class ServerPlaceParams(SavedServerParams):
     confirmed: bool = False
 
 
+class RulesParams(Params):
+    """`rules.set`: when the client of this computer may play; in client mode. Result: `RulesState`."""
+
+    rules: Rules
+
+
 class ShutdownParams(Params):
     """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
 
@@ -326,5 +334,7 @@ COMMANDS: dict[str, type[Params]] = {
     "servers.forget": SavedServerParams,
     "servers.test": Empty,
     "servers.change_address": ServerPlaceParams,
+    "rules.get": Empty,
+    "rules.set": RulesParams,
 }
-"""Every command and its parameters; the group `servers` belongs to the runner of client mode."""
+"""Every command and its parameters; the groups `servers` and `rules` belong to the runner of client mode."""

@@ -7,6 +7,7 @@ from pydantic import Field
 from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
 from soulsgui.wire.control.states import CheckpointKind, RunState
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.neighbour import Rules
 from soulsgui.wire.messages.rejects import Reject
 from soulsgui.wire.versions import Lack
 
@@ -275,6 +276,20 @@ class AddressChange(Message):
     taken: bool
     why: str = ""
     final: bool = False
+
+
+class RulesState(Message):
+    """Result of `rules.get` and `rules.set`.
+
+    Attributes:
+        rules: When the client of this computer may play.
+        why_not_idle: Why this system can't tell whether somebody is there; empty when it can.
+        why_not_full_screen: Why it can't tell whether a full-screen program runs; empty when it can.
+    """
+
+    rules: Rules
+    why_not_idle: str = ""
+    why_not_full_screen: str = ""
 
 
 class RejectList(Message):

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.neighbour import Held
 from soulsgui.wire.messages.node import NodePhase, Staleness
 from soulsgui.wire.versions import Lack
 
@@ -123,6 +124,7 @@ class ClientStatus(Message):
             what its owner wants (`wire.messages.owner.OwnerState`).
         paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
             when it does not.
+        held: In client mode: why it holds back by itself, by its owner's rules.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
         lacks: In client mode: what the server needs and this computer has not.
@@ -158,6 +160,7 @@ class ClientStatus(Message):
     rejected: dict[str, int] = Field(default_factory=dict)
     wish: str = "run"
     paused_until: float | None = None
+    held: Held = ""
     version: str = ""
     error: str = ""
     error_details: str = ""

@@ -44,6 +44,11 @@ class ClientFolder:
         return self.root / "pause.json"
 
     @property
+    def rules(self) -> Path:
+        """When the client holds back by itself: `neighbour.Rules`."""
+        return self.root / "rules.json"
+
+    @property
     def state(self) -> Path:
         """What the client says of itself: a `ClientReport`."""
         return self.root / "state.json"

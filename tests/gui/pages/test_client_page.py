@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTime
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -263,3 +263,45 @@ def test_a_server_with_another_certificate_can_t_be_confirmed(played: Played, qt
     assert "Ask its owner for a new invitation." in dialog.wrong.text()
     assert dialog.insist.isHidden()
     dialog.close()
+
+
+# --- the rules ---
+
+
+def _rules(**change: Any) -> dict[str, Any]:
+    rules = {"only_idle": False, "not_full_screen": False, "only_hours": False, "begin": 1320, "end": 480}
+    return rules | change
+
+
+def _know_rules(page: ClientPage, fake: FakeFeed, **state: Any) -> None:
+    fake.sent_of("rules.get")[-1].call.answer({"rules": _rules()} | state)
+    assert page.rules.hours.isEnabled()
+
+
+def test_a_changed_rule_is_sent_with_all_the_others(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake)
+    assert (page.rules.begin.isEnabled(), page.rules.begin.text()) == (False, "22:00")
+    page.rules.hours.click()
+    assert fake.sent[-1].command == "rules.set"
+    assert fake.sent[-1].params == {"rules": _rules(only_hours=True)}
+    fake.sent[-1].call.answer({"rules": _rules(only_hours=True)})
+    assert page.rules.begin.isEnabled()
+    page.rules.end.setTime(QTime(7, 30))
+    assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450)}
+
+
+def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Played) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake, why_not_idle="xprintidle is not installed.")
+    assert (page.rules.idle.isEnabled(), page.rules.full_screen.isEnabled()) == (False, True)
+    assert page.rules.why_idle.text() == page.rules.idle.toolTip() == "xprintidle is not installed."
+
+
+def test_a_refused_rule_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
+    page, fake, shell = played
+    _know_rules(page, fake)
+    page.rules.full_screen.click()
+    fake.sent[-1].call.refuse(refusal("The disk is full."))
+    assert not page.rules.full_screen.isChecked()
+    assert shell.told[-1].text == "The disk is full."
