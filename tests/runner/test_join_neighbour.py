@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from soulsgui.config.paths import Folders
@@ -177,3 +178,19 @@ async def test_the_clients_own_game_may_fill_the_screen(runner: ClientRunner, ro
     room.full_screen = service.pid
     await _call(runner, "rules.set", rules={"not_full_screen": True})
     assert (_client(runner).held, _client(runner).state) == ("", "online")
+
+
+async def test_the_client_goes_behind_other_programs_and_comes_back_by_a_new_start(
+    runner: ClientRunner,
+) -> None:
+    def pid() -> int:
+        (service,) = runner.status().services
+        return service.pid or 0
+
+    first, normal = pid(), psutil.Process(pid()).nice()
+    await _call(runner, "rules.set", rules={"share": "gentle"})
+    assert pid() == first, "to take less it needs no new start"
+    assert psutil.Process(first).nice() != normal
+    await _call(runner, "rules.set", rules={"share": "full"})
+    assert pid() != first
+    assert psutil.Process(pid()).nice() == normal

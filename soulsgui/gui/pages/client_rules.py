@@ -1,9 +1,19 @@
 """When this computer may play: the rules of a good neighbour."""
 
-from typing import Any
+from typing import Any, cast
 
 from PySide6.QtCore import QSignalBlocker, QTime, Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QGridLayout, QHBoxLayout, QLabel, QTimeEdit, QWidget
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QTimeEdit,
+    QWidget,
+)
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
@@ -57,6 +67,18 @@ class RulesRow(QFrame):
         self._full_screen_tip = tr("The game that it plays itself does not count.")
         self.hours = QCheckBox(tr("It is bet&ween"), self)
         self.begin, self.end = self._time(tr("From")), self._time(tr("To"))
+        self.share = QComboBox(self)
+        for words, share in (
+            (tr("like any program"), "full"),
+            (tr("behind all other programs"), "gentle"),
+            (tr("behind all others, one core at most"), "one_core"),
+        ):
+            self.share.addItem(words, share)
+        self.share.setToolTip(tr("To take more than before, the client is started anew"))
+        self.share.currentIndexChanged.connect(self._changed)
+        of_cpu = QLabel(tr("Tak&es the processor"), self)
+        of_cpu.setProperty("weight", "muted")
+        of_cpu.setBuddy(self.share)
         self.why_idle, self.why_full_screen = self._reason(), self._reason()
         title = QLabel(tr("Plays only while"), self)
         title.setProperty("weight", "muted")
@@ -73,9 +95,14 @@ class RulesRow(QFrame):
         for row, (box, why) in enumerate(
             ((self.idle, self.why_idle), (self.full_screen, self.why_full_screen))
         ):
-            grid.addWidget(box, row, 1)
-            grid.addWidget(why, row, 2)
+            line = QHBoxLayout()
+            line.setSpacing(16)
+            line.addWidget(box)
+            line.addWidget(why, 1)
+            grid.addLayout(line, row, 1, 1, 2)
         grid.addLayout(hours, 2, 1, 1, 2)
+        grid.addWidget(of_cpu, 3, 0)
+        grid.addWidget(self.share, 3, 1)
         grid.setColumnStretch(2, 1)
         for box in (self.idle, self.full_screen, self.hours):
             box.toggled.connect(self._changed)
@@ -117,6 +144,8 @@ class RulesRow(QFrame):
         ):
             with QSignalBlocker(box):
                 box.setChecked(on)
+        with QSignalBlocker(self.share):
+            self.share.setCurrentIndex(self.share.findData(rules.share))
         for edit, minute in ((self.begin, rules.begin), (self.end, rules.end)):
             with QSignalBlocker(edit):
                 edit.setTime(_MIDNIGHT.addSecs(60 * minute))
@@ -137,6 +166,10 @@ class RulesRow(QFrame):
             box.setAccessibleDescription(why or tip)
         self.why_idle.setText("" if state is None else state.why_not_idle)
         self.why_full_screen.setText("" if state is None else state.why_not_full_screen)
+        self.share.setEnabled(not offline)
+        item = cast(QStandardItemModel, self.share.model()).item(self.share.findData("one_core"))
+        item.setEnabled(state is None or not state.why_not_one_core)
+        item.setToolTip("" if state is None else state.why_not_one_core)
         for edit in (self.begin, self.end):
             edit.setEnabled(not offline and self.hours.isChecked())
 
@@ -150,6 +183,7 @@ class RulesRow(QFrame):
             not_full_screen=self.full_screen.isChecked(),
             only_hours=self.hours.isChecked(),
             begin=_MIDNIGHT.secsTo(self.begin.time()) // 60,
+            share=self.share.currentData(),
             end=_MIDNIGHT.secsTo(self.end.time()) // 60,
         )
 

@@ -257,6 +257,8 @@ class ClientRunner(BaseRunner):
         if held != self.player.held:
             logger.info("holding back: %s", held or "no longer")
             self.player.held = held
+        if (pid := self._pid()) is not None:
+            await asyncio.to_thread(self.neighbour.hold_back, pid)
 
     def _is_of_client(self, pid: int) -> bool:
         own = self._pid()

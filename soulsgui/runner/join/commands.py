@@ -73,7 +73,11 @@ async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
 
 async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
     """Let the client play by other rules from now on."""
+    before = runner.neighbour.rules.share
     await asyncio.to_thread(runner.neighbour.keep, params.rules)
+    if before != params.rules.share and before != "full" and runner.player.wanted:
+        # A process that went behind the others can't come back.
+        await runner.player.restart()
     await runner.follow_rules()
     return await asyncio.to_thread(runner.neighbour.state)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from soulsgui.system import CannotTell, Presence, write_private
+from soulsgui.system import CannotTell, Presence, can_pin, hold_back, write_private
 from soulsgui.wire.control import RulesState
 from soulsgui.wire.messages.neighbour import IDLE_AFTER_S, Held, Rules
 
@@ -57,6 +57,7 @@ class Neighbour:
             rules=self.rules,
             why_not_idle=_why_not(self._presence.idle_s),
             why_not_full_screen=_why_not(self._presence.full_screen_pid),
+            why_not_one_core="" if can_pin() else "macOS chooses the cores itself.",
         )
 
     def held(self) -> Held:
@@ -74,6 +75,15 @@ class Neighbour:
             if rules.only_idle and self._presence.idle_s() < IDLE_AFTER_S:
                 return "busy"
         return ""
+
+    def hold_back(self, pid: int) -> None:
+        """Let the client take no more of the processor than it may.
+
+        Args:
+            pid: Its process.
+        """
+        if self.rules.share != "full":
+            hold_back(pid, 1 if self.rules.share == "one_core" else None)
 
     def _is_another_full_screen(self) -> bool:
         pid = self._presence.full_screen_pid()

@@ -285,11 +285,13 @@ class RulesState(Message):
         rules: When the client of this computer may play.
         why_not_idle: Why this system can't tell whether somebody is there; empty when it can.
         why_not_full_screen: Why it can't tell whether a full-screen program runs; empty when it can.
+        why_not_one_core: Why it can't keep the client to one core; empty when it can.
     """
 
     rules: Rules
     why_not_idle: str = ""
     why_not_full_screen: str = ""
+    why_not_one_core: str = ""
 
 
 class RejectList(Message):

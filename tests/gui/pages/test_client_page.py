@@ -269,7 +269,14 @@ def test_a_server_with_another_certificate_can_t_be_confirmed(played: Played, qt
 
 
 def _rules(**change: Any) -> dict[str, Any]:
-    rules = {"only_idle": False, "not_full_screen": False, "only_hours": False, "begin": 1320, "end": 480}
+    rules: dict[str, Any] = {
+        "only_idle": False,
+        "not_full_screen": False,
+        "only_hours": False,
+        "begin": 1320,
+        "end": 480,
+    }
+    rules["share"] = "full"
     return rules | change
 
 
@@ -289,6 +296,16 @@ def test_a_changed_rule_is_sent_with_all_the_others(played: Played, qtbot: QtBot
     assert page.rules.begin.isEnabled()
     page.rules.end.setTime(QTime(7, 30))
     assert fake.sent[-1].params == {"rules": _rules(only_hours=True, end=450)}
+
+
+def test_the_share_of_the_processor_is_chosen_from_what_this_system_can(played: Played) -> None:
+    page, fake, _ = played
+    _know_rules(page, fake, why_not_one_core="macOS chooses the cores itself.")
+    assert (
+        not page.rules.share.model().flags(page.rules.share.model().index(2, 0)) & Qt.ItemFlag.ItemIsEnabled
+    )
+    page.rules.share.setCurrentIndex(1)
+    assert fake.sent[-1].params == {"rules": _rules(share="gentle")}
 
 
 def test_a_rule_that_can_t_be_followed_here_is_off_with_its_reason(played: Played) -> None:
