@@ -107,7 +107,7 @@ class EnvStepper:
             valid = ~self._ended
             self._ended = ended
             return StepResult(obs, reward, terminated, truncated, valid, obs, by_human)
-        if not ended.any():
+        if not np.count_nonzero(ended):
             return StepResult(obs, reward, terminated, truncated, self._all_valid, obs, by_human)
         if self._mode is AutoresetMode.SAME_STEP:
             next_obs, reset_obs = _with_final(obs, ended, info), obs

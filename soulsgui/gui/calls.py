@@ -81,4 +81,5 @@ class Call(QObject):
         )
 
 
-MakeCall = Callable[[], Call]
+MakeCall = Callable[[], Call | None]
+"""Sends a command; None when there is nothing to send any more."""

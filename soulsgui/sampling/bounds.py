@@ -13,15 +13,18 @@ class Bounds:
 
     Args:
         space: The space of one observation.
+
+    Attributes:
+        bounded: Whether there is anything to move.
     """
 
     def __init__(self, space: BoxSpec) -> None:
-        self._bounded = space.low is not None or space.high is not None
+        self.bounded = space.low is not None or space.high is not None
         self._low, self._high = space.limits
 
     def __call__(self, obs: NDArray[Any]) -> NDArray[Any]:
         """Return observations `[N, *shape]` within their bounds."""
-        if not self._bounded:
+        if not self.bounded:
             return obs
         within: NDArray[Any] = np.clip(obs, self._low, self._high)
         return within

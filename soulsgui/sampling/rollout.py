@@ -167,11 +167,10 @@ class Rollout:
         action, log_prob = act(self._obs, self._rng)
         self._clock.wait()
         result = self._stepper.step(action)
-        result = result._replace(
-            next_obs=self._within(result.next_obs), reset_obs=self._within(result.reset_obs)
-        )
+        if self._within.bounded:
+            result = self._moved_within(result)
         keep = result.valid
-        if result.by_human.any():
+        if np.count_nonzero(result.by_human):
             self._by_human |= result.by_human
             self.human_steps += int(np.count_nonzero(result.by_human & keep))
             keep = keep & ~result.by_human
@@ -185,11 +184,19 @@ class Rollout:
         self.open_steps += kept
         return kept
 
+    def _moved_within(self, result: StepResult) -> StepResult:
+        next_obs = self._within(result.next_obs)
+        # Mostly both are the same: they differ where an episode ended.
+        same = result.reset_obs is result.next_obs
+        return result._replace(
+            next_obs=next_obs, reset_obs=next_obs if same else self._within(result.reset_obs)
+        )
+
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
         self._returns += np.where(result.valid, result.reward, 0.0)
         self._lengths += result.valid
         ended = (result.terminated | result.truncated) & result.valid
-        if ended.any():
+        if np.count_nonzero(ended):
             now = time.monotonic()
             wanted = ended & ~self._by_human
             for env in np.flatnonzero(wanted if told is None else wanted & told):

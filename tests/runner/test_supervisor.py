@@ -554,6 +554,7 @@ async def test_a_service_that_its_runner_could_not_record_is_adopted(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     run_a_runner(FORGETFUL_RUNNER, tmp_path, POLITE)
+    await until(lambda: "ready" in text_of(tmp_path / "logs" / "worker.log"))
     supervisor.recover()
     (found,) = supervisor.orphans()
     assert await supervisor.adopt(spec(tmp_path, POLITE))

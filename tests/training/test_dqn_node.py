@@ -181,10 +181,11 @@ def test_grants_hold_the_clients_and_tell_how_to_explore(redis_address: Address,
         assert (grant.credit_steps, grant.epsilon) == (1000, 1.0)  # all that fits into the memory
         _play_on(player, node, 3)
         node.wait_for_updates(1)
-        until(lambda: player.weights()[0].update == node.node.agent.updates, "what is newest is published")
-        grant, steps = player.grant(), 3 * 2 * HALF
+        wanted = epsilon_at(settings.dqn, 3 * 2 * HALF)
+        assert wanted == pytest.approx(0.52)
+        until(lambda: (now := player.grant()) and now.epsilon == pytest.approx(wanted), "it is told")
+        grant = player.grant()
         assert grant is not None
-        assert grant.epsilon == pytest.approx(epsilon_at(settings.dqn, steps)) == pytest.approx(0.52)
         assert grant.credit_steps is not None
         assert grant.credit_steps >= 1000  # what was granted is not taken back
 

@@ -195,8 +195,11 @@ class ClientsSection(QWidget):
                 flags = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
                 selection.select(self.model.index(row, 0), flags)
 
-    def _send(self, action: ClientAction) -> Call:
+    def _send(self, action: ClientAction) -> Call | None:
         able, _ = possible(action.name, self.chosen, self._feed.status)
+        if not able:  # it has just become impossible: the button says why from now on
+            self._arrange_buttons()
+            return None
         return together([self._feed.call(action.command, {"client": client.id}) for client in able])
 
     def _question(self, action: ClientAction) -> Question | None:

@@ -87,6 +87,9 @@ class CommandButton(FittingButton):
         # Whatever an earlier try still brings is no longer of interest.
         self._forget()
         self._call = self._start()
+        if self._call is None:
+            self._show(Stage.IDLE)
+            return
         self._call.progressed.connect(self._progressed)
         self._call.done.connect(self._done)
         self._call.failed.connect(self._failed)

@@ -177,7 +177,7 @@ def test_buttons_of_a_card_act_on_its_process(
 
 
 def test_clients_are_added_stopped_forgotten_and_taken_away(
-    qtbot: QtBot, page: OverviewPage, training: RunningServer
+    qtbot: QtBot, page: OverviewPage, training: RunningServer, feed: Feed
 ) -> None:
     page.services.clients.more.click()
     eventually(qtbot, lambda: training.client_state("client-3") in ("waiting", "online"))
@@ -189,6 +189,7 @@ def test_clients_are_added_stopped_forgotten_and_taken_away(
     page.clients.buttons["drain"].click()
     eventually(qtbot, lambda: training.client_state("client-3") == "left")
     eventually(qtbot, lambda: not psutil.pid_exists(pid))
+    eventually(qtbot, lambda: service(feed, "client-3").state == "stopped")
     eventually(qtbot, page.clients.buttons["resume"].isEnabled)
     page.clients.buttons["resume"].click()
     eventually(qtbot, lambda: training.client_state("client-3") in ("waiting", "online"))

@@ -45,6 +45,14 @@ def test_a_click_sends_once_and_shows_that_it_runs(button: CommandButton, server
     server.calls[0].answer({})
 
 
+def test_where_there_is_nothing_to_send_any_more_it_stays_as_it_was(button: CommandButton) -> None:
+    button.set_words(WORDS, "save", lambda: None)
+    button.click()
+    assert button.stage is Stage.IDLE
+    assert button.text() == "Quicksave"
+    assert button.isEnabled()
+
+
 def test_progress_is_told_while_it_runs(button: CommandButton, server: Server) -> None:
     button.click()
     server.calls[0].progress("writing 3 of 5 files")
