@@ -20,6 +20,7 @@ from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig, family_of
+from soulsgui.wire.versions import lacks_here
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +178,8 @@ class Client:
 
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
+            least = config.settings.get("clients.min_versions", {})
+            self._link.progress.lacks = lacks_here(config.protocol_min, config.protocol_max, least)
             check_protocol(config)
             check_versions(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())

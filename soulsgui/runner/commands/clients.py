@@ -44,6 +44,12 @@ async def pause(runner: "Runner", params: ClientPauseParams) -> dict[str, Any]:
             "A server's pause is at once: after_episode is for the owner of a client.",
             "To let it finish its episodes and stop: clients.drain",
         )
+    if params.for_s is not None:
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            "A server's pause has no end of its own: for_s is for the owner of a client.",
+            "To let it go on: clients.resume",
+        )
     await _wish(runner, params.client, "pause")
     return {}
 
