@@ -18,7 +18,7 @@ from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import Codes, check_segments
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.connection import connect
 from soulsgui.wire.group_reader import GroupReader
 from soulsgui.wire.instance import own_instance
@@ -84,9 +84,8 @@ class RingTaker:
 
     def judge(self, owned: Owned) -> Codes:
         """Every check of the learner."""
-        return check_segments(
-            owned.segments, self._spaces, self._publisher.digests, 0, self.newest, owned.num_envs
-        ).codes
+        spaces, newest = self._spaces, self.newest
+        return check_segments(owned.segments, spaces, self._publisher.digests, 0, newest, owned.num_envs)
 
     def admit_all(self, session: Session, steps: int) -> bool:
         """All are wanted."""

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -159,7 +160,9 @@ def test_a_data_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: Capt
     (tmp_path / "file").write_text("")
     data = tmp_path / "file" / "data"
     words = ["serve", "--idle", "--data-dir", str(data), "--config-dir", str(tmp_path / "config")]
+    before = signal.getsignal(signal.SIGINT)
     assert run(words) == 2
+    assert signal.getsignal(signal.SIGINT) is before, "no signal goes to a runner that is gone"
     said = capsys.readouterr().err
     assert f"The data folder {data} can't be made" in said
     assert "--data-dir DIR" in said

@@ -13,7 +13,7 @@ from soulsgui.printable import printable
 from soulsgui.runner.events import EVENTS_FILE, read_events
 from soulsgui.runner.history import log_lines, log_paths
 from soulsgui.runner.library import Library
-from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.outcome import duration_words
 from soulsgui.runner.words import count_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE

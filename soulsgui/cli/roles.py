@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.system import is_loopback, new_session_kwargs, stop_signals, terminate_group
 from soulsgui.wire.connection import Address
-from soulsgui.wire.keys import check_client_name
+from soulsgui.wire.keys import check_client_name, name_of_machine
 
 _LARGEST_RATE = 1e6
 
@@ -236,4 +235,4 @@ def _server(arguments: Arguments) -> Address:
 
 
 def _client_name(arguments: Arguments) -> str:
-    return check_client_name(arguments.name or socket.gethostname().split(".")[0])
+    return check_client_name(arguments.name) if arguments.name else name_of_machine()

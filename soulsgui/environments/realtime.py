@@ -13,7 +13,7 @@ class StepClock:
         step_s: Time from the beginning of a step to that of the next one, seconds; 0 for no clock.
         delay_s: Least pause between the end of a step and the beginning of the next one, seconds.
         now: Monotonic clock, seconds.
-        sleep: Waits for so many seconds.
+        sleep: Waits for so many seconds; a wait that ends earlier, to stop, is no late step.
 
     Attributes:
         late_steps: Steps that began more than a tenth of a step after their time. The clock then begins anew

@@ -149,6 +149,18 @@ def clock(moment: float, now: float) -> str:
     return f"{then:%Y-%m-%d %H:%M}"
 
 
+def until(moment: float, now: float) -> str:
+    """Return when something ends, to the minute; with its date when that is not today.
+
+    Args:
+        moment: Seconds since the epoch; a part of a minute counts as a whole one.
+        now: The present, seconds since the epoch.
+    """
+    whole = 60.0 * math.ceil(moment / 60.0)
+    then, today = datetime.fromtimestamp(whole), datetime.fromtimestamp(now)
+    return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"
+
+
 def sentence(words: str) -> str:
     """Return words with a full stop, unless they end in a mark of their own."""
     return words if not words or words[-1] in ".!?:…" else f"{words}."

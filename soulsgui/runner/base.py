@@ -22,7 +22,7 @@ from soulsgui.runner.control import HOST, ControlServer
 from soulsgui.runner.events import EVENTS_FILE, EventLog, Level
 from soulsgui.runner.feed import Feed, Publisher
 from soulsgui.runner.jobs import Jobs
-from soulsgui.runner.logs import LogFollower
+from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.refusal import Refused, Result
 from soulsgui.runner.services import RUNNER
@@ -110,7 +110,10 @@ class BaseRunner(ABC):
         self._hurrying = asyncio.create_task(self.supervisor.stop(*names, grace_s=0.0))
 
     def obey_signals(self) -> None:
-        """End in order when asked to stop, at once when asked again, by force the third time."""
+        """End in order when asked to stop, at once when asked again, by force the third time.
+
+        Until it has ended: then the signals mean what they meant before.
+        """
         loop = asyncio.get_running_loop()
 
         def ask(_number: int, _frame: FrameType | None) -> None:
@@ -120,7 +123,8 @@ class BaseRunner(ABC):
             loop.call_soon_threadsafe(self._interrupt)
 
         for number in stop_signals():
-            signal.signal(number, ask)
+            # Left behind, it would speak to a loop that is closed.
+            self._cleanup.callback(signal.signal, number, signal.signal(number, ask) or signal.SIG_DFL)
 
     def _interrupt(self) -> None:
         if self._times_asked > 1:

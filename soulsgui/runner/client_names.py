@@ -1,5 +1,6 @@
 """What the owner of the server calls its clients: names beside their ids, in one file."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from soulsgui.printable import printable
@@ -31,23 +32,53 @@ class ClientNames:
         """Return what a client is called: its id where nothing else was said."""
         return self._names.get(client, client)
 
-    def set(self, client: str, name: str) -> None:
+    def check_free(self, client: str, name: str, ids: Collection[str]) -> None:
+        """Make sure that a client may be called so: no two look alike on screen.
+
+        Args:
+            client: Its id; it may be a new one.
+            name: As it would stand on screen.
+            ids: Of all clients.
+
+        Raises:
+            Refused: It is the id of another client, or another one is called so already.
+        """
+        if name != client and name in ids:
+            raise Refused(ErrorCode.NOT_NOW, f"{name} is the id of another client.", "Choose another name.")
+        if any(called == name for known, called in self._names.items() if known != client):
+            raise Refused(
+                ErrorCode.NOT_NOW, f"Another client is called {name!r} already.", "Choose another name."
+            )
+
+    def set(self, client: str, name: str, ids: Collection[str]) -> None:
         """Call a client something else.
 
         Args:
             client: Its id.
             name: The name; empty, or the id itself, takes the id again.
+            ids: Of all clients.
 
         Raises:
-            Refused: Another client is called so already.
+            Refused: As `check_free`.
             OSError: The file can't be written.
         """
         name = " ".join(printable(name, _LONGEST).split())
         names = {known: called for known, called in self._names.items() if known != client}
-        if name and name in names.values():
-            raise Refused(ErrorCode.NOT_NOW, f"Another client is called {name!r} already.")
+        if name:
+            self.check_free(client, name, ids)
         if name and name != client:
             names[client] = name
+        self._keep(names)
+
+    def forget(self, client: str) -> None:
+        """Know no name of a client any more.
+
+        Raises:
+            OSError: The file can't be written.
+        """
+        self._keep({known: called for known, called in self._names.items() if known != client})
+
+    def _keep(self, names: dict[str, str]) -> None:
         if names != self._names:
             write_private(self._path, _File(names=names).model_dump_json(indent=1).encode())
             self._names = names

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.runner.library import LATEST, Library
-from soulsgui.runner.logs import read_lines
+from soulsgui.runner.log_lines import read_lines
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services import server_logs
 from soulsgui.telemetry.store import query_history

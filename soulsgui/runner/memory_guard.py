@@ -54,7 +54,7 @@ def held_by_client(keys: Keys, clients: Sequence[str]) -> Callable[[redis.Redis]
     def measure(connection: redis.Redis) -> dict[str, int]:
         pipeline = connection.pipeline(transaction=False)
         for client in clients:
-            for key in _streams(keys, client):
+            for key in keys.streams(client):
                 pipeline.memory_usage(key)
         sizes = [size if isinstance(size, int) else 0 for size in pipeline.execute(raise_on_error=False)]
         each = len(sizes) // max(len(clients), 1)
@@ -73,10 +73,6 @@ def emptying(*names: str) -> Callable[[redis.Redis], Any]:
         pipeline.execute(raise_on_error=False)
 
     return trim
-
-
-def _streams(keys: Keys, client: str) -> tuple[str, str, str]:
-    return keys.chunks(client), keys.episodes(client), keys.log(client)
 
 
 class MemoryGuard:
@@ -105,6 +101,7 @@ class MemoryGuard:
         self._clients = clients
         self._trainer_runs = trainer_runs
         self._level: Level = ""
+        self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
 
     async def look(self) -> None:
         """Look once; a server that is away, or that has no limit, is left alone."""
@@ -121,6 +118,7 @@ class MemoryGuard:
         self._level = level_of(part, before)
         self.words = f"memory {part:.0%} full: clients wait" if self._level else ""
         if self._level != before:
+            self._told.clear()
             self._tell(f"{part:.0%} of its {size_words(limit)}", before)
         if self._level:
             held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
@@ -158,12 +156,27 @@ class MemoryGuard:
         reason = f"it held {size_words(held[worst])} of the server's {size_words(limit)}"
         cut = NodeCommand(command="cut", args={"client": worst, "reason": reason})
         asked = trainer_answers and await self._ask(cut)
-        chunks, *others = _streams(keys, worst)
+        chunks, *others = keys.streams(worst)
         await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
-        self._events.add(
-            "warning",
-            f"{worst} was cut off: {reason}.",
-            "What it had sent was taken off the server, unread.",
-            f"Look at it; it may come again when it is restarted. To keep it out: soulsgui revoke {worst}",
-            service=REDIS,
-        )
+        if (worst, asked) not in self._told:
+            self._told.add((worst, asked))
+            self._tell_of(worst, reason, asked)
+
+    def _tell_of(self, client: str, reason: str, cut_off: bool) -> None:
+        """Tell what became of the client that held most.
+
+        Args:
+            client: The client.
+            reason: What it held.
+            cut_off: Whether the trainer takes nothing of it any more.
+        """
+        keep_out = f"To keep it out: soulsgui revoke {client}"
+        if cut_off:
+            what = f"{client} was cut off: {reason}."
+            cause = "What it had sent was taken off the server, unread."
+            remedy = f"Look at it, then let it send again: soulsgui clients release {client}. {keep_out}"
+        else:
+            what = f"What {client} had sent was taken off the server, unread: {reason}."
+            cause = "No trainer answers that could cut it off, so it may go on sending."
+            remedy = f"Look at the trainer and at {client}. {keep_out}"
+        self._events.add("warning", what, cause, remedy, service=REDIS)

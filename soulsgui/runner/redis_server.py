@@ -112,30 +112,17 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
         ServiceError: No usable program, a password file that others can read, a port that is taken, or, for
             encryption, no certificate.
     """
-    if not is_loopback(settings.host):
-        raise ServiceError(
-            f"The server may not listen on {settings.host}.",
-            "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
-        )
-    if settings.public and not (settings.lan and settings.tls):
-        raise ServiceError(
-            "The server may not listen beyond private networks without encryption.",
-            "Set redis.tls and redis.lan to true, or redis.public to false.",
-        )
+    _check_where_it_listens(settings)
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
     binary = find_binary(settings.binary, tls=settings.tls)
-    folders.server.mkdir(parents=True, exist_ok=True)
-    make_private(folders.server)
+    _ensure_private(folders.server)
     certificate = ensure_certificate(folders.server) if settings.tls else None
     password = read_or_make_password(folders.redis_secret)
     hosts = (host, *(private_addresses(public=settings.public) if settings.lan else ()))
     port = _choose_port(folders.server, hosts, settings.port, told=bool(users))
-    pin = certificate.pin if certificate is not None else ""
-    address = Address(host, port, password, settings.prefix, pin=pin)
+    address = Address(host, port, password, settings.prefix, pin=certificate.pin if certificate else "")
     # The two products can't read each other's files.
-    data_dir = folders.server / f"{binary.product}-data"
-    data_dir.mkdir(exist_ok=True)
-    make_private(data_dir)
+    data_dir = _ensure_private(folders.server / f"{binary.product}-data")
     config_path = folders.server / "redis.conf"
     address.write(folders.server_address)
     # The port stands here too, so that a server on another port is not adopted.
@@ -150,6 +137,25 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     )
     server.configure(hosts[1:], users)
     return server
+
+
+def _check_where_it_listens(settings: RedisSettings) -> None:
+    if not is_loopback(settings.host):
+        raise ServiceError(
+            f"The server may not listen on {settings.host}.",
+            "Set redis.host to 127.0.0.1, and redis.lan to true for other computers on private networks.",
+        )
+    if settings.public and not (settings.lan and settings.tls):
+        raise ServiceError(
+            "The server may not listen beyond private networks without encryption.",
+            "Set redis.tls and redis.lan to true, or redis.public to false.",
+        )
+
+
+def _ensure_private(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
+    return folder
 
 
 # --- password --------------------------------------------------------------------------------------

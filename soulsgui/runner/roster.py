@@ -61,8 +61,12 @@ class Roster:
         return client in self._known or client in self._invited
 
     def names(self) -> list[str]:
-        """Return everybody who has a beat or stands on the list."""
+        """Return everybody who has a beat or stands on the list, in order."""
         return sorted(self._known)
+
+    def ids(self) -> set[str]:
+        """Return the id of everybody: who has a beat, stands on the list, or was invited."""
+        return self._known.keys() | self._invited.keys()
 
     def set_local(self, names: Iterable[str]) -> None:
         """Tell which clients this server runs itself at present."""
@@ -165,7 +169,7 @@ class Roster:
         names = [
             key
             for client in clients
-            for key in (keys.grant(client), keys.wish(client), keys.chunks(client), keys.episodes(client))
+            for key in (keys.grant(client), keys.wish(client), *keys.streams(client))
         ]
 
         def write(connection: redis.Redis) -> None:
@@ -186,8 +190,7 @@ class Roster:
                 keys.beat(client),
                 keys.grant(client),
                 keys.wish(client),
-                keys.chunks(client),
-                keys.episodes(client),
+                *keys.streams(client),
             )
         ]
 
@@ -255,34 +258,44 @@ class Roster:
             }
             return common.model_copy(update=gone)
         refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
-        return common.model_copy(
-            update={
-                "host": beat.instance.host,
-                "age_s": self._clock.age_s(name, now),
-                "stalled": state == ClientState.ONLINE and self._clock.stalled(name, now),
-                "env_id": beat.env_id,
-                "num_envs": beat.num_envs,
-                "env_steps": beat.env_steps,
-                "episodes": beat.episodes,
-                "env_steps_per_s": beat.env_steps_per_s if state == ClientState.ONLINE else 0.0,
-                "last_return": beat.last_return,
-                "mean_return": beat.mean_return,
-                "model_id": beat.model_id,
-                "lag": _lag(beat, trainer),
-                "buffered": beat.buffered_bytes,
-                "dropped": beat.dropped,
-                "waiting": beat.waiting if state in _PLAYS else 0.0,
-                "waits": beat.waits,
-                "waited_s": beat.waited_s,
-                "version": beat.versions.get("soulsgui", ""),
-                "error": beat.error or refusal,
-                "error_details": beat.error_details,
-                "step_ms": beat.step_ms,
-                "late_steps": beat.late_steps,
-                "human_steps": beat.human_steps,
-                "env_restarts": beat.env_restarts,
-            }
-        )
+        told = _told(beat) | {
+            "age_s": self._clock.age_s(name, now),
+            "stalled": state == ClientState.ONLINE and self._clock.stalled(name, now),
+            "lag": _lag(beat, trainer),
+            "error": refusal or beat.error,
+        }
+        # A rate is one of this moment.
+        if state != ClientState.ONLINE:
+            told["env_steps_per_s"] = 0.0
+        if state not in _PLAYS:
+            told["waiting"] = 0.0
+        return common.model_copy(update=told)
+
+
+def _told(beat: Heartbeat) -> dict[str, Any]:
+    """Return what a client tells of itself, as its status has it."""
+    return {
+        "host": beat.instance.host,
+        "env_id": beat.env_id,
+        "num_envs": beat.num_envs,
+        "env_steps": beat.env_steps,
+        "episodes": beat.episodes,
+        "env_steps_per_s": beat.env_steps_per_s,
+        "last_return": beat.last_return,
+        "mean_return": beat.mean_return,
+        "model_id": beat.model_id,
+        "buffered": beat.buffered_bytes,
+        "dropped": beat.dropped,
+        "waiting": beat.waiting,
+        "waits": beat.waits,
+        "waited_s": beat.waited_s,
+        "version": beat.versions.get("soulsgui", ""),
+        "error_details": beat.error_details,
+        "step_ms": beat.step_ms,
+        "late_steps": beat.late_steps,
+        "human_steps": beat.human_steps,
+        "env_restarts": beat.env_restarts,
+    }
 
 
 def _lag(beat: Heartbeat, trainer: NodeState | None) -> int | None:

@@ -93,24 +93,29 @@ class Standing:
 
     def note_record(self, run: RunFolder) -> None:
         """Write the record; what can't be written of a run that is over is tried again."""
-        self._owed = None
-        try:
-            if self.record.reached:
-                choose_checkpoint(run, "")
-            self._library.write_record(run, self.record)
-        except Exception as error:
-            # Nothing ends for want of a record: the disk may be full for a while.
+        error = self._write(run, self.record)
+        if error is not None:
             logger.error("the record of run %s can't be written: %s", run.run_id, error)
-            self._owed = (run, self.record) if self.record.reached else None
+        self._owed = (run, self.record) if error is not None and self.record.reached else None
 
     def _write_what_is_owed(self, now: float) -> None:
         if self._owed is None or now - self._owed_at < _WRITE_EVERY_S:
             return
         self._owed_at = now
         run, record = self._owed
+        if self._write(run, record) is None:  # it was told when it failed first
+            self._owed = None
+            logger.info("the record of run %s is written", run.run_id)
+
+    def _write(self, run: RunFolder, record: RunRecord) -> Exception | None:
+        """Write a record, and that a run that is over goes on from its newest state; return what failed.
+
+        Nothing ends for want of a record: the disk may be full for a while.
+        """
         try:
+            if record.reached:
+                choose_checkpoint(run, "")
             self._library.write_record(run, record)
-        except OSError:
-            return  # told when it failed first
-        self._owed = None
-        logger.info("the record of run %s is written", run.run_id)
+        except Exception as error:
+            return error
+        return None

@@ -24,7 +24,8 @@ from soulsgui.runner.identities import (
     ServiceProcess,
     ServiceRecord,
 )
-from soulsgui.runner.logs import LogFile, tail
+from soulsgui.runner.log_lines import tail
+from soulsgui.runner.logs import LogFile
 from soulsgui.runner.outcome import QUIET_END, Outcome, duration_words, memory_evidence, outcome_of_code
 from soulsgui.runner.policy import RestartHistory, RestartLimits
 from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec

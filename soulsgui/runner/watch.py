@@ -11,7 +11,7 @@ from soulsgui.wire.commands import NodeAnswer, read_answer
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
 from soulsgui.wire.keys import NODES, Keys, is_client_name
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Grant, Wish
@@ -149,7 +149,7 @@ class ServerReader:
             for key in self._connection.scan_iter(self._keys.beat_pattern, count=1000)
         )
         names = sorted(name for name in set(roster) | set(beating) if is_client_name(name))
-        beats = self._mget([self._keys.beat(name) for name in names])
+        beats = self._beats(names)
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])
         seen = {}
@@ -161,6 +161,20 @@ class ServerReader:
             seen[name] = SeenClient(read, self._age_s(name, read), Grant.read(grant), Wish.read(wish))
         self._aged &= set(names)
         return roster, seen
+
+    def _beats(self, names: Sequence[str]) -> list[bytes | None]:
+        """Return the beats of clients; what is no beat, but a store of something else, is taken away."""
+        keys = [self._keys.beat(name) for name in names]
+        pipeline = self._connection.pipeline(transaction=False)
+        for key in keys:
+            pipeline.getrange(key, 0, MAX_BYTES)
+        replies = pipeline.execute(raise_on_error=False)
+        found = [reply if isinstance(reply, bytes) and reply else None for reply in replies]
+        too_large = [key for key, beat in zip(keys, found, strict=True) if beat and len(beat) > MAX_BYTES]
+        if too_large:
+            logger.warning("too large for a beat, taken away: %s", ", ".join(too_large))
+            self._connection.delete(*too_large)
+        return found
 
     def _roster(self) -> dict[str, str]:
         fields = cast("dict[bytes, bytes]", self._connection.hgetall(self._keys.clients))

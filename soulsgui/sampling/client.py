@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+from redis.exceptions import NoPermissionError
+
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import ProcessFault, SoulsGuiError
+from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
@@ -19,6 +21,7 @@ from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig, family_of, state_of
+from soulsgui.wire.versions import lacks_here
 
 logger = logging.getLogger(__name__)
 
@@ -56,17 +59,36 @@ def run_client(
     stop = stop_on_signals()
     link = ClientLink(address, name, num_envs or 1, stop, owner)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
+    on_hang = partial(_end_hanging, link, stop, start_anew)
+    client = Client(link, stop, num_envs, episodes, on_hang, workers)
+    try:
+        _run_linked(client, link)
+    except ProcessFault:
+        if start_anew is None:
+            raise
+        start_anew()
+    return 0
+
+
+def _run_linked(client: "Client", link: ClientLink) -> None:
+    """Play while the link to the server is open; it is closed, and the end told of, in any case.
+
+    Raises:
+        ProcessFault: Only a new process helps; the server was told.
+        SoulsGuiError: It can't play.
+    """
     try:
         link.open()
-        on_hang = partial(_end_hanging, link, stop, start_anew)
-        Client(link, stop, num_envs, episodes, on_hang, workers).run()
+        client.run()
         link.farewell = link.farewell or "asked to stop"
     except ProcessFault as fault:
         link.failed(fault)
-        if start_anew is None:
-            raise
-        link.close()
-        start_anew()
+        raise
+    except NoPermissionError as error:
+        raise ClientRegistrationError(
+            f"The server lets this client in, but not to its keys: {error}.",
+            "Its settings changed since this computer was invited: have it invited anew.",
+        ) from error
     except SoulsGuiError as error:
         link.progress.error = error.message
         raise
@@ -78,7 +100,6 @@ def run_client(
         if link.farewell or link.progress.env_steps:
             why = f": {link.farewell}" if link.farewell else ""
             logger.info("left after %s%s", made_words(link.progress), why)
-    return 0
 
 
 def _end_hanging(
@@ -158,6 +179,8 @@ class Client:
 
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
+            least = config.settings.get("clients.min_versions", {})
+            self._link.progress.lacks = lacks_here(config.protocol_min, config.protocol_max, least)
             check_protocol(config)
             check_versions(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())

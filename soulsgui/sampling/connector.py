@@ -5,7 +5,6 @@ What `PPOConnector` and `DQNConnector` have in common.
 
 import itertools
 import os
-import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
@@ -293,5 +293,4 @@ def _describes_a_run(view: View) -> bool:
 
 def _own_name() -> str:
     """Return a name that no other connector has."""
-    host = "".join(sign for sign in socket.gethostname().split(".")[0] if sign.isascii() and sign.isalnum())
-    return f"{host[:32] or 'pc'}-{os.getpid()}-{next(_numbers)}"
+    return f"{name_of_machine()[:32]}-{os.getpid()}-{next(_numbers)}"

@@ -153,7 +153,10 @@ class Environment:
 
     def _spread(self) -> SpreadStepper:
         made = SpreadStepper(self._made_of, self.num_envs, self._workers, self.watchdog, self._limits.hang_s)
-        self._open, self._spaces = made, made.spaces
+        # Before they are there: the watchdog is to reach those that hang while they are made.
+        self._open = made
+        made.open()
+        self._spaces = made.spaces
         return made
 
     def _hung(self, fault: ProcessFault) -> None:
@@ -166,7 +169,7 @@ class Environment:
 
     def close_vector(self) -> None:
         """Close the environments, as far as they let themselves be closed."""
-        made, self._open = self._open, None
+        made = self._open
         if made is None:
             return
         try:
@@ -175,6 +178,8 @@ class Environment:
         except BROKEN as error:
             # It is given up anyway; what it holds ends with the process at the latest.
             logger.warning("%s can't be closed: %r", self.id, error)
+        finally:
+            self._open = None
 
     def close(self) -> None:
         """Close the environments and let the watchdog go."""

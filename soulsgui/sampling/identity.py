@@ -1,10 +1,8 @@
 """Who this client process is, and whether its name is free."""
 
-import contextlib
 import hashlib
 import logging
 import threading
-from collections.abc import Iterable
 from importlib import metadata
 
 import psutil
@@ -31,16 +29,6 @@ def own_versions() -> dict[str, str]:
     for package in ("gymnasium", "numpy"):
         versions[package] = metadata.version(package)
     return versions
-
-
-def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those of the packages that are installed, beside our own."""
-    found: dict[str, str] = {}
-    for package in packages:
-        if package != "soulsgui":
-            with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
-                found[package] = metadata.version(package)
-    return found
 
 
 def derived_seed(seed: int, client: str, attempt: int) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
-from soulsgui.sampling.identity import ensure_name_is_free, installed_versions, own_versions
+from soulsgui.sampling.identity import ensure_name_is_free, own_versions
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.uploader import Uploader
@@ -26,7 +26,7 @@ from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
-from soulsgui.wire.versions import update_needed
+from soulsgui.wire.versions import installed_versions, update_needed
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -318,6 +318,7 @@ class ClientLink:
             grant=view.grant,
             wish=view.wish,
             checks=dict(progress.checks),
+            lacks=list(progress.lacks),
             episodes=progress.recent_episodes(),
             farewell=self.farewell,
         )

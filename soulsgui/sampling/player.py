@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
@@ -59,6 +60,12 @@ def unanswered(link: ClientLink) -> bool:
     return bool(command) and (answered is None or answered.command_id != command)
 
 
+def _clock_of(settings: Mapping[str, Any], stop: threading.Event) -> StepClock:
+    step_s = float(settings.get("client.step_seconds", 0.0))
+    # A pause of a minute must not keep who is asked to stop.
+    return StepClock(step_s, float(settings.get("client.step_delay", 0.0)), sleep=stop.wait)
+
+
 class RunPlayer:
     """Plays for one run, turn after turn.
 
@@ -101,9 +108,7 @@ class RunPlayer:
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()
-        self._clock = StepClock(
-            float(settings.get("client.step_seconds", 0.0)), float(settings.get("client.step_delay", 0.0))
-        )
+        self._clock = _clock_of(settings, stop)
         self._rollout = Rollout(
             environment.stepper,
             environment.spaces.observation,

@@ -9,6 +9,7 @@ from soulsgui.errors import EnvironmentFault
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
+from soulsgui.wire.versions import Lack
 
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
@@ -27,6 +28,7 @@ class Progress:
         error_details: Where the last failure of the environment happened: a traceback.
         env_restarts: How often the environment was made anew because it had failed.
         checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
+        lacks: What the server needs and this computer has not.
     """
 
     client: str
@@ -55,6 +57,7 @@ class Progress:
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
+    lacks: list[Lack] = field(default_factory=list)
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
@@ -69,9 +72,10 @@ class Progress:
 
     def end_session(self) -> None:
         """Be in no session, until another one begins."""
-        if self.session:
-            self._past_sessions.add(self.session)
-        self.session = ""
+        with self._lock:
+            if self.session:
+                self._past_sessions.add(self.session)
+            self.session = ""
 
     def was_in(self, session: str) -> bool:
         """Whether this process itself began a session before the present one.
@@ -79,7 +83,8 @@ class Progress:
         Its id does not tell: a server that lost its data, and whose clock was stepped back, begins again with
         smaller ones.
         """
-        return session in self._past_sessions
+        with self._lock:
+            return session in self._past_sessions
 
     def begin_run(self, run_id: str) -> None:
         """Count the steps of another run from here on."""

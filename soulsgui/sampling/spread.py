@@ -26,24 +26,33 @@ _MASKS = ("next_mask", "reset_mask")
 
 
 class Worker:
-    """One process with some of the environments.
+    """One process that is to step some of the environments.
 
-    Args:
-        env: Id, arguments and wrappers of the environment.
-        num_envs: How many it steps.
-        hang_s: Longest time they may take for anything, seconds.
+    Raises:
+        OSError: It can't be started.
     """
 
-    def __init__(
-        self, env: tuple[str, Mapping[str, Any], Sequence[WrapperEntry]], num_envs: int, hang_s: float
-    ) -> None:
-        self.num_envs = num_envs
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
             own_command("worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | child_env(),
         )
+
+    def make(
+        self, env: tuple[str, Mapping[str, Any], Sequence[WrapperEntry]], num_envs: int, hang_s: float
+    ) -> None:
+        """Ask for its environments to be made, before anything else.
+
+        Args:
+            env: Id, arguments and wrappers of the environment.
+            num_envs: How many it steps.
+            hang_s: Longest time they may take for anything, seconds.
+
+        Raises:
+            EnvironmentFault: The process is gone.
+        """
         self.ask({"env": json.dumps(env), "num_envs": num_envs, "hang_s": hang_s})
 
     def ask(self, message: dict[str, Any]) -> None:
@@ -112,6 +121,8 @@ class Worker:
 class SpreadStepper:
     """Steps environments in several processes as if they were in one vector (`environments.step.Stepper`).
 
+    They are there once it is opened; until then it can be killed already.
+
     Args:
         env: Id, arguments and wrappers of the environment.
         num_envs: Environments in all.
@@ -121,13 +132,10 @@ class SpreadStepper:
 
     Attributes:
         num_envs: Environments in all.
-        spaces: What one of them shows and takes; whether there are masks is told by the first reset.
+        spaces: What one of them shows and takes, once it is open; the first reset tells whether there are
+            masks.
         mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where no
             environment tells any.
-
-    Raises:
-        EnvironmentCheckError: The environment can't be made.
-        EnvironmentFault: A process ended meanwhile, or the environment hangs.
     """
 
     def __init__(
@@ -140,13 +148,28 @@ class SpreadStepper:
     ) -> None:
         self.num_envs = num_envs
         self.mask: Mask | None = None
+        self._env = env
+        self._hang_s = hang_s
         self._watchdog = watchdog
         self._pace = Pace()
         self._workers: list[Worker] = []
         shares = np.array_split(np.arange(num_envs), min(workers, num_envs))
         self._shares = [slice(int(share[0]), int(share[-1]) + 1) for share in shares]
+
+    def open(self) -> None:
+        """Start the processes and let them make the environments.
+
+        Raises:
+            EnvironmentCheckError: The environment can't be made.
+            EnvironmentFault: A process ended meanwhile, or the environment hangs.
+            OSError: A process can't be started.
+        """
         try:
-            self._workers += [Worker(env, len(share), hang_s) for share in shares]
+            for share in self._shares:
+                # One by one, and before it is asked: whatever fails, all those there are can be ended.
+                worker = Worker()
+                self._workers.append(worker)
+                worker.make(self._env, share.stop - share.start, self._hang_s)
             found = [worker.answer()["spaces"] for worker in self._workers]
             self.spaces = SpacesSpec.from_json(json.loads(found[0]))
         except BaseException:
@@ -204,14 +227,14 @@ class SpreadStepper:
         actions = self.spaces.action.n
         return np.concatenate(
             [
-                np.ones((worker.num_envs, actions), np.bool_) if mask is None else mask
-                for worker, mask in zip(self._workers, told, strict=True)
+                np.ones((share.stop - share.start, actions), np.bool_) if mask is None else mask
+                for share, mask in zip(self._shares, told, strict=True)
             ]
         )
 
     def kill(self) -> None:
         """End all processes at once; may be called in another thread."""
-        for worker in self._workers:
+        for worker in tuple(self._workers):
             worker.kill()
 
     def close(self) -> None:
@@ -220,6 +243,7 @@ class SpreadStepper:
             worker.close()
         for worker in self._workers:
             worker.join()
+        self._workers.clear()
 
     def _enter(self, doing: str) -> None:
         try:

@@ -52,7 +52,7 @@ class Watchdog(threading.Thread):
     """Watches the thread that made it, which steps the environment.
 
     Time is counted in looks, not by a clock: a process that was stopped, or a machine that slept, is not
-    taken for an environment that hangs.
+    taken for an environment that hangs. A look that fails is logged; the next one is made all the same.
 
     Args:
         limits: What the environment may do.
@@ -71,6 +71,11 @@ class Watchdog(threading.Thread):
         self._sampling = False
         self._complaint: EnvironmentFault | None = None
         self._stop_event = threading.Event()
+        # Of the looks themselves.
+        self._seen = -1
+        self._looks = 0
+        self._unmeasured_s = 0.0
+        self._rate = SampleRate(limits.rate_window_s)
 
     # --- what the stepping thread calls --------------------------------------------------------------
 
@@ -131,21 +136,21 @@ class Watchdog(threading.Thread):
 
     def run(self) -> None:
         """Look until closed."""
-        limits = self._limits
-        entered, looks, unmeasured = -1, 0, 0.0
-        rate = SampleRate(limits.rate_window_s)
+        looks = (self._look_for_hang, self._look_at_rate, self._look_at_memory)
         while not self._stop_event.wait(LOOK_EVERY_S):
-            same = bool(self._doing) and entered == self._entered
-            entered, looks = self._entered, looks + 1 if same else 0
-            if looks * LOOK_EVERY_S >= limits.hang_s:
-                self._on_hang(self._hang())
-                looks = 0
-            if limits.min_steps_per_s and self._sampling:
-                self._look_at_rate(rate)
-            unmeasured += LOOK_EVERY_S
-            if unmeasured >= _MEASURE_EVERY_S:
-                unmeasured = 0.0
-                self._measure()
+            for look in looks:
+                try:
+                    look()
+                except Exception:
+                    # Nobody else watches: one look that fails must not be the last one.
+                    logger.exception("the environment could not be looked after")
+
+    def _look_for_hang(self) -> None:
+        same = bool(self._doing) and self._seen == self._entered
+        self._seen, self._looks = self._entered, self._looks + 1 if same else 0
+        if self._looks * LOOK_EVERY_S >= self._limits.hang_s:
+            self._looks = 0
+            self._on_hang(self._hang())
 
     def _hang(self) -> ProcessFault:
         frame = sys._current_frames().get(self._watched)
@@ -154,16 +159,22 @@ class Watchdog(threading.Thread):
             f"The environment hangs: {self._doing} takes longer than {self._limits.hang_s:g} s.", stack
         )
 
-    def _look_at_rate(self, rate: "SampleRate") -> None:
-        found = rate.look(self._steps)
+    def _look_at_rate(self) -> None:
+        if not (self._limits.min_steps_per_s and self._sampling):
+            return
+        found = self._rate.look(self._steps)
         if found is not None and found < self._limits.min_steps_per_s:
-            rate.forget()
+            self._rate.forget()
             self._complaint = EnvironmentFault(
                 f"The environment is too slow: {found:.1f} steps/s, below the "
                 f"{self._limits.min_steps_per_s:g} of client.min_steps_per_s."
             )
 
-    def _measure(self) -> None:
+    def _look_at_memory(self) -> None:
+        self._unmeasured_s += LOOK_EVERY_S
+        if self._unmeasured_s < _MEASURE_EVERY_S:
+            return
+        self._unmeasured_s = 0.0
         used, most = family_memory(), self._limits.memory
         if used > most:
             self._complaint = ProcessFault(

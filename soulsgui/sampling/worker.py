@@ -68,8 +68,11 @@ def run_worker() -> int:
 
 def _serve(source: BinaryIO, output: BinaryIO, wanted: dict[str, Any]) -> int:
     def hung(fault: EnvironmentFault) -> None:
-        send(output, {"fault": fault.message, "details": fault.details})
-        os._exit(1)
+        try:
+            send(output, {"fault": fault.message, "details": fault.details})
+        finally:
+            # Also where nobody hears it any more: the thread that would see that hangs.
+            os._exit(1)
 
     # Memory and rate are the client's to look at: they are of all workers together.
     watchdog = Watchdog(Limits(wanted["hang_s"], max_memory=2**62), hung)

@@ -3,11 +3,12 @@
 Every function that branches takes `platform` (a value of `sys.platform`), so that both branches can be tested
 anywhere. Rooms: `become` (going on as another program), `family` (this process and what it started), `groups`
 (process groups, signals), `identity` (telling a process from all others), `files` (private, atomic), `lock`
-(one process at a time), `machine` (ports, disk, screen), `user` (who we are).
+(one process at a time), `machine` (ports, disk, screen), `presence` (somebody at it, full
+screen), `share` (of the processor), `user` (who we are).
 """
 
 from soulsgui.system.become import become
-from soulsgui.system.family import family_memory, kill_descendants, kill_tree
+from soulsgui.system.family import descends_from, family_memory, kill_descendants, kill_tree
 from soulsgui.system.files import (
     atomic_write,
     explained,
@@ -41,14 +42,20 @@ from soulsgui.system.identity import (
 )
 from soulsgui.system.lock import FileLock, file_lock
 from soulsgui.system.machine import free_disk_bytes, free_port, has_screen, is_loopback, who_listens
+from soulsgui.system.presence import CannotTell, Presence
+from soulsgui.system.share import can_pin, hold_back
 from soulsgui.system.user import user_name
 
 __all__ = [
+    "CannotTell",
     "FileLock",
+    "Presence",
     "ProcessIdentity",
     "atomic_write",
     "become",
     "boot_id",
+    "can_pin",
+    "descends_from",
     "explained",
     "family_memory",
     "file_lock",
@@ -56,6 +63,7 @@ __all__ = [
     "free_disk_bytes",
     "free_port",
     "has_screen",
+    "hold_back",
     "in_words",
     "is_loopback",
     "is_private",

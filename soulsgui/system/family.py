@@ -31,3 +31,18 @@ def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    """Whether a process is another one, or was started by it or by something that it started.
+
+    Args:
+        pid: The process; one that is gone or hidden descends from nobody.
+        ancestor: The other one.
+    """
+    if pid == ancestor:
+        return True
+    try:
+        return any(parent.pid == ancestor for parent in psutil.Process(pid).parents())
+    except psutil.Error:
+        return False

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import Fields, as_dict
 from soulsgui.wire.messages.chunk import NUMBER_FIELD

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.training.checks import Codes
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.messages.chunk import Segments
 
 Ints = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """What a segment must be before the learner sees it; many segments are judged at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,28 +29,6 @@ _FEW = 64
 _WIDE = 512
 
 
-@dataclass(frozen=True)
-class Checked:
-    """Outcome of a check.
-
-    Attributes:
-        codes: What is said of each segment, `[S]` uint8.
-    """
-
-    codes: Codes
-
-    @property
-    def accepted(self) -> NDArray[np.bool_]:
-        """Which segments passed, `[S]`."""
-        passed: NDArray[np.bool_] = self.codes == GOOD
-        return passed
-
-    @property
-    def refused(self) -> dict[str, int]:
-        """Number of refused segments by reason."""
-        return count_refused(self.codes)
-
-
 def count_refused(codes: Codes) -> dict[str, int]:
     """Return the number of refused segments by reason."""
     counts = np.bincount(codes, minlength=LEFT_OUT)
@@ -64,7 +42,7 @@ def check_segments(
     oldest: int,
     newest: int,
     num_envs: int | NDArray[np.integer[Any]],
-) -> Checked:
+) -> Codes:
     """Check segments against the spaces and the weights that are in use.
 
     Args:
@@ -74,10 +52,13 @@ def check_segments(
         oldest: Oldest model id that is accepted.
         newest: Newest model id there is.
         num_envs: Environments the client announced; `[S]` for segments of several clients.
+
+    Returns:
+        What is said of each, `[S]` uint8: `GOOD`, or the code of the first reason why not.
     """
     codes = np.zeros(segments.count, np.uint8)
     if not segments.count:
-        return Checked(codes)
+        return codes
     first, last = segments.model_id_first, segments.model_id_last
     known, remembered = _digests_of(last, digests)
     _refuse(codes, (first < oldest) | (last > newest) | (first > last) | ~remembered, Reason.LATE)
@@ -86,7 +67,7 @@ def check_segments(
     _refuse(codes, (segments.env_index < 0) | (segments.env_index >= num_envs), Reason.BOUNDS)
     _refuse(codes, (segments.episode < 0) | (segments.first_step < 0), Reason.BOUNDS)
     _refuse(codes, segments.flags > (TERMINATED | TRUNCATED), Reason.BOUNDS)
-    return Checked(codes)
+    return codes
 
 
 def _digests_of(

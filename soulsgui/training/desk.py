@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -85,6 +85,14 @@ class CommandDesk:
         self._saver = Saver()
         self._saver.start()
         self._answers: list[NodeAnswer] = []
+        self._commands: Mapping[str, Callable[[NodeCommand], NodeAnswer | None]] = {
+            "save": self._order,
+            "rest": self._rest,
+            "release": self._release,
+            "stop": self._end,
+            "hold": self._hold,
+            "cut": self._cut,
+        }
         self._ordered: set[Path] = set()
         self._trouble: CheckpointError | None = None
         self._owed: dict[Path, Checkpoint] = {}
@@ -190,23 +198,25 @@ class CommandDesk:
         level = logging.DEBUG if command.command == "hold" else logging.INFO  # said every second
         what = command.args.get("kind") or command.args.get("client") or ""
         logger.log(level, "asked to %s", f"{command.command} {what}".rstrip())
-        if command.command == "stop":
-            self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
-            self._node.shutdown()
-            return
-        if command.command == "rest":
-            self._node.rest()
-            self._answers.append(NodeAnswer(id=command.id, ok=True))
-            return
-        if command.command == "release":
-            client = str(command.args.get("client", ""))
-            released = self._node.release(client)
-            error = "" if released else f"{client} is not cut off"
-            self._answers.append(NodeAnswer(id=command.id, ok=released, error=error))
-            return
-        if command.command in ("hold", "cut"):
-            self._answers.append(self._limit(command))
-            return
+        answer = self._commands.get(command.command, _unknown)(command)
+        if answer is not None:
+            self._answers.append(answer)
+
+    def _end(self, command: NodeCommand) -> None:
+        self._save(self._run.checkpoint, self._node.snapshot("current", self._score), command.id)
+        self._node.shutdown()
+
+    def _rest(self, command: NodeCommand) -> NodeAnswer:
+        self._node.rest()
+        return NodeAnswer(id=command.id, ok=True)
+
+    def _release(self, command: NodeCommand) -> NodeAnswer:
+        client = str(command.args.get("client", ""))
+        released = self._node.release(client)
+        return NodeAnswer(id=command.id, ok=released, error="" if released else f"{client} is not cut off")
+
+    def _order(self, command: NodeCommand) -> NodeAnswer | None:
+        """Order a checkpoint; it is answered when it is written, unless it can't be ordered."""
         kind = command.args.get("kind", "manual")
         score = command.args.get("score", self._score)
         try:
@@ -216,23 +226,27 @@ class CommandDesk:
             elif kind == "manual":
                 note = str(command.args.get("note", ""))
                 self._save(self._manual_folder(), self._node.snapshot("manual", score, note), command.id)
-            else:
+            elif kind == "current":
                 self._save(self._run.checkpoint, self._node.snapshot("current", score), command.id)
-        except (CheckpointError, KeyError, ValueError, TypeError) as error:
-            self._answers.append(NodeAnswer(id=command.id, ok=False, error=str(error)))
-
-    def _limit(self, command: NodeCommand) -> NodeAnswer:
-        """Let clients bring less, or one nothing more."""
-        result: dict[str, Any] = {}
-        try:
-            if command.command == "hold":
-                self._node.hold(float(command.args["seconds"]))
             else:
-                client, reason = str(command.args["client"]), str(command.args["reason"])
-                result["entries"] = self._node.cut_off(client, reason)
-        except (KeyError, ValueError, TypeError, redis.RedisError, OSError) as error:
+                raise ValueError(f"there is no kind of checkpoint called {str(kind)!r}")
+        except (CheckpointError, KeyError, ValueError, TypeError) as error:
             return NodeAnswer(id=command.id, ok=False, error=str(error))
-        return NodeAnswer(id=command.id, ok=True, result=result)
+        return None
+
+    def _hold(self, command: NodeCommand) -> NodeAnswer:
+        try:
+            self._node.hold(float(command.args["seconds"]))
+        except (KeyError, ValueError, TypeError) as error:
+            return NodeAnswer(id=command.id, ok=False, error=str(error))
+        return NodeAnswer(id=command.id, ok=True)
+
+    def _cut(self, command: NodeCommand) -> NodeAnswer:
+        try:
+            entries = self._node.cut_off(str(command.args["client"]), str(command.args["reason"]))
+        except (KeyError, redis.RedisError, OSError) as error:
+            return NodeAnswer(id=command.id, ok=False, error=str(error))
+        return NodeAnswer(id=command.id, ok=True, result={"entries": entries})
 
     def _manual_folder(self) -> Path:
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
@@ -291,6 +305,10 @@ class CommandDesk:
         best = self._owed.get(self._run.best_model)
         if best is not None:
             self._save(self._run.best_model, best)
+
+
+def _unknown(command: NodeCommand) -> NodeAnswer:
+    return NodeAnswer(id=command.id, ok=False, error=f"there is no command called {command.command!r}")
 
 
 def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:

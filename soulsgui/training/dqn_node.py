@@ -14,7 +14,7 @@ from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, check_segments
 from soulsgui.training.intake import PER_STREAM
 from soulsgui.training.node import BLOCK_MS, TrainingNode
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.training.tally import Tally
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from soulsgui.wire.messages.node import NodePhase
@@ -102,7 +102,7 @@ class DQNTrainingNode(TrainingNode):
         self._set_limits()
         if not (behind or self._all_taken_in):
             self._intake.take(connection, 0 if due else BLOCK_MS, self._entries_to_read)
-        if not due and (self._all_taken_in or self._intake.ingest.idle):
+        if not due and (self._all_taken_in or self._intake.reader.idle):
             self._stop.wait(BLOCK_MS / 1000)
         now = time.monotonic()
         self._tally.learner.set(False, now)
@@ -121,7 +121,7 @@ class DQNTrainingNode(TrainingNode):
         newest = self.model_id
         oldest = newest - self.settings.dqn.max_model_delay
         digests = self._publisher.digests
-        return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs).codes
+        return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs)
 
     def admit_all(self, session: Session, steps: int) -> bool:
         """Let chunks in as long as samples are wanted, as `batch.Taker`."""

@@ -18,6 +18,7 @@ from soulsgui.system import atomic_write
 from soulsgui.training.report import StateReporter
 from soulsgui.wire.commands import CommandReader, NodeAnswer
 from soulsgui.wire.connection import AWAY, Address, Link
+from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 WAITING = "for the first client to tell the spaces"
 
 _LOOK_EVERY_S = 0.25
-_ENTRIES_LOOKED_AT = 100
+_ENTRIES_LOOKED_AT = 10  # of each client at once; who was granted nothing sends no more than hellos
 _MOST_ACTIONS = 2**20
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
@@ -60,7 +61,7 @@ class FirstClient:
         )
         self._instance = own_instance()
         self._tick = 0
-        self._refused: set[bytes] = set()
+        self._seen: dict[str, EntryId] = {}  # the newest entry that was looked at, by client
         self._farewell = ""
         self._reporter = StateReporter(address, TRAINER, self._state)
 
@@ -84,6 +85,7 @@ class FirstClient:
                     spaces = self._look(self._link.redis)
                     self._link.back()
                 except AWAY as error:
+                    self._seen.clear()  # after a loss of its data the ids of a server may begin anew
                     self._link.lost(error)
                 except redis.ResponseError as error:
                     self._link.refused(error)
@@ -125,20 +127,22 @@ class FirstClient:
                 self._stop.set()
 
     def _told_by(self, connection: redis.Redis, client: str) -> SpacesSpec | None:
-        key = self._keys.chunks(client)
+        key, seen = self._keys.chunks(client), self._seen.get(client)
+        after = "-" if seen is None else str(seen.next)
         try:
-            entries = cast("Entries", connection.xrevrange(key, count=_ENTRIES_LOOKED_AT))
+            entries = cast("Entries", connection.xrevrange(key, min=after, count=_ENTRIES_LOOKED_AT))
         except redis.ResponseError:
             return None  # something else stands under the name of its stream
-        for entry, fields in entries:
-            hello = Hello.read(fields.get(HELLO_FIELD)) if entry not in self._refused else None
+        if entries:
+            self._seen[client] = EntryId.parse(entries[0][0])
+        for _, fields in entries:
+            hello = Hello.read(fields.get(HELLO_FIELD))
             if hello is None or hello.client != client or hello.run_id != self._run.run_id:
                 continue
             spaces = self._read(hello)
             if spaces is not None:
                 logger.info("%s told the spaces: it shows %s and takes %s", client, *spaces_words(spaces))
                 return spaces
-            self._refused.add(entry)
             logger.warning("%s told no spaces that fit to its contract", client)
         return None
 

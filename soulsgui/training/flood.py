@@ -10,6 +10,7 @@ from soulsgui.wire.keys import Keys
 # What the server needs beside the payload of an entry, and how it rounds its blocks up.
 _OVERHEAD = 1.25
 _ALWAYS_BYTES = 2**20
+_MOST_GREETINGS, _GREETINGS_S = 50, 10.0
 
 
 class FloodGuard:
@@ -52,6 +53,8 @@ class FloodGuard:
     def sweep(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, int]:
         """Take everything off the streams of clients; return how many entries that were.
 
+        What a client put there in the place of its stream is taken off, too.
+
         Raises:
             redis.RedisError: The server is away.
         """
@@ -60,4 +63,31 @@ class FloodGuard:
         for client in names:
             pipeline.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
         counts = pipeline.execute(raise_on_error=False) if names else []
+        no_streams = [
+            self._keys.chunks(client)
+            for client, reply in zip(names, counts, strict=True)
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("WRONGTYPE")
+        ]
+        if no_streams:
+            connection.unlink(*no_streams)
         return {client: n for client, n in zip(names, counts, strict=True) if isinstance(n, int) and n}
+
+
+class Greetings:
+    """Counts the hellos of each client: one that begins session after session floods the server too."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, int]] = {}  # since when, and how many
+
+    def too_many(self, client: str, now: float) -> bool:
+        """Count a hello; return whether these are more than a client that crashes all the time would send.
+
+        Args:
+            client: The client.
+            now: Monotonic time, seconds.
+        """
+        since, count = self._seen.get(client, (now, 0))
+        if now - since > _GREETINGS_S:
+            since, count = now, 0
+        self._seen[client] = since, count + 1
+        return count >= _MOST_GREETINGS

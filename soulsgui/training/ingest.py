@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.arrivals import Arrivals
-from soulsgui.training.batch import Accepted, Owned, Taker
+from soulsgui.training.batch import Accepted, Ints, Owned, Taker
 from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, count_refused, select
 from soulsgui.training.rejects import RejectRing
-from soulsgui.training.sessions import Session, Sessions
+from soulsgui.training.session import Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.training.staleness import StalenessCount
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.chunk import Reason
@@ -25,8 +26,6 @@ from soulsgui.wire.messages.chunk_form import ChunkForm, OpenedChunks
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
 
 logger = logging.getLogger(__name__)
-
-Ints = NDArray[np.int64]
 
 # Memory up to this size is used again by the next read instead of being asked for anew.
 _OPENED_AT_ONCE = 16 * 2**20

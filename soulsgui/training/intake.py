@@ -9,13 +9,14 @@ import redis
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.arrivals import Arrivals, Chunks, sort_out
 from soulsgui.training.batch import Taker
-from soulsgui.training.flood import FloodGuard
+from soulsgui.training.flood import FloodGuard, Greetings
 from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
 from soulsgui.training.rounds import LEFT, NEW_SESSION
-from soulsgui.training.sessions import Session, Sessions
+from soulsgui.training.session import Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
@@ -48,8 +49,8 @@ class Intake:
     Attributes:
         sessions: The clients' sessions.
         rejects: The last refused chunks.
-        chunks: Takes chunks over.
-        ingest: Reads the clients' streams.
+        ingest: Takes chunks over.
+        reader: Reads the clients' streams.
         busy: How many clients may have more waiting than was read last.
     """
 
@@ -65,8 +66,8 @@ class Intake:
         least = config.settings.get("clients.min_versions", {})
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
-        self.chunks = Ingest(config, spaces, self.sessions, taker, self.rejects)
-        self.ingest = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
+        self.ingest = Ingest(config, spaces, self.sessions, taker, self.rejects)
+        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
         self._keys = keys
         self._config = config
         self._publisher = publisher
@@ -76,6 +77,8 @@ class Intake:
         self._to_tell: set[str] = set()
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
+        self._greetings = Greetings()
+        self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
         self._roster = Roster(keys)
         self._next_look = 0.0
         self._per_stream = PER_STREAM
@@ -97,7 +100,12 @@ class Intake:
     def _readmit(self, connection: redis.Redis) -> None:
         """Go on with sessions that nobody here knows, but were admitted before."""
         beats, known = self._roster.beats, self.sessions.by_client
-        strangers = [client for client, beat in beats.items() if beat.session and client not in known]
+        self._over = {client: session for client, session in self._over.items() if client in beats}
+        strangers = [
+            client
+            for client, beat in beats.items()
+            if beat.session and client not in known and self._over.get(client) != beat.session
+        ]
         if not strangers:
             return
         grants = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in strangers]))
@@ -105,6 +113,12 @@ class Intake:
         for client in strangers:
             pipeline.xinfo_stream(self._keys.chunks(client))
         streams = pipeline.execute(raise_on_error=False)
+        # Such a session never goes on; asked for once it has told whether its client was cut off.
+        self._over |= {
+            client: beats[client].session
+            for client in strangers
+            if beats[client].leaving or beats[client].run_id != self._config.run_id
+        }
         for client, data, stream in zip(strangers, grants, streams, strict=True):
             grant = Grant.read(data)
             if grant is None or isinstance(stream, Exception):
@@ -115,12 +129,12 @@ class Intake:
 
     def start_over(self) -> None:
         """After the server was away."""
-        self.ingest.start_over()
+        self.reader.start_over()
         self._next_look = 0.0
 
     def unsettle(self) -> None:
         """After the server refused something: what was read and not acknowledged comes again."""
-        self.ingest.unsettle()
+        self.reader.unsettle()
 
     def eligible(self) -> dict[str, Session]:
         """Return the sessions that can take part in a round now."""
@@ -148,7 +162,7 @@ class Intake:
         self._hold_back_floods(connection)
         self._tell(connection)
         listed = [client for client in self._roster.clients if client not in self._flooding]
-        self.ingest.set_clients(connection, listed)
+        self.reader.set_clients(connection, listed)
         self._readmit(connection)
         self.sessions.set_playing(self.eligible())
         self.sessions.measure(now)
@@ -192,14 +206,23 @@ class Intake:
         Raises:
             redis.RedisError: The server is away or refuses.
         """
-        taken_off = int(connection.xlen(self._keys.chunks(client)))
-        connection.xtrim(self._keys.chunks(client), maxlen=0, approximate=False)
+        self._exclude(client, reason)
+        taken_off = self._guard.sweep(connection, [client]).get(client, 0)
         self.sessions.count_unadmitted(client, Reason.CUT_OFF, taken_off)
-        self.sessions.cut_off(client, reason)
-        self._taker.dropped_out(client, "quarantined")
-        self._to_tell.add(client)
         self._tell(connection)
         return taken_off
+
+    def _exclude(self, client: str, reason: str | None = None) -> None:
+        """Expect nothing of a client any more, and tell it.
+
+        Args:
+            client: The client.
+            reason: Why it is cut off by this, in words; None for one whose session is cut off already.
+        """
+        if reason is not None:
+            self.sessions.cut_off(client, reason)
+        self._taker.dropped_out(client, "quarantined")
+        self._to_tell.add(client)
 
     def _hold_back_floods(self, connection: redis.Redis) -> None:
         """Cut clients off that fill the server, and keep their streams empty from then on."""
@@ -215,9 +238,7 @@ class Intake:
         self._flooding.add(client)
         reason = f"it floods the server: {how}"
         logger.warning("%s was cut off: %s", client, reason)
-        self.sessions.cut_off(client, reason)
-        self._taker.dropped_out(client, "quarantined")
-        self._to_tell.add(client)
+        self._exclude(client, reason)
         self._next_look = 0.0
 
     def make_room(self) -> None:
@@ -249,9 +270,9 @@ class Intake:
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
         self._per_stream = per_stream
-        parts = self.ingest.read_parts(connection, block_ms)
+        parts = self.reader.read_parts(connection, block_ms)
         self.busy = sum(len(part.ids) >= per_stream for part in parts)
-        for client in self.ingest.take_unusable():
+        for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")
         self._look_for_losses({part.client for part in parts})
@@ -261,7 +282,7 @@ class Intake:
             self._sort(part)
         self._use_arrived()
         self._tell(connection)
-        self.ingest.acknowledge_parts(connection, parts)
+        self.reader.acknowledge_parts(connection, parts)
 
     def _look_for_losses(self, heard: set[str]) -> None:
         """Once for each look around, right after a read: what those of whom nothing came have lost.
@@ -290,8 +311,13 @@ class Intake:
 
         A hello that is read a second time, because its acknowledgement was lost, changes nothing.
         """
+        if client in self._flooding:
+            return
         session = self.sessions.by_client.get(client)
         if session is None or EntryId.parse(session.id) < entry:
+            if self._greetings.too_many(client, time.monotonic()):
+                self._hold_back(client, "it begins one session after the other")
+                return
             if any(arrived.session is session for arrived in self._arrived):
                 self._use_arrived()  # what it sent before belongs to the session before
             hello = Hello.read(payload)
@@ -310,24 +336,27 @@ class Intake:
         if session is None or session.status == "refused":
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
             return
-        if session.status == "quarantined":
-            self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
-            session.passed_over(chunks.size, chunks.numbers)
-            return
         of_session = chunks.after(EntryId.parse(session.id))
         if len(of_session) < len(chunks):
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks) - len(of_session))
         # What was taken over, and comes again because its acknowledgement was lost, is nothing new.
         new = of_session.after(session.taken)
-        if len(new):
+        if not len(new):
+            return
+        if session.status == "accepted":
             self._arrived.append(Arrivals(session, new))
+            return
+        self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(new))
+        session.taken = EntryId.parse(new.ids[-1])
+        counted = new.after(session.since)
+        session.passed_over(counted.size, counted.numbers)
 
     def _use_arrived(self) -> None:
         """Take over the chunks that came, and take note of whom to tell of it."""
         arrived, self._arrived = self._arrived, []
         if not arrived:
             return
-        self.chunks.use(arrived, self._cut_off)
+        self.ingest.use(arrived, lambda session: self._exclude(session.client))
         for arrival in arrived:
             session = arrival.session
             if session.overdrew(len(arrival.chunks.payloads[-1])):
@@ -336,11 +365,6 @@ class Intake:
                 )
             elif session.status == "accepted" and self.sessions.needs_credit(session):
                 self._to_tell.add(session.client)
-
-    def _cut_off(self, session: Session) -> None:
-        """Take note that a session may not send any more."""
-        self._taker.dropped_out(session.client, "quarantined")
-        self._to_tell.add(session.client)
 
     def _tell(self, connection: redis.Redis) -> None:
         """Write the grants that have changed."""

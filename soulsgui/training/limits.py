@@ -154,31 +154,3 @@ def epsilon_at(dqn: DQNSettings, env_steps: int) -> float:
     """Return the probability of a random action after so many environment steps: it goes down evenly."""
     done = min(env_steps / dqn.epsilon_steps, 1.0)
     return dqn.epsilon_start + (dqn.epsilon_end - dqn.epsilon_start) * done
-
-
-class Waiting:
-    """Seconds that somebody waited. `total` may be asked for in any thread, the rest belongs to one."""
-
-    def __init__(self) -> None:
-        self._state: tuple[float, float | None] = (0.0, None)  # up to the last change, and since when again
-        self._taken = 0.0
-
-    def set(self, waiting: bool, now: float) -> None:
-        """Say whether it waits from now on.
-
-        Args:
-            waiting: Whether it does.
-            now: Monotonic time, seconds.
-        """
-        self._state = (self.total(now), now if waiting else None)
-
-    def total(self, now: float) -> float:
-        """Return the seconds waited since the beginning."""
-        seconds, since = self._state
-        return seconds if since is None else seconds + max(now - since, 0.0)
-
-    def take(self, now: float) -> float:
-        """Return the seconds waited since the last call."""
-        total = self.total(now)
-        seconds, self._taken = total - self._taken, total
-        return seconds

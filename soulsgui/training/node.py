@@ -25,13 +25,12 @@ from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
-from soulsgui.training.limits import Waiting
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
-from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing
+from soulsgui.training.report import Observes, Rate, StateReporter, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
@@ -141,7 +140,7 @@ class TrainingNode(Trainee):
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
         self._intake.take(connection, BLOCK_MS)
-        if self._intake.ingest.idle:
+        if self._intake.reader.idle:
             self._stop.wait(BLOCK_MS / 1000)
 
     # --- the public face ---------------------------------------------------------------------------
@@ -244,7 +243,7 @@ class TrainingNode(Trainee):
             self.settings.redis.max_memory // 2,
             self,
         )
-        self._intake.ingest.high_water = self._high_water
+        self._intake.reader.high_water = self._high_water
         self._desk = CommandDesk(self, self.run_folder, self.keys, self.name, self._saved)
         self._reporter = StateReporter(self._address, self.name, self._state)
         self._reporter.start()
@@ -355,7 +354,7 @@ class TrainingNode(Trainee):
 
     def _count_refusals(self) -> None:
         self._refusals = self._intake.sessions.refusals()
-        self._staleness = self._intake.chunks.staleness.told
+        self._staleness = self._intake.ingest.staleness.told
 
     # --- weights, rows, state ----------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.training.admission import most_envs
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.quotas import Speeds, balanced_quotas
 from soulsgui.training.rounds import BY_A_PERSON, NEW_SESSION, Round, named
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
 from soulsgui.wire.messages.server_config import ON_POLICY, state_of
 from soulsgui.wire.messages.session import RoundShare
@@ -52,13 +53,19 @@ class PPOTrainingNode(TrainingNode):
         """The learner."""
         return self._agent
 
+    def _begin_attempt(self) -> None:
+        obs = self.spaces.observation
+        size = int(np.prod(obs.shape)) * np.dtype(obs.dtype).itemsize
+        self._intake.sessions.most_envs = most_envs(self.settings.ppo.n_steps, size)
+        super()._begin_attempt()
+
     # --- samples -----------------------------------------------------------------------------------
 
     def judge(self, owned: Owned) -> Codes:
         """Accept samples of the present weights from members of the round, as `batch.Taker`."""
         newest, members = self.model_id, self._round.members if self._round is not None else {}
         digests = self._publisher.digests
-        codes = check_segments(owned.segments, self.spaces, digests, newest, newest, owned.num_envs).codes
+        codes = check_segments(owned.segments, self.spaces, digests, newest, newest, owned.num_envs)
         is_member = np.array([session.client in members for session in owned.sessions], np.bool_)
         codes[~np.repeat(is_member, owned.counts)] = CODES[Reason.LATE]
         return codes

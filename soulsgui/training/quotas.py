@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 _NEWEST = 0.3
 """Weight of the newest measurement in a member's speed."""
@@ -45,13 +46,22 @@ def share_out(steps: int, sharers: Mapping[str, Sharer]) -> dict[str, int]:
     parts = {name: max(0.0, end * one.speed - one.waiting) for name, one in sharers.items()}
     given = {name: int(part) // sharers[name].unit * sharers[name].unit for name, part in parts.items()}
     left = steps - sum(given.values())
-    while left > 0:
-        # Who is furthest below its part goes first; of equal ones the first by name: repeatable.
-        order = sorted(sharers, key=lambda name: (given[name] - parts[name], name))
-        name = next((name for name in order if sharers[name].unit <= left), order[0])
-        more = min(sharers[name].unit, left)
-        given[name] += more
-        left -= more
+    # Who is furthest below its part goes first; of equal ones the first by name: repeatable.
+    waiting = [(given[name] - parts[name], name) for name in sharers]
+    heapify(waiting)
+    last: tuple[float, str] | None = None  # the first of those whose unit is too large: it takes what is left
+    while left > 0 and waiting:
+        place = heappop(waiting)
+        name = place[1]
+        unit = sharers[name].unit
+        if unit > left:
+            last = min(last or place, place)
+            continue
+        given[name] += unit
+        left -= unit
+        heappush(waiting, (given[name] - parts[name], name))
+    if left > 0 and last is not None:
+        given[last[1]] += left
     return given
 
 

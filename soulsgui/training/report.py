@@ -65,6 +65,34 @@ class Rate:
         return (value - before) / (now - since) if now > since else 0.0
 
 
+class Waiting:
+    """Seconds that somebody waited. `total` may be asked for in any thread, the rest belongs to one."""
+
+    def __init__(self) -> None:
+        self._state: tuple[float, float | None] = (0.0, None)  # up to the last change, and since when again
+        self._taken = 0.0
+
+    def set(self, waiting: bool, now: float) -> None:
+        """Say whether it waits from now on.
+
+        Args:
+            waiting: Whether it does.
+            now: Monotonic time, seconds.
+        """
+        self._state = (self.total(now), now if waiting else None)
+
+    def total(self, now: float) -> float:
+        """Return the seconds waited since the beginning."""
+        seconds, since = self._state
+        return seconds if since is None else seconds + max(now - since, 0.0)
+
+    def take(self, now: float) -> float:
+        """Return the seconds waited since the last call."""
+        total = self.total(now)
+        seconds, self._taken = total - self._taken, total
+        return seconds
+
+
 class StateReporter(Beacon):
     """Writes `node:<name>` twice a second, whatever the main loop does; `close` writes the farewell.
 

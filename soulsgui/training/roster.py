@@ -6,7 +6,7 @@ from typing import cast
 import redis
 
 from soulsgui.training.rounds import LEFT, OFF_THE_LIST
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat

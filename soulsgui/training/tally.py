@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from soulsgui.training.limits import Waiting
+from soulsgui.training.report import Waiting
 
 
 @dataclass

@@ -22,6 +22,9 @@ from soulsgui.wire.address import Address
 from soulsgui.wire.keys import check_client_name, is_client_name
 from soulsgui.wire.messages.base import Message, Words
 
+MOST_PLACES = 64
+"""Addresses that one invitation can name."""
+
 FORMAT = 2
 """Newest version of invitations that is understood here, with all before it. Without a pin, 1 is written."""
 
@@ -77,7 +80,7 @@ class Invitation(Message):
     server_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     server_name: Words = Field(max_length=253)
     client: Annotated[str, AfterValidator(_client)]
-    addresses: tuple[Place, ...] = Field(min_length=1, max_length=64)
+    addresses: tuple[Place, ...] = Field(min_length=1, max_length=MOST_PLACES)
     secret: str = Field(repr=False, pattern=r"^[A-Za-z0-9_-]{16,256}$")
     prefix: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,64}:$")
     created: float = Field(allow_inf_nan=False)
@@ -206,6 +209,30 @@ def place_words(host: str, port: int) -> str:
         return f"[{host}]:{port}" if ip_address(host).version == 6 else f"{host}:{port}"
     except ValueError:
         return f"{host}:{port}"
+
+
+def read_place(text: str, port: int) -> tuple[str, int]:
+    """Read host and port as people write them.
+
+    Args:
+        text: Such as `192.168.1.7:6379`, `pc`, `[fd00::5]:6379`.
+        port: The port where the text names none.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    words = text.strip()
+    bracketed = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", words)
+    if bracketed:
+        host, named = bracketed[1], bracketed[2]
+    elif words.count(":") > 1:
+        host, named = words, None
+    else:
+        host, colon, after = words.partition(":")
+        named = after if colon else None
+    if not is_host(host) or (named is not None and not (named.isdecimal() and 0 < int(named) < 65_536)):
+        raise UsageError(f"{text[:80]!r} is no address of a server.", "For instance: 192.168.1.7:6379")
+    return host, port if named is None else int(named)
 
 
 def _check(data: bytes) -> bytes:

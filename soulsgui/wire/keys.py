@@ -1,6 +1,8 @@
 """The names of everything on the server. No key is spelled anywhere else."""
 
 import re
+import socket
+import unicodedata
 from dataclasses import dataclass
 
 from soulsgui.errors import UsageError
@@ -37,6 +39,16 @@ def check_client_name(name: str) -> str:
             "For instance: gamer-01",
         )
     return name
+
+
+def name_of_machine() -> str:
+    """Return what a client of this machine is called that nobody named: as the machine is, as far as it may.
+
+    Accents are left off, and whatever else has no place in a client's name.
+    """
+    host = unicodedata.normalize("NFKD", socket.gethostname().split(".")[0])
+    kept = "".join(sign for sign in host if sign.isascii() and (sign.isalnum() or sign in "_-"))
+    return kept.lstrip("_-")[:64] or "pc"
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,10 @@ class Keys:
     def log(self, client: str) -> str:
         """Stream of what one client has to say: log lines from WARNING on."""
         return f"{self.prefix}out:{client}"
+
+    def streams(self, client: str) -> tuple[str, str, str]:
+        """Every stream that is called after one client."""
+        return self.chunks(client), self.episodes(client), self.log(client)
 
     def beat(self, client: str) -> str:
         """Heartbeat of one client."""

@@ -1,7 +1,8 @@
 """Encryption to one server that is known by its certificate alone: no authority, no name, no date counts.
 
 The pin is the SHA-256 of the certificate. It is compared after the handshake, which proves that the other
-side has the certificate's key, and before anything else is said: a stranger never hears a password.
+side has the certificate's key, and before anything else is said: a stranger never hears a password. Where the
+comparison stands depends on the inside of redis-py; where nothing was compared, nothing is said.
 """
 
 import asyncio
@@ -48,6 +49,20 @@ def _context() -> ssl.SSLContext:
     return context
 
 
+def _check_compared(connection: object, compared: object) -> None:
+    """Make sure that what is spoken through is what was compared with the pin.
+
+    Args:
+        connection: What is spoken through; None while nothing is.
+        compared: What showed the pinned certificate.
+
+    Raises:
+        WrongServer: It is something else.
+    """
+    if connection is None or connection is not compared:
+        raise WrongServer("its certificate was not compared with the one that was agreed on")
+
+
 class PinnedConnection(redis.SSLConnection):
     """A connection to the server with this certificate, and to no other.
 
@@ -59,6 +74,18 @@ class PinnedConnection(redis.SSLConnection):
     def __init__(self, pin: str, **kwargs: Any) -> None:
         super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
         self._pin = pin
+        self._compared: ssl.SSLSocket | None = None
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """Send a packed command, to the pinned server alone.
+
+        Raises:
+            WrongServer: Its certificate was not compared.
+        """
+        if not self.is_connected:
+            self.connect_check_health(check_health=False)
+        _check_compared(self._sock, self._compared)
+        super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
 
     def _wrap_socket_with_ssl(self, sock: socket.socket) -> ssl.SSLSocket:
         wrapped = _context().wrap_socket(sock)
@@ -67,6 +94,7 @@ class PinnedConnection(redis.SSLConnection):
         except WrongServer:
             wrapped.close()
             raise
+        self._compared = wrapped
         return wrapped
 
 
@@ -76,8 +104,16 @@ class AsyncPinnedConnection(redis.asyncio.SSLConnection):
     def __init__(self, pin: str, **kwargs: Any) -> None:
         super().__init__(ssl_cert_reqs="none", ssl_check_hostname=False, **kwargs)
         self._pin = pin
+        self._compared: asyncio.StreamWriter | None = None
         # redis-py would read all authorities of the system for each connection.
         self.ssl_context.context = _context()
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """As `PinnedConnection.send_packed_command`."""
+        if not self.is_connected:
+            await self.connect_check_health(check_health=False)
+        _check_compared(self._writer, self._compared)
+        await super().send_packed_command(command, check_health)
 
     async def _connect(self) -> None:
         await super()._connect()  # type: ignore[no-untyped-call]
@@ -85,3 +121,4 @@ class AsyncPinnedConnection(redis.asyncio.SSLConnection):
         assert isinstance(writer, asyncio.StreamWriter)
         wrapped: ssl.SSLObject = writer.get_extra_info("ssl_object")
         check_pin(self._pin, wrapped.getpeercert(binary_form=True))
+        self._compared = writer

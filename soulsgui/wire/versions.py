@@ -1,8 +1,14 @@
-"""Comparing versions of packages. Pure."""
+"""Versions of packages: which are here, and which are too old."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib import metadata
 from itertools import zip_longest
+
+from soulsgui import __version__
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.messages.base import Message, Words
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -15,6 +21,63 @@ def is_older(version: str, wanted: str) -> bool:
     return False
 
 
+class Lack(Message):
+    """Something that a server needs and a computer has not.
+
+    Attributes:
+        what: Name of a package, or `PROTOCOL_NAME`.
+        has: The version that is there; empty when there is none.
+        needs: The oldest version that will do; of the protocol, the one the server speaks.
+    """
+
+    what: Words
+    has: Words
+    needs: Words
+
+
+PROTOCOL_NAME = "protocol"
+"""What the language of server and client is called in a `Lack`."""
+
+
+def installed_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those of the packages that are installed, beside our own."""
+    found: dict[str, str] = {}
+    for package in packages:
+        if package != "soulsgui":
+            with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+                found[package] = metadata.version(package)
+    return found
+
+
+def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[Lack]:
+    """Return what a server needs and this computer has not; empty when they understand each other.
+
+    Args:
+        protocol_min: Oldest protocol the server speaks.
+        protocol_max: Newest protocol the server speaks.
+        least: The oldest version of each package that will do.
+    """
+    found = []
+    if not protocol_min <= PROTOCOL <= protocol_max:
+        spoken = protocol_min if protocol_min > PROTOCOL else protocol_max
+        found.append(Lack(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(spoken)))
+    return found + lacks(installed_versions(least) | {"soulsgui": __version__}, least)
+
+
+def lacks(versions: Mapping[str, str], least: Mapping[str, str]) -> list[Lack]:
+    """Return what is too old or missing.
+
+    Args:
+        versions: The version of each package; one that is missing is not installed.
+        least: The oldest version of each that will do.
+    """
+    return [
+        Lack(what=package, has=versions.get(package, ""), needs=wanted)
+        for package, wanted in least.items()
+        if package not in versions or is_older(versions[package], wanted)
+    ]
+
+
 def update_needed(versions: Mapping[str, str], least: Mapping[str, str]) -> str:
     """Return in words which packages are too old, empty when none is.
 
@@ -23,11 +86,10 @@ def update_needed(versions: Mapping[str, str], least: Mapping[str, str]) -> str:
         least: The oldest version of each that will do.
     """
     old = [
-        f"{package} {versions[package]} is older than {wanted}"
-        if package in versions
-        else f"{package} is missing, {wanted} or newer is needed"
-        for package, wanted in least.items()
-        if package not in versions or is_older(versions[package], wanted)
+        f"{lack.what} {lack.has} is older than {lack.needs}"
+        if lack.has
+        else f"{lack.what} is missing, {lack.needs} or newer is needed"
+        for lack in lacks(versions, least)
     ]
     return f"update needed: {'; '.join(old)}" if old else ""
 

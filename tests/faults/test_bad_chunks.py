@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.training.checks import check_segments
+from soulsgui.training.checks import GOOD, check_segments, count_refused
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk
 from soulsgui.wire.messages.chunk_form import unpack_chunk
@@ -86,10 +86,10 @@ class Forger:
         except ChunkError as error:
             return data, {error.reason.value: 1}, 0
         newest = self._node.model_id
-        checked = check_segments(
+        codes = check_segments(
             made, spaces, self._node._publisher.digests, newest - 64, newest, self._player.num_envs
         )
-        return data, checked.refused, int(made.length[checked.accepted].sum())
+        return data, count_refused(codes), int(made.length[codes == GOOD].sum())
 
     def _not_finite(self) -> Made:
         column = self._rng.choice(("obs", "reward", "log_prob"))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.checks import GOOD as PASSED
 from soulsgui.training.checks import check_segments, select
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import ChunkError, Segments
@@ -52,8 +53,8 @@ def _accepted(data: bytes) -> Segments | None:
         opened = unpack_chunk(data, RUN, CONTRACT, (2,), "float32")
     except ChunkError:
         return None
-    checked = check_segments(opened, SPACES, {5: 7}, 5, 5, num_envs=2)
-    return select(opened, checked.accepted) if checked.accepted.any() else None
+    good = check_segments(opened, SPACES, {5: 7}, 5, 5, num_envs=2) == PASSED
+    return select(opened, good) if good.any() else None
 
 
 def _assert_harmless(made: Segments) -> None:

@@ -144,3 +144,10 @@ def test_reasons_begin_with_the_most_frequent() -> None:
 def test_a_sentence_ends_in_one_full_stop() -> None:
     said = [text.sentence(words) for words in ("killed after 26 s", "It goes on.", "Reading …", "")]
     assert said == ["killed after 26 s.", "It goes on.", "Reading …", ""]
+
+
+def test_the_end_of_something_is_told_to_the_minute_and_with_its_date_when_it_is_not_today() -> None:
+    noon = datetime(2026, 11, 20, 12, 0).timestamp()
+    assert text.until(noon + 1800, noon) == "12:30"
+    assert text.until(noon + 1801, noon) == "12:31", "not before it is over"
+    assert text.until(noon + 13 * 3600, noon) == "2026-11-21 01:00"

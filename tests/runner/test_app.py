@@ -37,7 +37,7 @@ async def test_hello_names_the_server_and_its_commands(runner: Runner) -> None:
     hello = await call(runner, "server.hello")
     assert hello["server_id"] == runner.control.server_id
     assert hello["data_dir"] == str(runner.folders.data)
-    of_client_mode = {name for name in COMMANDS if name.startswith("servers.")}
+    of_client_mode = {name for name in COMMANDS if name.startswith(("servers.", "rules."))}
     assert set(hello["capabilities"]) == set(COMMANDS) - of_client_mode
 
 

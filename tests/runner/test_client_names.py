@@ -57,5 +57,17 @@ def test_a_damaged_file_costs_the_names_alone(folders: Folders) -> None:
     folders.client_names.write_text("{")
     found = ClientNames(folders.client_names)
     assert found.of("gamer-01") == "gamer-01"
-    found.set("gamer-01", "Anna")
+    found.set("gamer-01", "Anna", {"gamer-01"})
     assert ClientNames(folders.client_names).of("gamer-01") == "Anna"
+
+
+async def test_nobody_is_invited_under_what_another_one_is_called(runner: Runner) -> None:
+    await call(runner, "clients.invite.create", client="gamer-01")
+    await call(runner, "clients.rename", client="gamer-01", name="Anna")
+    with pytest.raises(Refused, match="called 'Anna' already"):
+        await call(runner, "clients.invite.create", client="Anna")
+    assert names(runner) == {"gamer-01": "Anna"}
+    await call(runner, "clients.rename", client="gamer-01", name="")
+    await call(runner, "clients.invite.create", client="Anna")
+    await call(runner, "clients.invite.create", client="Anna", reissue=True)
+    assert set(names(runner)) == {"gamer-01", "Anna"}

@@ -21,7 +21,7 @@ from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import COMMANDS, ClientStatus, ControlFile, ServiceStatus
 from soulsgui.wire.messages.base import Message
-from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
+from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.session import Wish
 from tests.runner.running import until
 
@@ -246,6 +246,7 @@ async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_o
     here.root.mkdir(parents=True)
     address.write(here.server_address)
     here.wish.write_text(OwnerWish(state="pause").to_json())
+    here.pause.write_text(OwnerPause().to_json())
     places = ["--server-file", str(here.server_address), "--state-dir", str(here.root)]
     argv = [*player.own_command("client"), "--name", NAME, *places]
     left = subprocess.Popen(argv, start_new_session=True)

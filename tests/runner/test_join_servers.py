@@ -1,6 +1,8 @@
 """The servers that invited this computer: what joining means, going over from one to another, forgetting."""
 
 import asyncio
+import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.refusal import Refused
-from soulsgui.system import free_port, process_identity
+from soulsgui.system import free_port, process_identity, stop_signals
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
@@ -90,11 +92,17 @@ async def test_an_idle_runner_plays_only_when_told_to(
 async def test_a_look_tells_what_would_run_and_changes_nothing(
     runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
 ) -> None:
-    settings = {"env.id": "Toy-v0", "env.num_envs": 3}
+    settings = {
+        "env.id": "Toy-v0",
+        "env.num_envs": 3,
+        "client.workers": 2,
+        "client.restart_hook": "toys:start",
+    }
     config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
     redis_client.set(Keys(redis_address.prefix).config, config.to_json())
     seen = await call(runner, "servers.look", invitation=invitation.link)
     assert (seen["env_id"], seen["num_envs"], seen["known"]) == ("Toy-v0", 3, False)
+    assert (seen["workers"], seen["restart_hook"]) == (2, "toys:start")
     assert (seen["address"], seen["error"]) == (f"127.0.0.1:{redis_address.port}", "")
     assert seen["server"]["server_name"] == "atelier"
     assert seen["round_trip_s"] > 0
@@ -201,3 +209,29 @@ async def test_an_idle_runner_ends_soon_after_the_last_window(
         await asyncio.wait_for(runner.closing.wait(), 10)
     finally:
         await runner.close()
+
+
+async def test_the_chosen_server_is_forgotten_also_where_the_machine_has_no_name_of_a_client(
+    folders: Folders, invitation: Invitation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "BÜRO-PC")
+    SavedInvitations(folders).keep(invitation)
+    SavedInvitations(folders).choose(invitation)
+    runner = ClientRunner(folders, NAME, invitation=invitation, idle=True)
+    await runner.open()
+    try:
+        await call(runner, "servers.forget", server_id="server-1")
+        assert client(runner).id == "BURO-PC"
+        assert await call(runner, "servers.list") == {"chosen": "", "servers": []}
+    finally:
+        await runner.close()
+
+
+async def test_signals_mean_after_the_end_what_they_meant_before(folders: Folders) -> None:
+    before = {number: signal.getsignal(number) for number in stop_signals()}
+    runner = ClientRunner(folders, NAME, idle=True)
+    runner.obey_signals()
+    await runner.open()
+    assert all(signal.getsignal(number) is not one for number, one in before.items())
+    await runner.close()
+    assert {number: signal.getsignal(number) for number in stop_signals()} == before

@@ -3,6 +3,9 @@
 import socket
 from collections import namedtuple
 
+import psutil
+import pytest
+
 from soulsgui.runner.lan import MOST, private_addresses, told_addresses
 
 Entry = namedtuple("Entry", ["family", "address"])
@@ -69,8 +72,18 @@ def test_an_address_on_two_interfaces_counts_once() -> None:
     assert private_addresses({"a": [v4("10.0.0.1")], "b": [v4("10.0.0.1")]}) == ("10.0.0.1",)
 
 
+def test_unless_told_it_asks_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "net_if_addrs", lambda: INTERFACES)
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
+    monkeypatch.setattr(socket.socket, "getsockname", lambda _: ("10.8.0.2", 0))
+    assert private_addresses()[:2] == ("10.8.0.2", "172.20.0.1")
+
+
 def test_this_machines_own_addresses_can_be_listened_on() -> None:
-    for address in private_addresses():
+    addresses = private_addresses(public=True)
+    if not addresses:
+        pytest.skip("this machine is in no network")
+    for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         socket.create_server((address, 0), family=family).close()
 

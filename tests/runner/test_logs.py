@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from soulsgui.runner.logs import LogFile, LogFollower, log_parts, read_lines, tail
+from soulsgui.runner.log_lines import LogFollower, read_lines, tail
+from soulsgui.runner.logs import LogFile, log_parts
 from soulsgui.wire.control import LogLine
 from tests.runner.children import until_now
 

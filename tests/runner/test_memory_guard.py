@@ -139,7 +139,9 @@ async def test_who_holds_most_is_cut_off_and_the_weights_still_go_out(guarded: G
     for left in (guarded.keys.chunks("flood"), guarded.keys.log("flood")):
         assert guarded.connection.xlen(left) == 0
     assert guarded.connection.xlen(guarded.keys.chunks("good")) > 0
-    assert "flood was cut off" in guarded.told[-1][1]
+    cut_off = guarded.events.newest(1)[0]
+    assert "flood was cut off" in cut_off.what
+    assert "soulsgui clients release flood" in cut_off.remedy
     guarded.connection.set(guarded.keys.weights, CHUNK)  # refused, were the memory full
     await guarded.guard.look()
     assert [command.command for command in guarded.asked] == ["hold", "cut"], "there is room again"
@@ -151,6 +153,32 @@ async def test_without_a_trainer_the_runner_empties_the_streams_itself(guarded: 
     await guarded.guard.look()
     assert guarded.asked == []
     assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    told = guarded.events.newest(1)[0]
+    assert "What flood had sent was taken off" in told.what
+    assert "No trainer answers" in told.cause
+    assert not any("was cut off" in what for _, what in guarded.told)
+
+
+async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Guarded) -> None:
+    guarded.trainer_runs = False
+    guarded.fill(guarded.keys.metrics, 0.66)  # it stays full, whoever is emptied
+    for _ in range(3):
+        guarded.fill(guarded.keys.chunks("flood"), 0.85)
+        await guarded.guard.look()
+    assert guarded.connection.xlen(guarded.keys.chunks("flood")) == 0
+    assert sum("flood" in what for _, what in guarded.told) == 1
+    guarded.trainer_runs = True
+    guarded.fill(guarded.keys.chunks("flood"), 0.85)
+    await guarded.guard.look()
+    assert "flood was cut off" in guarded.told[-1][1], "that is news"
+    guarded.connection.delete(guarded.keys.metrics, guarded.keys.chunks("flood"))
+    async with asyncio.timeout(10):
+        while guarded.guard.words:  # the server may free memory a moment later
+            await guarded.guard.look()
+    guarded.trainer_runs = False
+    guarded.fill(guarded.keys.chunks("flood"), 0.85)
+    await guarded.guard.look()
+    assert sum("What flood had sent" in what for _, what in guarded.told) == 2, "full once more"
 
 
 async def test_a_full_server_is_freed(guarded: Guarded) -> None:

@@ -14,7 +14,8 @@ import pytest_asyncio
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.identities import Identities
-from soulsgui.runner.logs import FLOOD_BYTES, KEEP, LogFollower, log_parts
+from soulsgui.runner.log_lines import LogFollower
+from soulsgui.runner.logs import FLOOD_BYTES, KEEP, log_parts
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import Health
 from soulsgui.runner.supervisor import Supervisor

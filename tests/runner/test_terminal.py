@@ -104,6 +104,8 @@ def test_a_terminal_that_is_gone_is_no_error(screen: Screen, terminal: Terminal)
     screen.until(b"the first")
     screen.close()
     terminal.write("nobody reads it\n")
+    terminal._thread.join(LIMIT_S)
+    assert not terminal._thread.is_alive(), "it writes no more, though nobody has ended it"
     terminal.end()
 
 

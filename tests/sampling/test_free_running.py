@@ -394,3 +394,13 @@ def test_a_round_waits_too_while_its_buffer_is_full(trainer: FreeTrainer, client
     client.until_phase("waiting")
     assert client.progress.env_steps == 2000 * ENVS
     stored_steps(trainer.received())
+
+
+@settings(client__step_delay=60.0)
+def test_who_is_asked_to_stop_does_not_sleep_on_before_the_next_step(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(100)
+    client.until_phase("sampling")
+    client.end()  # it waits for less than the pause
+    assert client.failure is None

@@ -58,3 +58,26 @@ def test_counting_from_several_threads_loses_nothing() -> None:
         thread.join()
     beat = progress.beat()
     assert (beat.env_steps, beat.episodes, beat.counter) == (8000, 8000, 8001)
+
+
+def test_sessions_are_counted_under_the_lock_of_everything_else() -> None:
+    progress = _progress()
+    progress._lock = lock = _CountingLock()  # type: ignore[assignment]
+    progress.session = "1"
+    progress.end_session()
+    assert (progress.session, lock.taken) == ("", 1)
+    assert progress.was_in("1")
+    assert lock.taken == 2
+
+
+class _CountingLock:
+    """Counts how often it is taken."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __enter__(self) -> None:
+        self.taken += 1
+
+    def __exit__(self, *_: object) -> None:
+        pass

@@ -1,5 +1,6 @@
 """Environments spread over processes: the same numbers as in one process, and no process is left."""
 
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +32,9 @@ def watchdog() -> Iterator[Watchdog]:
 def _spread(
     watchdog: Watchdog, env: tuple[str, Any, Any], num_envs: int, workers: int, hang_s: float = 60.0
 ) -> SpreadStepper:
-    return SpreadStepper(env, num_envs, workers, watchdog, hang_s)
+    made = SpreadStepper(env, num_envs, workers, watchdog, hang_s)
+    made.open()
+    return made
 
 
 def _children() -> list[psutil.Process]:
@@ -125,3 +128,22 @@ def test_a_process_that_is_gone_is_told(watchdog: Watchdog) -> None:
     finally:
         spread.close()
     assert _children() == []
+
+
+def test_where_a_process_can_not_be_started_those_before_it_are_ended(
+    watchdog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+    started: list[int] = []
+
+    def start_one(*args: Any, **kwargs: Any) -> Any:
+        if started:
+            raise OSError("no more processes")
+        process = start(*args, **kwargs)
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_one)
+    with pytest.raises(OSError, match="no more processes"):
+        _spread(watchdog, ("CartPole-v1", {}, []), 3, 3)
+    assert not psutil.pid_exists(started[0])

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import pytest
 
 from soulsgui.errors import EnvironmentFault, ProcessFault
@@ -116,3 +117,31 @@ def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
             dog.enter("a step")
         assert not isinstance(told.value, ProcessFault)
         dog.enter("a step")  # it complains once
+
+
+@pytest.mark.allow_warnings
+def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[ProcessFault] = []
+    twice = threading.Event()
+
+    def fails(fault: ProcessFault) -> None:
+        told.append(fault)
+        if len(told) == 2:
+            twice.set()
+        raise OSError("nobody hears it")
+
+    def memory() -> int:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(watchdog, "family_memory", memory)
+    dog = Watchdog(Limits(0.05), fails)
+    dog.start()
+    try:
+        with dog.inside("a step"):
+            assert twice.wait(10)
+    finally:
+        dog.close()
+    failed = {type(record.exc_info[1]) for record in caplog.records if record.exc_info}
+    assert failed == {OSError, psutil.AccessDenied}

@@ -10,7 +10,7 @@ from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import Codes
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.sessions import Session
+from soulsgui.training.session import Session
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.training.players import Player

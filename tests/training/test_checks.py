@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.training.checks import check_segments, select
+from soulsgui.training.checks import GOOD, check_segments, count_refused, select
 from soulsgui.wire.messages.chunk import Reason, Segments
 from tests.wire.chunks import segments
 
@@ -16,8 +16,8 @@ DIGESTS = {4: 70, 5: 7}
 
 
 def _check(made: Segments, spaces: SpacesSpec = SPACES) -> tuple[list[bool], dict[str, int]]:
-    checked = check_segments(made, spaces, DIGESTS, 5, 5, num_envs=2)
-    return checked.accepted.tolist(), checked.refused
+    codes = check_segments(made, spaces, DIGESTS, 5, 5, num_envs=2)
+    return (codes == GOOD).tolist(), count_refused(codes)
 
 
 def _with(column: str, value: Any, at: int = -1, **changed: Any) -> Segments:
@@ -84,8 +84,8 @@ def test_a_segment_is_refused_for_one_reason_only() -> None:
 
 def test_samples_of_weights_that_nobody_remembers_are_late() -> None:
     made = segments(model_id=5, model_id_first=np.array([3, 5]), model_id_last=np.array([3, 5]))
-    checked = check_segments(made, SPACES, DIGESTS, 1, 5, num_envs=2)
-    assert (checked.accepted.tolist(), checked.refused) == ([False, True], {Reason.LATE: 1})
+    codes = check_segments(made, SPACES, DIGESTS, 1, 5, num_envs=2)
+    assert ((codes == GOOD).tolist(), count_refused(codes)) == ([False, True], {Reason.LATE: 1})
 
 
 def test_whole_number_observations_are_checked_by_their_bounds() -> None:

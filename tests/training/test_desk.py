@@ -271,3 +271,21 @@ def test_a_release_is_answered_with_whether_there_was_anything_to_release(desk: 
     answer = desk.answer(desk.ask("release", client="gamer-02"))
     assert (answer.ok, answer.error) == (False, "gamer-02 is not cut off")
     assert not desk.answer(desk.ask("release")).ok
+
+
+def test_a_command_nobody_knows_is_answered_so_and_saves_nothing(
+    desk: _Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = NodeCommand.model_construct(id="1", command="snooze", args={})
+    monkeypatch.setattr(desk.desk._reader, "poll", lambda _: [asked])
+    desk.desk.look(desk.connection)
+    monkeypatch.undo()
+    answer = desk.answer("1")
+    assert (answer.ok, answer.error) == (False, "there is no command called 'snooze'")
+    assert desk.saved == []
+
+
+def test_a_checkpoint_of_no_kind_there_is_is_not_saved(desk: _Desk) -> None:
+    answer = desk.answer(desk.ask("save", kind="bset"))
+    assert (answer.ok, answer.error) == (False, "there is no kind of checkpoint called 'bset'")
+    assert desk.saved == []

@@ -146,7 +146,7 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
 ) -> None:
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         player = join(node)
-        ingest = node.node._intake.ingest
+        ingest = node.node._intake.reader
         acknowledge, failures = ingest.acknowledge_parts, 0
 
         def fail_once(*args: object) -> None:

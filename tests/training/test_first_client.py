@@ -139,6 +139,30 @@ def test_asked_to_stop_it_answers_and_ends(redis_client: redis.Redis, keys: Keys
     assert state.farewell == "ended as asked"
 
 
+def test_what_was_looked_at_once_is_not_read_again(
+    redis_client: redis.Redis, keys: Keys, run: RunFolder, waiting: _Waiting
+) -> None:
+    def looked_again() -> bool:
+        state = _state(redis_client, keys)
+        return state is not None and state.tick > since + 4
+
+    def sent() -> int:
+        return int(redis_client.info("stats")["total_net_output_bytes"])  # type: ignore[index]
+
+    redis_client.hset(keys.clients, "c", "{}")
+    for _ in range(4):
+        redis_client.xadd(keys.chunks("c"), {"c": bytes(2**20)})
+    since = 0
+    until(lambda: _state(redis_client, keys), "it looks")
+    until(looked_again, "it has read them")
+    since, before = _state(redis_client, keys).tick, sent()  # type: ignore[union-attr]
+    until(looked_again, "it looked again")
+    assert sent() - before < 2**20
+    _hello(redis_client, keys, SPACES)
+    waiting.thread.join(20)
+    assert waiting.found is True
+
+
 def test_only_a_missing_module_without_local_clients_waits_for_a_client(run: RunFolder) -> None:
     assert not spaces_found(SETTINGS, run)
     for changed in ({"clients__local": 1}, {"clients__local": 0, "env__spaces": "server"}):

@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from soulsgui.training.flood import FloodGuard
+from soulsgui.training.flood import FloodGuard, Greetings
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import Grant
 from tests.training.players import Player
@@ -24,6 +24,7 @@ def test_only_a_stream_that_holds_more_than_all_may_have_is_a_flood(
     assert found["b"] > 4 * 2**20
     assert guard.sweep(redis_client, ["b", "c", "d"]) == {"b": 8}
     assert guard.look(redis_client, ["a", "b", "c", "d"]) == {}
+    assert redis_client.exists(keys.chunks("d")) == 0
     assert FloodGuard(keys, 2**40).look(redis_client, ["a", "b"]) == {}
 
 
@@ -81,3 +82,10 @@ def test_a_released_client_whose_process_has_ended_may_come_again(
 
 def _status(grant: Grant | None) -> str:
     return grant.status if grant is not None else ""
+
+
+def test_a_client_that_begins_one_session_after_the_other_is_found() -> None:
+    greetings = Greetings()
+    assert not any(greetings.too_many("crashing", float(second)) for second in range(200))
+    assert [greetings.too_many("flooding", 0.01 * n) for n in range(60)].count(True) == 10
+    assert not greetings.too_many("flooding", 60.0)

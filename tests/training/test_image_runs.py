@@ -29,7 +29,7 @@ def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, 
             client._thread.join(20)
         assert client.failure is None
         assert state.rejected == {}
-        form: ChunkForm = node.node._intake.chunks._form
+        form: ChunkForm = node.node._intake.ingest._form
         assert form.is_compressed
         sent = client.progress
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"

@@ -346,10 +346,10 @@ def _taken(reads: Reads, taker: Any, at_once: int | None = None) -> Intake:
     )
     intake = Intake(Keys(), CONFIG, SPACES, taker._publisher, 10**6, taker)
     if at_once is not None:
-        opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.chunks._form.open)
-        intake.chunks._form = opens
+        opens: Any = SimpleNamespace(is_compressed=True, opened_size=len, open=intake.ingest._form.open)
+        intake.ingest._form = opens
     streams: Any = _Streams(iter(parts))
-    intake.ingest = streams
+    intake.reader = streams
     connection: Any = None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ingest, "_OPENED_AT_ONCE", at_once)

@@ -130,7 +130,7 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     # A trainer that goes on with the newer session finds what an earlier one had not acknowledged.
     joined(trainer, player)
     player.send(chunk())
-    trainer.intake.ingest.read(redis_client, 0)  # delivered, and then the trainer is killed
+    trainer.intake.reader.read(redis_client, 0)  # delivered, and then the trainer is killed
     player.hello()
     player.beat()
     grant = Grant(session=player.session, status="accepted")
@@ -199,7 +199,7 @@ def test_forged_numbers_count_as_none(trainer: IntakeOfTest, player: Player, num
 def test_entries_their_client_took_back_are_nothing(trainer: IntakeOfTest, player: Player) -> None:
     joined(trainer, player)
     player.send(chunk())
-    trainer.intake.ingest.read(trainer.connection, 1)
+    trainer.intake.reader.read(trainer.connection, 1)
     player.connection.xtrim(player.keys.chunks("c"), maxlen=0, approximate=False)
     trainer.intake.unsettle()
     trainer.turn()
@@ -226,3 +226,92 @@ def test_credits_are_renewed_before_they_end(trainer: IntakeOfTest, player: Play
     assert first is not None
     assert second is not None
     assert second.credit_bytes == first.credit_bytes + 2 * len(big)
+
+
+@pytest.mark.allow_warnings
+def test_who_made_its_stream_into_something_else_is_cut_off_all_the_same(
+    trainer: IntakeOfTest, player: Player
+) -> None:
+    joined(trainer, player)
+    stream = player.keys.chunks("c")
+    player.connection.set(stream, "mine")
+    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 0
+    assert trainer.intake.sessions.by_client["c"].status == "quarantined"
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, grant.reason) == ("quarantined", "it held too much")
+    assert player.connection.exists(stream) == 0
+
+
+def test_who_is_cut_off_has_what_waits_taken_off_and_counted(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(3):
+        player.send(chunk())
+    assert trainer.intake.cut_off(player.connection, "c", "it held too much") == 3
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+    assert trainer.rejected() == {"cut_off": 3}
+
+
+@pytest.mark.allow_warnings
+def test_what_comes_again_of_who_is_cut_off_is_counted_once(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    session = trainer.intake.sessions.by_client["c"]
+    trainer.intake.cut_off(player.connection, "c", "it held too much")
+    for _ in range(2):
+        player.send(chunk())
+    acknowledge = trainer.intake.reader.acknowledge_parts
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer.intake.reader, "acknowledge_parts", lambda *_: trainer.intake.unsettle())
+        trainer.turn()  # read three times, and never acknowledged
+    assert trainer.intake.reader.acknowledge_parts == acknowledge
+    trainer.turn()
+    assert trainer.rejected() == {"not_admitted": 2}
+    assert (session.entries, session.size) == (2, 2 * len(chunk()))
+    assert player.connection.xlen(player.keys.chunks("c")) == 0
+
+
+@pytest.mark.allow_warnings
+def test_of_who_is_cut_off_only_what_its_session_sent_is_counted(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    player.hello()
+    earlier = player.session
+    player.send(chunk())  # of a session before, left over by an earlier trainer
+    player.hello()
+    player.send(chunk())  # counted in the beat
+    player.beat(sent_chunks=1, sent_bytes=len(chunk()))
+    assert player.session > earlier
+    grant = Grant(
+        session=player.session, status="quarantined", reason="flood", credit_entries=9, credit_bytes=10**6
+    )
+    redis_client.set(keys.grant("c"), grant.to_json())
+    trainer.intake.begin(redis_client)
+    player.send(chunk(), 1)
+    trainer.turn()
+    session = trainer.intake.sessions.by_client["c"]
+    assert (session.id, session.status) == (player.session, "quarantined")
+    assert (session.entries, session.size) == (2, 2 * len(chunk()))
+    assert trainer.rejected() == {"not_admitted": 3}
+
+
+@pytest.mark.parametrize("changed", [{"leaving": True}, {"run_id": "the one before"}], ids=str)
+def test_a_session_that_is_over_is_asked_for_once(
+    trainer: IntakeOfTest, player: Player, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    player.session = "1-0"
+    player.beat(**changed)
+    player.connection.set(
+        player.keys.grant("c"), Grant(session="1-0", status="quarantined", reason="flood").to_json()
+    )
+    asked: list[list[str]] = []
+    mget = player.connection.mget
+    monkeypatch.setattr(trainer.connection, "mget", lambda names: asked.append(names) or mget(names))
+    for _ in range(3):
+        trainer.turn()
+    assert asked == [[player.keys.grant("c")]]
+    player.hello()
+    player.beat()
+    trainer.turn()
+    grant = player.grant()
+    assert grant is not None
+    assert (grant.status, grant.reason) == ("quarantined", "flood"), "who was cut off stays so"

@@ -8,7 +8,6 @@ from soulsgui.training.limits import (
     FIRST_STEPS,
     Pace,
     ReplayBand,
-    Waiting,
     entries_to_read,
     epsilon_at,
     publish_interval,
@@ -168,16 +167,3 @@ def test_random_actions_become_rarer_evenly() -> None:
     assert [epsilon_at(settings, steps) for steps in (0, 250, 1000, 10**9)] == pytest.approx(
         [1.0, 0.8, 0.2, 0.2]
     )
-
-
-def test_waits_are_summed_up_and_taken_once() -> None:
-    waiting = Waiting()
-    assert waiting.take(5.0) == 0
-    waiting.set(True, 10.0)
-    waiting.set(True, 11.0)
-    waiting.set(False, 12.5)
-    waiting.set(False, 20.0)
-    assert waiting.take(30.0) == 2.5
-    waiting.set(True, 31.0)
-    assert waiting.take(32.0) == 1.0  # and goes on
-    assert waiting.take(34.0) == 2.0

@@ -54,6 +54,29 @@ def test_nobody_ends_later_than_needed(steps: int, sharers: dict[str, Sharer]) -
             assert ends[late] <= ends[other] + rounding + 1e-6 * ends[late]
 
 
+class _Name(str):
+    """A name that counts how often it is compared."""
+
+    compared = 0
+
+    __hash__ = str.__hash__
+
+    def __lt__(self, other: str) -> bool:
+        _Name.compared += 1
+        return super().__lt__(other)
+
+
+def test_each_of_many_costs_about_as_much_as_each_of_few() -> None:
+    costs = []
+    for count in (100, 1000):
+        _Name.compared = 0
+        names = [_Name(f"{number:04}") for number in range(count)]
+        given_ = share_out(count * 3 - 1, {name: Sharer(1.0, unit=2) for name in names})
+        assert sorted(given_.values()) == [2] * (count // 2) + [3] + [4] * (count // 2 - 1)
+        costs.append(_Name.compared / count)
+    assert costs[1] < 3 * costs[0]
+
+
 def test_equal_quotas_are_steps_times_environments() -> None:
     assert equal_quotas(256, {"a": 4, "b": 2}) == {"a": 1024, "b": 512}
 

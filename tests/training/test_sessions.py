@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from soulsgui.training.sessions import ENTRIES_AHEAD, Session, Sessions
+from soulsgui.training.admission import most_envs
+from soulsgui.training.session import ENTRIES_AHEAD, Session
+from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, Hello, RoundShare
 
 AHEAD = 1_000_000
@@ -188,6 +190,25 @@ def test_what_the_server_lost_uses_up_no_credit() -> None:
     assert (session.entries, session.size, session.steps) == (3, 30, 90)
     # What it had stored is given back, and no more: 10 of the first 100 were never used.
     assert session.grant(AHEAD, 100).credit_steps == 190
+
+
+def test_what_was_refused_whole_uses_up_no_credit() -> None:
+    sessions = _sessions()
+    sessions.steps_ahead = 1000
+    session = _admitted(sessions)
+    sessions.grant(session)
+    for number in range(4):  # of 250 transitions each, but nobody here can tell
+        session.received(10, number, EntryId(1, number + 1))
+        session.refuse({"shape": 1}, 0)
+    told = _beat(sent_chunks=4, sent_bytes=40, sent_steps=1000)
+    session.look_for_losses(told)
+    assert not sessions.needs_credit(session), "the beat may tell of more than was here when it was looked at"
+    session.look_for_losses(told)
+    assert sessions.needs_credit(session)
+    assert sessions.grant(session).credit_steps == 2000
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    session.look_for_losses(_beat(sent_chunks=4, sent_bytes=40, sent_steps=2**50))
+    assert session.steps == 2000
 
 
 def test_nobody_gets_more_than_was_granted_by_telling_of_losses() -> None:
@@ -431,3 +452,46 @@ def test_more_than_was_ever_granted_is_told_and_one_entry_too_large_is_no_fault(
     assert not session.overdrew(AHEAD // 2)
     session.entries = session.most_entries + 1
     assert session.overdrew(AHEAD // 2)
+
+
+@pytest.mark.allow_warnings
+def test_who_was_refused_is_let_in_neither_by_being_cut_off_nor_by_being_released() -> None:
+    sessions = _sessions()
+    stranger = sessions.hello("c", EntryId(1, 0), _hello(contract="other"), 0.0)
+    sessions.cut_off("c", "it floods the server")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    assert sessions.release("c")
+    assert not sessions.release("c")
+    assert (stranger.status, "spaces differ" in stranger.reason) == ("refused", True)
+    sessions.cut_off("c", "it floods the server")
+    assert _admitted(sessions, ms=2).reason == "it floods the server"
+    assert sessions.release("c")
+    assert sessions.by_client["c"].status == "accepted"
+
+
+def test_a_new_session_makes_no_client_better() -> None:
+    sessions = _sessions()
+    for ms in range(1, 4):
+        session = _admitted(sessions, ms=ms)
+        cut_off = session.refuse({"shape": 20}, 0)
+    assert cut_off
+    assert session.status == "quarantined"
+
+
+@pytest.mark.allow_warnings
+def test_a_client_with_more_environments_than_its_share_can_hold_is_refused() -> None:
+    sessions = _sessions()
+    sessions.most_envs = 2
+    hello = Hello(client="c", instance=Instance(), run_id="run-1", contract="contract-1", num_envs=3)
+    session = sessions.hello("c", EntryId(1, 0), hello, 0.0)
+    assert session.status == "refused"
+    assert "at most" in session.reason
+    assert "2" in session.reason
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "observation_bytes", "envs"),
+    [(256, 16, 21_845), (64, 16_000, 261), (2048, 28_224, 4), (10**9, 10**9, 1), (1, 4, MAX_ENVS)],
+)
+def test_a_share_of_a_round_fits_into_memory(n_steps: int, observation_bytes: int, envs: int) -> None:
+    assert most_envs(n_steps, observation_bytes) == envs

@@ -14,7 +14,7 @@ from soulsgui.errors import EnvironmentCheckError
 from soulsgui.training import publisher as publisher_module
 from soulsgui.training.opening import count_attempt, find_spaces, published_header
 from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.report import Rate, Stopwatch, Timing
+from soulsgui.training.report import Rate, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
@@ -154,6 +154,19 @@ def test_rates_are_taken_over_the_last_seconds() -> None:
         last = rate.update(150 + 10 * second, now=float(second))
     assert last == pytest.approx(10)
     assert len(rate._points) < 15
+
+
+def test_waits_are_summed_up_and_taken_once() -> None:
+    waiting = Waiting()
+    assert waiting.take(5.0) == 0
+    waiting.set(True, 10.0)
+    waiting.set(True, 11.0)
+    waiting.set(False, 12.5)
+    waiting.set(False, 20.0)
+    assert waiting.take(30.0) == 2.5
+    waiting.set(True, 31.0)
+    assert waiting.take(32.0) == 1.0  # and goes on
+    assert waiting.take(34.0) == 2.0
 
 
 def test_times_are_measured_also_of_what_fails() -> None:

@@ -26,7 +26,6 @@ PROGRAMS = [
 ALLOWED: list[tuple[object, ...]] = [
     ("XADD", KEYS.chunks(OWN), "*", "hello", "x"),
     ("XADD", KEYS.episodes(OWN), "*", "e", "x"),
-    ("XADD", KEYS.log(OWN), "MAXLEN", "1000", "*", "line", "x"),
     ("XLEN", KEYS.chunks(OWN)),
     ("XINFO", "STREAM", KEYS.chunks(OWN)),
     ("SET", KEYS.beat(OWN), "x", "PX", "1000"),
@@ -46,6 +45,7 @@ ALLOWED: list[tuple[object, ...]] = [
 OWN_KEYS_MISUSED: list[tuple[object, ...]] = [
     ("SET", KEYS.chunks(OWN), "x"),
     ("SET", KEYS.episodes(OWN), "x"),
+    ("XADD", KEYS.log(OWN), "MAXLEN", "1000", "*", "line", "x"),
     ("XADD", KEYS.beat(OWN), "*", "a", "b"),
     ("DEL", KEYS.chunks(OWN)),
     ("UNLINK", KEYS.beat(OWN)),

@@ -22,6 +22,7 @@ from soulsgui.wire.invitation import (
     is_link,
     place_words,
     read_invitation,
+    read_place,
 )
 
 SECRET = "Zm9yLXRlc3RzLW9ubHktMzItYnl0ZXMtb2YtaXQ"
@@ -193,3 +194,25 @@ def test_a_file_of_another_program_is_no_invitation(tmp_path: Path, data: bytes)
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(UsageError, match="is no invitation of SoulsGUI"):
         Invitation.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("192.168.1.7:6380", ("192.168.1.7", 6380)),
+        (" pc ", ("pc", 6379)),
+        ("[fd00::5]:6380", ("fd00::5", 6380)),
+        ("[fd00::5]", ("fd00::5", 6379)),
+        ("fd00::5", ("fd00::5", 6379)),
+    ],
+)
+def test_a_place_is_read_as_people_write_it(text: str, place: tuple[str, int]) -> None:
+    assert read_place(text, 6379) == place
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":6379", "pc:", "pc:0", "pc:65536", "pc:x", "a b:1", "[fd00::5", "[]:1"]
+)
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="no address of a server"):
+        read_place(text, 6379)

@@ -1,5 +1,6 @@
 """A stranger who answers in the server's place hears nothing; not even who wanted to come in."""
 
+import asyncio
 import socket
 import ssl
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from soulsgui.runner.certificate import Certificate, ensure_certificate
 from soulsgui.wire.connection import Address, connect
-from soulsgui.wire.tls import WrongServer, check_pin, pin_of
+from soulsgui.wire.tls import AsyncPinnedConnection, PinnedConnection, WrongServer, check_pin, pin_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -96,3 +99,42 @@ def test_a_pin_is_the_hash_of_the_certificate() -> None:
     for other in (b"y", b"", None):
         with pytest.raises(WrongServer):
             check_pin(pin_of(b"x"), other)
+
+
+def test_where_the_library_connects_in_another_way_nothing_is_said(
+    certificate: Certificate, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when redis-py renames the method in which the pin is compared."""
+    monkeypatch.delattr(PinnedConnection, "_wrap_socket_with_ssl")
+    with pytest.raises(WrongServer, match="was not compared"):
+        ask(stranger.port, certificate.pin)
+    stranger.close()
+    assert stranger.heard == b""
+
+
+async def ask_async(port: int, pin: str) -> None:
+    how = {"host": "127.0.0.1", "port": port, "username": "client.pc", "password": "s3cret"}
+    connection = AsyncPinnedConnection(pin, socket_timeout=5.0, retry=Retry(NoBackoff(), 0), **how)
+    try:
+        await connection.connect()
+    finally:
+        await connection.disconnect()
+
+
+async def test_with_asyncio_the_pinned_one_alone_hears_who_wants_to_come_in(
+    certificate: Certificate, stranger: Stranger
+) -> None:
+    with pytest.raises(redis.ConnectionError):  # it hangs up after the first words
+        await ask_async(stranger.port, certificate.pin)
+    await asyncio.to_thread(stranger.close)
+    assert b"s3cret" in stranger.heard
+
+
+async def test_with_asyncio_nothing_is_said_either_where_nothing_was_compared(
+    certificate: Certificate, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(AsyncPinnedConnection, "_connect")
+    with pytest.raises(WrongServer, match="was not compared"):
+        await ask_async(stranger.port, certificate.pin)
+    await asyncio.to_thread(stranger.close)
+    assert stranger.heard == b""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from soulsgui.wire.versions import is_older, update_needed
+from soulsgui.wire.keys import PROTOCOL
+from soulsgui.wire.versions import PROTOCOL_NAME, Lack, is_older, lacks, lacks_here, update_needed
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,23 @@ def test_versions_are_compared_number_by_number(version: str, wanted: str, older
 def test_nothing_is_needed_where_nothing_is_asked_for() -> None:
     assert update_needed({}, {}) == ""
     assert update_needed({"a": "2"}, {"a": "1"}) == ""
+
+
+def test_what_is_too_old_or_missing_is_named_with_what_is_there_and_what_is_needed() -> None:
+    least = {"a": "2", "b": "1", "c": "3"}
+    found = lacks({"a": "1.9", "b": "1"}, least)
+    assert found == [Lack(what="a", has="1.9", needs="2"), Lack(what="c", has="", needs="3")]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "needs"),
+    [
+        (PROTOCOL, PROTOCOL, None),
+        (PROTOCOL + 1, PROTOCOL + 3, PROTOCOL + 1),
+        (PROTOCOL - 3, PROTOCOL - 1, PROTOCOL - 1),
+    ],
+)
+def test_a_protocol_that_is_not_spoken_here_is_a_lack(low: int, high: int, needs: int | None) -> None:
+    found = lacks_here(low, high, {"soulsgui": "0.0.1"})
+    expected = [] if needs is None else [Lack(what=PROTOCOL_NAME, has=str(PROTOCOL), needs=str(needs))]
+    assert found == expected

@@ -6,14 +6,17 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.client_server import how_to_update, lack_words, update_title
 from soulsgui.gui.states import Look
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.messages.neighbour import Held
 
 CLIENT = "client"
 """The service of client mode."""
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
+_CUT_OFF = ("quarantined", "refused")
 _OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
@@ -26,12 +29,14 @@ class ClientWords:
         detail: Why, and what happens next.
         on: Whether this computer helps, or is about to.
         wish: What its owner wants of it now (`wire.messages.owner.OwnerState`); empty while it is off.
+        ends: Whether a pause of its owner's ends by itself.
     """
 
     look: Look
     detail: str = ""
     on: bool = False
     wish: str = ""
+    ends: bool = False
 
 
 def client_words(
@@ -59,7 +64,8 @@ def client_words(
         # The client itself only knows that nothing is asked of it.
         status = status.model_copy(update={"run": RunStatus()})
     look, detail = _with_service(service, client, status, now)
-    return ClientWords(look, detail, on=service.state not in ("stopping", "failed"), wish=wish)
+    ends = client is not None and client.paused_until is not None
+    return ClientWords(look, detail, service.state not in ("stopping", "failed"), wish, ends)
 
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:
@@ -85,8 +91,9 @@ def _with_service(
     """Return look and detail of a client that is up, comes up, goes down, or has failed."""
     reason = client.error if client is not None else ""
     if client is not None and client.checks.get("version") is False:
-        look = _look("state-warning", Tone.WARNING, tr("Update needed"))
-        return look, f"{reason or service.outcome} {_how_to_update()}".strip()
+        look = _look("state-warning", Tone.WARNING, update_title(client.lacks))
+        needs = lack_words(client.lacks) or reason or service.outcome
+        return look, f"{needs} {how_to_update(client.lacks)}".strip()
     if client is not None and client.state == "revoked":
         return _look("state-refused", Tone.BAD, tr("Revoked")), reason
     if service.state == "failed":
@@ -95,7 +102,10 @@ def _with_service(
     if service.state == "stopping":
         return _look("state-stopping", Tone.BUSY, tr("Stopping …")), ""
     if client is not None and _paused_by_owner(service, client):
-        return _look("state-paused", Tone.PAUSED, tr("Paused by you")), _away_words(status.server, now)
+        word = _paused_words(client.paused_until, now)
+        return _look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
+    if client is not None and client.held and client.state not in _CUT_OFF:
+        return _held(client.held), tr("It plays on by itself when that is over.")
     if service.state == "backoff":
         seconds = text.about(service.restart_in_s or 0.0)
         look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
@@ -105,15 +115,30 @@ def _with_service(
     return _not_there_yet(status.server, now)
 
 
+def _held(why: Held) -> Look:
+    words = {
+        "full_screen": tr("Paused: full-screen program"),
+        "busy": tr("Paused: somebody is at the computer"),
+        "hours": tr("Paused: outside the hours"),
+    }
+    return _look("state-paused", Tone.PAUSED, words[why])
+
+
 def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
     # What the owner wants holds at once, whether the client is there to say so or not.
     return client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused")
 
 
+def _paused_words(until: float | None, now: float) -> str:
+    if until is None:
+        return tr("Paused by you")
+    return tr("Paused by you until {time}").format(time=text.until(until, now))
+
+
 def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
     """Return look and detail of a client that is up, by what it says of itself."""
     state, away = client.state, not status.server.reachable
-    if state in ("quarantined", "refused"):
+    if state in _CUT_OFF:
         return _look("state-refused", Tone.BAD, tr("Cut off")), client.error
     if state in ("late", "lost"):
         age = text.about(client.age_s)
@@ -169,10 +194,6 @@ def _how_to_join(server: ServerStatus | None) -> str:
     return tr("Open an invitation, or switch on to play for the server that runs on this computer.")
 
 
-def _how_to_update() -> str:
-    return tr("Update SoulsGUI on this computer and start it again; it then joins by itself.")
-
-
 def _waiting_words() -> str:
     return tr("It plays as soon as one is started on the server.")
 
@@ -182,16 +203,6 @@ def _look(icon: str, tone: Tone, word: str) -> Look:
 
 
 # --- beside the state ------------------------------------------------------------------------------
-
-
-def server_words(status: Status) -> tuple[Look, str]:
-    """Return how the server is, and where: `this computer, 127.0.0.1:6379`, `atelier, 192.168.1.5:6379`."""
-    address = status.server.url.partition("://")[2]
-    name = status.server.name or tr("this computer")
-    where = tr("{server}, {address}").format(server=name, address=address) if address else name
-    if status.server.reachable:
-        return _look("state-good", Tone.GOOD, tr("Server")), where
-    return _look("state-lost", Tone.WARNING, tr("Server")), where
 
 
 @dataclass(frozen=True)
@@ -258,11 +269,18 @@ def why_not_pause(words: ClientWords) -> str:
     """Return why there is nothing to pause; empty when there is."""
     if not words.on or not words.wish:
         return tr("This computer does not play at present.")
-    return tr("It is paused already.") if words.wish == "pause" else ""
+    return tr("It is paused already.") if words.wish == "pause" and not words.ends else ""
+
+
+def why_not_pause_for(words: ClientWords) -> str:
+    """Return why it can't be paused for a time; empty when it can, also for another time than before."""
+    return "" if words.on and words.wish else tr("This computer does not play at present.")
 
 
 def why_not_pause_later(words: ClientWords) -> str:
     """Return why it can't be paused after the episode; empty when it can."""
+    if words.wish == "pause":
+        return tr("It is paused already.")
     if reason := why_not_pause(words):
         return reason
     return tr("It pauses after this episode.") if words.wish == "pause_after_episode" else ""

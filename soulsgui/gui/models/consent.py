@@ -94,9 +94,15 @@ def _what(offered: OfferedServer | None) -> str:
             "The environment that is trained there, several copies of it side by side, without a picture."
         )
     copies = plural(offered.num_envs, "one copy", "{n} copies side by side")
-    return tr("{environment}, {copies}; later whatever is trained there.").format(
+    words = tr("{environment}, {copies}; later whatever is trained there.").format(
         environment=offered.env_id, copies=copies
     )
+    if not offered.restart_hook:
+        return words
+    hook = tr("When it fails, {hook} is called on this computer before it is made anew.").format(
+        hook=offered.restart_hook
+    )
+    return f"{words} {hook}"
 
 
 def _sent(invitation: Invitation) -> str:
@@ -110,6 +116,15 @@ def _sent(invitation: Invitation) -> str:
 
 def _cost(offered: OfferedServer | None) -> str:
     cores = offered.cores if offered is not None else 0
+    if offered is not None and offered.workers:
+        # No worker is without an environment.
+        workers = min(offered.workers, offered.num_envs or offered.workers)
+        beside = plural(workers, "one more for its environments", "{n} more for its environments")
+        busy = plural(min(workers, cores), "about one", "up to {n}")
+        return tr(
+            "One process in the background, and {beside}: while they play, {busy} of this computer's {n} "
+            "cores."
+        ).format(beside=beside, busy=busy, n=cores)
     if cores > 1:
         return tr(
             "One process in the background: while it plays, about one of this computer's {n} cores."

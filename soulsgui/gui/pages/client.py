@@ -11,23 +11,21 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_mode import (
     CLIENT,
     ClientWords,
     client_words,
-    why_not_pause,
-    why_not_pause_later,
-    why_not_resume,
 )
 from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
+from soulsgui.gui.pages.client_pause import PauseRow
+from soulsgui.gui.pages.client_rules import RulesRow
+from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
-from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
 
@@ -70,9 +68,12 @@ class ClientPage(QWidget):
     # --- building ---
 
     def _build(self) -> None:
-        self.state = StateHead(self)
-        self.switch = HelpSwitch(self._ask_switch, self)
         self.servers = ServersRow(self._side, self)
+        self.server = ServerLine(self._feed, lambda: self.servers.chosen, self)
+        self.state = StateHead(self.server, self)
+        self.switch = HelpSwitch(self._ask_switch, self)
+        self.pausing = PauseRow(self._feed, self._client_id, self)
+        self.rules = RulesRow(self._feed, self)
         self.checks = ChecksRow(self)
         self.given = GivenRow(self)
         self.curve = OwnCurve(self._feed, self)
@@ -85,6 +86,7 @@ class ClientPage(QWidget):
         column.addWidget(self.state)
         column.addLayout(self._controls())
         column.addWidget(self.servers)
+        column.addWidget(self.rules)
         column.addWidget(self.checks)
         column.addWidget(self.given)
         column.addWidget(self.curve, 1)
@@ -112,24 +114,11 @@ class ClientPage(QWidget):
         self._column.setMaximumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS)
 
     def _controls(self) -> QHBoxLayout:
-        now = Words(tr("&Pause now"), tr("Pausing …"), tr("Paused"))
-        later = Words(tr("Pause &after this episode"), tr("Asking …"), tr("Pauses after this episode"))
-        on = Words(tr("&Resume"), tr("Resuming …"), tr("Resumed"))
-        self.pause = self._command(now, "pause", self._pause)
-        self.pause_later = self._command(later, "state-draining", lambda: self._pause(True))
-        self.resume = self._command(on, "play", self._resume)
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self.switch)
-        row.addStretch(1)
-        for button in (self.pause, self.pause_later, self.resume):
-            row.addWidget(button)
+        row.addWidget(self.pausing, 1)
         return row
-
-    def _command(self, words: Words, icon: str, start: Callable[[], Call]) -> CommandButton:
-        button = CommandButton(words, icon, start, self)
-        button.problem.connect(self._tell)
-        return button
 
     def _connect(self) -> None:
         feed = self._feed
@@ -146,12 +135,17 @@ class ClientPage(QWidget):
             signal.connect(self._throttle.request)
         for problem in (
             self.switch.problem,
+            self.pausing.problem,
             self.log.problem,
             self.servers.problem,
+            self.rules.problem,
+            self.server.problem,
             self.consent.problem,
             self._side.problem,
         ):
             problem.connect(self._tell)
+        self.server.told.connect(self._shell.notify)
+        self.server.paste_wanted.connect(self.servers.paste_link)
         self._side.invitation_opened.connect(self._ask_consent)
         self.consent.answered.connect(self._consent_answered)
         if self._side.invitation is not None:
@@ -182,11 +176,10 @@ class ClientPage(QWidget):
         on_wanted = self._side.on_wanted
         self._words = words = client_words(connection, status, self._clock(), self._run_ended, on_wanted)
         self.state.show_words(words)
-        self.state.show_server(status if connection.live else None)
+        self.server.setVisible(connection.live)
+        self.server.show_status(status)
         self.switch.show_on(words.on)
-        self.pause.allow(*_permission(why_not_pause(words)))
-        self.pause_later.allow(*_permission(why_not_pause_later(words)))
-        self.resume.allow(*_permission(why_not_resume(words)))
+        self.pausing.show_words(words)
         client = self._client
         self.checks.show_client(client if words.on else None)
         everyone = self._server.status.clients if self._server.connection.live else []
@@ -219,12 +212,6 @@ class ClientPage(QWidget):
             "service.start" if on else "service.stop", {"name": CLIENT}, patience_s=START_PATIENCE_S
         )
 
-    def _pause(self, after_episode: bool = False) -> Call:
-        return self._feed.call("clients.pause", {"client": self._client_id(), "after_episode": after_episode})
-
-    def _resume(self) -> Call:
-        return self._feed.call("clients.resume", {"client": self._client_id()})
-
     def _client_id(self) -> str:
         return self._client.id if self._client is not None else ""
 
@@ -244,7 +231,3 @@ class ClientPage(QWidget):
         if event.type() == QEvent.Type.FontChange and hasattr(self, "_column"):
             self._take_font()
         super().changeEvent(event)
-
-
-def _permission(reason: str) -> tuple[bool, str]:
-    return not reason, reason

@@ -19,8 +19,9 @@ from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.connection_state import ConnectionState, why_not
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.models.client_mode import CLIENT
 from soulsgui.gui.models.consent import ConsentLine, consent_lines, consent_title
-from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import ApiError, OfferedServer
 from soulsgui.wire.invitation import Invitation
@@ -89,6 +90,8 @@ class ConsentPanel(QWidget):
         self._invitation: Invitation | None = None
         self._offered: OfferedServer | None = None
         self._trouble = ""
+        self._accepting: Invitation | None = None
+        self._undo: tuple[str, dict[str, Any]] | None = None
         self._asked: Call | None = None
         self._lines: dict[str, _Line] = {}
         self._titles: dict[str, QLabel] = {}
@@ -135,9 +138,8 @@ class ConsentPanel(QWidget):
         self.accept = CommandButton(words, "check", self._send, self)
         self.accept.setObjectName("consentAccept")
         self.accept.setProperty("role", "primary")
-        self.accept.set_words(words, "check", self._send)
         self.accept.finished.connect(self._accepted)
-        self.accept.problem.connect(self.problem)
+        self.accept.problem.connect(self._not_accepted)
         self.decline = QPushButton(tr("&Not now"), self)
         self.decline.setObjectName("consentDecline")
         self.decline.clicked.connect(self._declined)
@@ -192,15 +194,18 @@ class ConsentPanel(QWidget):
         if self._invitation is None:
             return
         self.title.setText(consent_title(self._invitation))
-        for line in consent_lines(self._invitation, self._offered, self._trouble, self._plays_for()):
+        lines = consent_lines(self._invitation, self._offered, self._trouble, self._plays_for())
+        for line in lines:
             self._line(line).show_line(line)
-        shown = {line.name for line in consent_lines(self._invitation, None, "", self._plays_for())}
+        shown = {line.name for line in lines}
         for name, widget in self._lines.items():
             widget.setVisible(name in shown)
             self._titles[name].setVisible(name in shown)
         connection = self._side.feed.connection
         reason = tr("Getting ready …") if connection.state in _ON_THE_WAY else why_not(connection)
         self.accept.allow(not reason, reason)
+        # Between the yes and what becomes of it there is no no.
+        self.decline.setEnabled(self.accept.stage is not Stage.RUNNING)
 
     def _plays_for(self) -> str:
         server = self._side.feed.status.server
@@ -229,13 +234,35 @@ class ConsentPanel(QWidget):
 
     def _send(self) -> Call:
         assert self._invitation is not None
+        self._accepting, self._undo = self._invitation, None
+        self._show()
         params = {"invitation": self._invitation.link}
         return self._side.feed.call("servers.join", params, patience_s=START_PATIENCE_S)
 
     def _accepted(self, _: dict[str, Any]) -> None:
-        self._end()
+        accepted, self._accepting = self._accepting, None
+        undo, self._undo = self._undo, None
+        if undo is None and accepted == self._invitation:
+            self._end()
+            return
+        # What is asked now, if anything, is another question.
+        self._show()
+        if undo is not None:
+            undoing = self._side.feed.call(*undo)
+            undoing.failed.connect(self.problem)
+            undoing.silent.connect(self.problem)
+
+    def _not_accepted(self, error: ApiError) -> None:
+        self._show()
+        self.problem.emit(error)
 
     def _declined(self) -> None:
+        asked = self._invitation
+        if asked is not None and asked == self._accepting and self.accept.stage is Stage.SILENT:
+            # The yes may still be obeyed; the no came after it.
+            known = self._offered is not None and self._offered.known
+            stop, forget = {"name": CLIENT}, {"server_id": asked.server_id}
+            self._undo = ("service.stop", stop) if known else ("servers.forget", forget)
         self._end()
 
     def _end(self) -> None:

@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QSizePol
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.models.client_mode import ClientWords, checks, server_words, share
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, StateLabel, set_property
+from soulsgui.gui.models.client_mode import ClientWords, checks, share
+from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, set_property
 from soulsgui.gui.widgets.toggle import ToggleSwitch
-from soulsgui.wire.control import ApiError, ClientStatus, Status
+from soulsgui.wire.control import ApiError, ClientStatus
 
 _MARK_LINES = 2.4
 _SWITCH_SCALE = 1.7
@@ -19,9 +19,14 @@ _STARTING_MS = 1500
 
 
 class StateHead(QFrame):
-    """The state in words, large, and the server it is about."""
+    """The state in words, large, and the server it is about.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    Args:
+        server: Says how the server is.
+        parent: The widget it stands in.
+    """
+
+    def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setProperty("part", "card")
         self._mark = IconLabel(round(self.fontMetrics().height() * _MARK_LINES), self)
@@ -32,23 +37,15 @@ class StateHead(QFrame):
         for label in (self._title, self._detail):
             label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self._server_state = StateLabel(self)
-        self._server_place = ElidedLabel("", self)
-        self._server_place.setProperty("weight", "muted")
-        for part in (self._detail, self._server_state, self._server_place):
-            # What stands below must not move under the mouse when a line comes or goes.
-            policy = part.sizePolicy()
-            policy.setRetainSizeWhenHidden(True)
-            part.setSizePolicy(policy)
+        # What stands below must not move under the mouse when a line comes or goes.
+        policy = self._detail.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self._detail.setSizePolicy(policy)
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self._title)
         words.addWidget(self._detail)
-        place = QHBoxLayout()
-        place.setSpacing(8)
-        place.addWidget(self._server_state)
-        place.addWidget(self._server_place, 1)
-        words.addLayout(place)
+        words.addWidget(server)
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 12, 16, 12)
         row.setSpacing(14)
@@ -65,24 +62,10 @@ class StateHead(QFrame):
         self._detail.setVisible(bool(words.detail))
         self.setAccessibleName(self.words)
 
-    def show_server(self, status: Status | None) -> None:
-        """Say where the server is; None while that is not known."""
-        for part in (self._server_state, self._server_place):
-            part.setVisible(status is not None)
-        if status is not None:
-            look, where = server_words(status)
-            self._server_state.show_look(look)
-            self._server_place.setText(where)
-
     @property
     def words(self) -> str:
         """What it says."""
         return f"{self._title.text()}\n{self._detail.text()}".strip()
-
-    @property
-    def server(self) -> str:
-        """Where it says the server is."""
-        return self._server_place.text()
 
 
 class HelpSwitch(QWidget):

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QWidget
 
 from soulsgui.errors import UsageError
@@ -16,11 +16,12 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.question import Question
 from soulsgui.gui.widgets.command_button import Words
-from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way, icons_width
 from soulsgui.wire.control import ApiError, ErrorCode, SavedServer, SavedServers
 from soulsgui.wire.invitation import SUFFIX, Invitation
 
 _LEAST_CHARACTERS = 22
+_GAP_PX = 8
 
 
 class ServersRow(QWidget):
@@ -68,14 +69,43 @@ class ServersRow(QWidget):
         self.open.clicked.connect(self._open_file)
         self.paste = FittingButton(tr("Paste &link"), "link", self)
         self.paste.explain(tr("The invitation that you copied: a link, or the text of its file"))
-        self.paste.clicked.connect(self._paste)
-        row = QHBoxLayout(self)
+        self.paste.clicked.connect(self.paste_link)
+        self._title = title
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
+        row.setSpacing(_GAP_PX)
         row.addWidget(title)
         row.addWidget(self.box, 1)
-        for button in (self.forget, self.open, self.paste):
+        for button in self._buttons:
             row.addWidget(button)
+
+    # --- room ---
+
+    @property
+    def _buttons(self) -> tuple[FittingButton, ...]:
+        return (self.open, self.paste, self.forget)
+
+    @property
+    def _taken_px(self) -> int:
+        return self._title.sizeHint().width() + self.box.minimumSizeHint().width() + 2 * _GAP_PX
+
+    def minimumSizeHint(self) -> QSize:
+        """Room for the icons: the words give way."""
+        return QSize(self._taken_px + icons_width(self._buttons, _GAP_PX), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave words out where there is no room for them."""
+        super().resizeEvent(event)
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        """Do the same when a button says something else."""
+        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_row"):
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        give_way(self._buttons, self.width() - self._taken_px, _GAP_PX)
 
     # --- what is known ---
 
@@ -172,7 +202,8 @@ class ServersRow(QWidget):
         else:
             self._side.open_invitation(invitation)
 
-    def _paste(self) -> None:
+    def paste_link(self) -> None:
+        """Ask about the invitation on the clipboard."""
         text = QGuiApplication.clipboard().text()
         try:
             invitation = Invitation.parse(text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.question import Question
 from soulsgui.gui.states import client_look, run_is_active
-from soulsgui.wire.control import COMMANDS, ClientStatus, RunStatus, Status
+from soulsgui.wire.control import ClientStatus, RunStatus, Status
 
 _GONE = ("left", "revoked", "refused")
 _PLAYING = ("online", "late")
@@ -104,7 +104,7 @@ def roster_actions() -> tuple[ClientAction, ...]:
         tr("Take its invitation back: it is cut off at once"),
     )
     *before, forget = client_actions()
-    return (*before, *([release] if release.command in COMMANDS else []), revoke, forget)
+    return (*before, release, revoke, forget)
 
 
 def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | None:

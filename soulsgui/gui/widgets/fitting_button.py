@@ -79,6 +79,18 @@ def fit(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
         button.show_icon_only(needed > room_px)
 
 
+def icons_width(buttons: Sequence[FittingButton], gap_px: int) -> int:
+    """Return how wide a row of buttons is without any words, in pixels.
+
+    Args:
+        buttons: The buttons; hidden ones take no room.
+        gap_px: Pixels between two.
+    """
+    shown = [button for button in buttons if not button.isHidden()]
+    icons = sum(button.iconSize().width() + _ICON_ROOM_PX for button in shown)
+    return icons + gap_px * (len(shown) - 1)
+
+
 def give_way(buttons: Sequence[FittingButton], room_px: int, gap_px: int) -> None:
     """Let buttons in a row give up their words, the last one first, until the others have room for theirs.
 

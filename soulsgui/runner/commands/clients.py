@@ -44,6 +44,12 @@ async def pause(runner: "Runner", params: ClientPauseParams) -> dict[str, Any]:
             "A server's pause is at once: after_episode is for the owner of a client.",
             "To let it finish its episodes and stop: clients.drain",
         )
+    if params.for_s is not None:
+        raise Refused(
+            ErrorCode.BAD_REQUEST,
+            "A server's pause has no end of its own: for_s is for the owner of a client.",
+            "To let it go on: clients.resume",
+        )
     await _wish(runner, params.client, "pause")
     return {}
 
@@ -91,7 +97,7 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
         )
     await runner.gate.forget(params.client)
     await runner.bus.call(runner.roster.forgetting(params.client))
-    await asyncio.to_thread(runner.client_names.set, params.client, "")
+    await asyncio.to_thread(runner.client_names.forget, params.client)
     runner.look_at_clients()
     return {}
 
@@ -99,10 +105,7 @@ async def forget(runner: "Runner", params: ClientParams) -> dict[str, Any]:
 async def rename(runner: "Runner", params: ClientRenameParams) -> dict[str, Any]:
     """Call a client something else on screen; its id stays."""
     _known(runner, params.client)
-    if params.name.strip() != params.client and params.name.strip() in runner.roster:
-        message = f"{params.name.strip()} is the id of another client."
-        raise Refused(ErrorCode.NOT_NOW, message, "Choose another name.")
-    await asyncio.to_thread(runner.client_names.set, params.client, params.name)
+    await asyncio.to_thread(runner.client_names.set, params.client, params.name, runner.roster.ids())
     runner.look_at_clients()
     return {}
 
@@ -139,6 +142,7 @@ async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
 
 async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:
     """Let another computer in."""
+    runner.client_names.check_free(params.client, params.client, runner.roster.ids())
     made = await runner.gate.invite(params.client, params.reissue, runner.control.server_id)
     runner.look_at_clients()
     return NewInvitation(

@@ -13,15 +13,18 @@ from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.join.commands import HANDLERS, LONG
 from soulsgui.runner.join.finder import Finder
+from soulsgui.runner.join.neighbour import Neighbour
 from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.join.returns import OwnReturns
-from soulsgui.runner.join.saved import SavedInvitations, own_name
+from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.join.server_watch import OwnServer, ServerWatch
-from soulsgui.system import process_identity, write_private
+from soulsgui.runner.join.trial import lacks_of
+from soulsgui.system import Presence, descends_from, process_identity, write_private
 from soulsgui.wire.control import ClientStatus, Status
 from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.owner import ClientFolder
 
 logger = logging.getLogger(__name__)
@@ -30,6 +33,8 @@ _IDENTITY_FILE = "identity.json"
 _READ_EVERY_S = 0.2
 _SERVER_EVERY_S = 1.0
 _WATCHED_EVERY_S = 0.5
+_FITS_EVERY_S = 30.0
+_RULES_EVERY_S = 2.0
 _IDLE_PATIENCE_S = 5.0
 
 
@@ -43,6 +48,7 @@ class ClientRunner(BaseRunner):
             and ends; None goes on without.
         invitation: Of the server to play for; None plays for the one that runs on this machine.
         idle: Whether it waits to be told to play; a client that plays already is taken over all the same.
+        presence: Tells whether somebody is at this computer; None asks the system.
 
     Attributes:
         name: What this machine's client is called by the server it plays for.
@@ -58,6 +64,7 @@ class ClientRunner(BaseRunner):
         unwatched_limit_s: float | None = None,
         invitation: Invitation | None = None,
         idle: bool = False,
+        presence: Presence | None = None,
     ) -> None:
         super().__init__(folders, folders.client, _IDENTITY_FILE)
         self.name = name
@@ -68,6 +75,7 @@ class ClientRunner(BaseRunner):
         self.folder = ClientFolder(folders.client)
         self.returns = OwnReturns(name)
         self._unwatched_limit_s = unwatched_limit_s
+        self._presence = presence or Presence()
         self._ending = threading.Event()
         self._server = self._watch_of(invitation)
 
@@ -84,15 +92,20 @@ class ClientRunner(BaseRunner):
             self._tell_who_we_are()
             self._reports = Reports(self.folder, self._pid)
             self.player = Player(self.folder, self.name, self.supervisor, self._reports)
+            self.neighbour = Neighbour(self.folder.rules, self._presence, self._is_of_client)
             await self._listen(0)
             self._cleanup.push_async_callback(self.supervisor.close)
             adopted = await self._take_over()
             await self.supervisor.stop_orphans()
             await self.player.use_server(self._server.search.address)
+            # Before the first step is played.
+            await self.follow_rules()
             if not adopted and not self._idle:
                 await self._begin_to_play()
             self._keep_doing(self._read, "reports")
             self._keep_doing(self._look_at_server, "server")
+            self._keep_doing(self._join_when_it_fits, "versions")
+            self._keep_doing(self._follow_rules, "rules")
             limit_s = self._unwatched_limit_s
             if limit_s is not None:
                 self._keep_doing(lambda: self._end_unwatched(limit_s), "watched")
@@ -152,12 +165,11 @@ class ClientRunner(BaseRunner):
             begin: Whether to play at once; else it goes on as it was: on or off.
 
         Raises:
-            UsageError: This machine's name is no name of a client.
             ServiceError: The client can't be started.
             OSError: The folder can't be written.
         """
         async with self._choosing:
-            name = invitation.client if invitation is not None else self._own_name or own_name()
+            name = invitation.client if invitation is not None else self._own_name or name_of_machine()
             begin = begin or self.player.wanted
             await self.player.switch_off()
             await asyncio.to_thread(self.saved.choose, invitation)
@@ -220,6 +232,45 @@ class ClientRunner(BaseRunner):
                 logger.warning("%s", watch.status.error)
             await asyncio.sleep(_SERVER_EVERY_S)
 
+    async def _join_when_it_fits(self) -> None:
+        """Start a client anew that gave up because of a version, once server and computer fit."""
+        while True:
+            await asyncio.sleep(_FITS_EVERY_S)
+            address = self._server.search.address
+            if not self.player.wanted or address is None or not self._client().lacks:
+                continue
+            if self.player.status().state != "failed":
+                continue
+            if await asyncio.to_thread(lacks_of, address) == [] and self.player.wanted:
+                logger.info("the versions fit now")
+                await self._begin_anew()
+
+    async def _follow_rules(self) -> None:
+        """Let the client hold back while the owner's rules say so."""
+        while True:
+            await self.follow_rules()
+            await asyncio.sleep(_RULES_EVERY_S)
+
+    async def follow_rules(self) -> None:
+        """Look once what the owner's rules say."""
+        held = await asyncio.to_thread(self.neighbour.held)
+        if held != self.player.held:
+            logger.info("holding back: %s", held or "no longer")
+            self.player.held = held
+        if (pid := self._pid()) is not None:
+            await asyncio.to_thread(self.neighbour.hold_back, pid)
+
+    def _is_of_client(self, pid: int) -> bool:
+        own = self._pid()
+        return own is not None and descends_from(pid, own)
+
+    async def _begin_anew(self) -> None:
+        try:
+            await self.player.restart()
+        except ServiceError as error:
+            # It shows as failed.
+            logger.error("%s", error)
+
     async def _end_unwatched(self, limit_s: float) -> None:
         """End once no window has followed for so long; one that comes back in time changes that."""
         seen_at = time.monotonic()
@@ -263,6 +314,8 @@ class ClientRunner(BaseRunner):
     def _client(self) -> ClientStatus:
         returns = self.returns
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
+        owner = {"paused_until": self.player.paused_until, "held": self.player.held}
+        client = client.model_copy(update=owner)
         if self._server.search.revoked:
             update = {"state": ClientState.REVOKED.value, "error": self._server.status.error}
             return client.model_copy(update=update)

@@ -14,10 +14,13 @@ from soulsgui.runner.services import RUNNER
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,
+    Empty,
     ErrorCode,
     History,
     HistoryLogsParams,
     HistoryQueryParams,
+    RulesParams,
+    RulesState,
     ServiceParams,
 )
 
@@ -37,6 +40,7 @@ async def stop(runner: "ClientRunner", params: ServiceParams) -> dict[str, Any]:
     """Let this machine help no longer."""
     _check_service(params)
     await runner.player.switch_off()
+    runner.player.forget_pause()
     return {}
 
 
@@ -49,9 +53,9 @@ async def restart(runner: "ClientRunner", params: ServiceParams) -> dict[str, An
 
 
 async def pause(runner: "ClientRunner", params: ClientPauseParams) -> dict[str, Any]:
-    """Let the client wait, at once or after its episode, also while the server is away."""
+    """Let the client wait, at once or after its episode, for a time or until it is resumed."""
     _check_client(runner, params)
-    runner.player.pause(params.after_episode)
+    runner.player.pause(params.after_episode, params.for_s)
     return {}
 
 
@@ -60,6 +64,22 @@ async def resume(runner: "ClientRunner", params: ClientParams) -> dict[str, Any]
     _check_client(runner, params)
     runner.player.resume()
     return {}
+
+
+async def get_rules(runner: "ClientRunner", _params: Empty) -> RulesState:
+    """Tell when the client may play, and which rules can't be followed on this system."""
+    return await asyncio.to_thread(runner.neighbour.state)
+
+
+async def set_rules(runner: "ClientRunner", params: RulesParams) -> RulesState:
+    """Let the client play by other rules from now on."""
+    before = runner.neighbour.rules.share
+    await asyncio.to_thread(runner.neighbour.keep, params.rules)
+    if before != params.rules.share and before != "full" and runner.player.wanted:
+        # A process that went behind the others can't come back.
+        await runner.player.restart()
+    await runner.follow_rules()
+    return await asyncio.to_thread(runner.neighbour.state)
 
 
 async def query(runner: "ClientRunner", params: HistoryQueryParams) -> History:
@@ -94,11 +114,15 @@ HANDLERS: Mapping[str, Handler] = {
     "service.restart": restart,
     "clients.pause": pause,
     "clients.resume": resume,
+    "rules.get": get_rules,
+    "rules.set": set_rules,
     "servers.list": servers.list_servers,
     "servers.look": servers.look,
     "servers.join": servers.join,
     "servers.choose": servers.choose,
     "servers.forget": servers.forget,
+    "servers.test": servers.test,
+    "servers.change_address": servers.change_address,
     "history.query": query,
     "history.logs": logs,
     "history.events": history.events,
@@ -110,4 +134,5 @@ LONG: Mapping[str, str] = {
     "service.restart": "restarting the client",
     "servers.join": "going over to that server",
     "servers.choose": "going over to that server",
+    "servers.change_address": "looking for that server",
 }

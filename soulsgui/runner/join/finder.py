@@ -5,7 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import redis
@@ -30,6 +30,7 @@ class Reply(Enum):
     LET_IN = "let in"
     SHUT_OUT = "not let in"
     SILENT = "no answer"
+    ANOTHER = "another server"
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class Knock:
 
     Attributes:
         reply: What came of it.
-        why: Why it was silent, in words.
+        why: Why it was silent or another one, in words.
+        round_trip_s: How long an answer takes once the connection stands; None when it lets nobody in.
     """
 
     reply: Reply
     why: str = ""
+    round_trip_s: float | None = field(default=None, compare=False)
 
 
 def knock(address: Address) -> Knock:
@@ -50,10 +53,13 @@ def knock(address: Address) -> Knock:
     connection = connect(address, timeout_s=_KNOCK_LIMIT_S)
     try:
         connection.ping()
+        began = time.perf_counter()
+        connection.ping()
+        round_trip_s = time.perf_counter() - began
     except redis.AuthenticationError:
         return Knock(Reply.SHUT_OUT)
     except WrongServer:
-        return Knock(Reply.SILENT, "another server answers: its certificate is not that of the invitation")
+        return Knock(Reply.ANOTHER, "another server answers: its certificate is not that of the invitation")
     except redis.BusyLoadingError:
         return Knock(Reply.SILENT, "it is loading its data")
     except AWAY as error:
@@ -67,7 +73,7 @@ def knock(address: Address) -> Knock:
         return Knock(Reply.SILENT, "another program answers")
     finally:
         connection.close()
-    return Knock(Reply.LET_IN)
+    return Knock(Reply.LET_IN, round_trip_s=round_trip_s)
 
 
 def _why(error: BaseException) -> str:
@@ -98,6 +104,8 @@ class Finder:
         reachable: Whether it let us in at the last look.
         revoked: Whether it has answered for a minute without letting us in.
         error: Why it is not reached, in words; empty when it is.
+        shut_out: Whether it answered at the last look, and did not let us in.
+        round_trip_s: How long its answers take; None while there is none.
     """
 
     def __init__(
@@ -110,7 +118,9 @@ class Finder:
         self.address: Address | None = None
         self.reachable = False
         self.revoked = False
+        self.shut_out = False
         self.error = ""
+        self.round_trip_s: float | None = None
         self._all = tuple(invitation.address(host, port) for host, port in invitation.addresses)
         self._stop = stop or threading.Event()
         self._knock = knocking
@@ -134,7 +144,7 @@ class Finder:
                 return self.reachable
             tried[address] = self._knock(address)
             if tried[address].reply is Reply.LET_IN:
-                self._found(address)
+                self._found(address, tried[address].round_trip_s)
                 return True
         self._not_found(tried, now)
         return False
@@ -147,17 +157,19 @@ class Finder:
                 return
         yield from (address for address in self._all if address != known)
 
-    def _found(self, address: Address) -> None:
+    def _found(self, address: Address, round_trip_s: float | None) -> None:
+        self.round_trip_s, self.shut_out = round_trip_s, False
         self.address, self.reachable, self.revoked, self.error = address, True, False, ""
         self._shut_out.over()
         self._away_since = None
         self._next = self._clock() + _LET_IN_EVERY_S
 
     def _not_found(self, tried: dict[Address, Knock], now: float) -> None:
-        self.reachable = False
+        self.reachable, self.round_trip_s = False, None
         if self._away_since is None:
             self._away_since = now
         closed = [address for address, knock in tried.items() if knock.reply is Reply.SHUT_OUT]
+        self.shut_out = bool(closed)
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
             self.revoked = self._shut_out.revoked(now)

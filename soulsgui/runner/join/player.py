@@ -6,6 +6,7 @@ import logging
 
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
+from soulsgui.runner.join.pausing import KeptPause
 from soulsgui.runner.join.reports import Reports
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.service import ServiceSpec
@@ -13,6 +14,7 @@ from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import write_private
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode, ServiceStatus
+from soulsgui.wire.messages.neighbour import Held
 from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
 
 logger = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ CLIENT = "client"
 """Name of the service."""
 
 _READY_LIMIT_S = 30.0
-_ENDING: tuple[OwnerState, ...] = ("stop", "stop_after_episode")
+_NOT_ENDING = ("run", "pause", "pause_after_episode")
 
 
 class Player:
@@ -35,18 +37,34 @@ class Player:
 
     Attributes:
         wanted: Whether this machine is to help: the client is started as soon as there is a server.
-        wish: What its owner wants of it.
+        held: Why it holds back by its owner's rules; empty while it does not.
     """
 
     def __init__(self, folder: ClientFolder, name: str, supervisor: Supervisor, reports: Reports) -> None:
         self.wanted = False
-        self.wish: OwnerState = "run"
+        self.held: Held = ""
+        self._kept = KeptPause(folder.pause)
+        self._written: OwnerState | None = None
         self._folder = folder
         self._supervisor = supervisor
         self._reports = reports
         self._spec = _spec(folder, name, reports)
         self._address = _read_address(folder)
         self._lock = asyncio.Lock()
+
+    @property
+    def wish(self) -> OwnerState:
+        """What its owner wants of it."""
+        return self._kept.wish
+
+    @property
+    def _strictest(self) -> OwnerState:
+        return "pause" if self.held else self.wish
+
+    @property
+    def paused_until(self) -> float | None:
+        """When the owner's pause ends by itself, seconds since the epoch; None when it does not."""
+        return self._kept.until
 
     @property
     def address(self) -> Address | None:
@@ -77,14 +95,11 @@ class Player:
         if not await self._supervisor.adopt(self._spec):
             return False
         self.wanted = True
-        left = OwnerWish.read(self._folder.wish.read_bytes()) if self._folder.wish.exists() else None
-        if left is not None and left.state not in _ENDING:
-            self.wish = left.state
-        self._write(self.wish)
+        self._write(self._strictest)
         return True
 
     async def switch_on(self) -> None:
-        """Let the client play; without a server that happens once there is one.
+        """Let the client play; without a server that happens once there is one. A pause stays.
 
         Raises:
             ServiceError: It can't be started.
@@ -92,7 +107,8 @@ class Player:
         """
         async with self._lock:
             self.wanted = True
-            self.wish = "run"
+            if self.wish != "run":
+                logger.info("it is paused by its owner: resume it in the window, in client mode")
             await self._start()
 
     async def until_ready(self) -> None:
@@ -118,8 +134,11 @@ class Player:
             await self._stop()
 
     async def finish(self) -> None:
-        """Let the client end the episode it is in, then stop it; returns when it has ended."""
-        self._write("stop_after_episode")
+        """Let the client end the episode it is in, then stop it; returns when it has ended.
+
+        In a pause that its owner wants at once nothing is played, so no episode is ended either.
+        """
+        self._write("stop" if self._strictest == "pause" else "stop_after_episode")
         while self._supervisor.pid_of(CLIENT) is not None:
             await asyncio.sleep(0.1)
         self.wanted = False
@@ -154,7 +173,7 @@ class Player:
 
     async def _start(self) -> None:
         if self._address is not None:
-            self._write(self.wish)
+            self._write(self._strictest)
             await self._supervisor.start(self._spec)
 
     async def _stop(self) -> None:
@@ -165,14 +184,20 @@ class Player:
 
     # --- pausing -----------------------------------------------------------------------------------
 
-    def pause(self, after_episode: bool) -> None:
+    def pause(self, after_episode: bool, for_s: float | None = None) -> None:
         """Let the client wait, at once or after the episodes it is in.
+
+        Args:
+            after_episode: Whether it may end them first.
+            for_s: After so many seconds it goes on by itself; None for not at all.
 
         Raises:
             Refused: It is not to play at all.
             OSError: Its folder can't be written.
         """
-        self._want("pause_after_episode" if after_episode else "pause")
+        self._check_wanted()
+        self._kept.begin(after_episode, for_s)
+        self._write(self._strictest)
 
     def resume(self) -> None:
         """Let the client go on.
@@ -181,28 +206,45 @@ class Player:
             Refused: It is not to play at all.
             OSError: Its folder can't be written.
         """
-        self._want("run")
+        self._check_wanted()
+        self.forget_pause()
+        self._write(self._strictest)
+
+    def forget_pause(self) -> None:
+        """Pause no longer, from the next start of the client on.
+
+        Raises:
+            OSError: Its folder can't be written.
+        """
+        self._kept.end()
 
     def keep_wish(self) -> None:
         """Want again what was wanted before `finish`."""
-        self._write(self.wish)
+        self._write(self._strictest)
 
-    def _want(self, wish: OwnerState) -> None:
+    def _check_wanted(self) -> None:
         if not self.wanted:
             raise Refused(ErrorCode.NOT_NOW, "This computer does not help at present.", "Switch it on first.")
-        self._write(wish)
-        self.wish = wish
 
     def _write(self, wish: OwnerState) -> None:
         write_private(self._folder.wish, OwnerWish(state=wish).to_json().encode())
+        self._written = wish
+
+    def _follow(self) -> None:
+        """Let the client wait or go on when a pause has run out, or a rule says so."""
+        self._kept.forget_if_over()
+        if self._written in _NOT_ENDING and self._strictest != self._written:
+            self._write(self._strictest)
 
     # --- how it is ---------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Notice that the client has ended by a decision of its own: then it is not wanted any more."""
+        """Notice that a pause is over or a rule holds, and that the client has ended by itself."""
+        self._follow()
         if not self.wanted or self._lock.locked() or self._address is None:
             return
         outcome = self._supervisor.outcome_of(CLIENT)
+        # Then it is not wanted any more.
         if self.status().state == "stopped" and outcome is not None and outcome.in_order:
             self.wanted = False
 

@@ -119,6 +119,7 @@ class Reports:
                 "human_steps": beat.human_steps,
                 "env_restarts": beat.env_restarts,
                 "checks": report.checks,
+                "lacks": report.lacks,
             }
         )
 

@@ -2,28 +2,17 @@
 
 import contextlib
 import logging
-import socket
 from pathlib import Path
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
 from soulsgui.system import make_private, write_private
 from soulsgui.wire.invitation import SUFFIX, Invitation
-from soulsgui.wire.keys import check_client_name
 from soulsgui.wire.messages.base import Message
 
 logger = logging.getLogger(__name__)
 
 _CHOICE_FILE = "joined.json"
-
-
-def own_name() -> str:
-    """Return what a client of this machine is called that nobody named: as the machine is.
-
-    Raises:
-        UsageError: The machine's name is no name of a client.
-    """
-    return check_client_name(socket.gethostname().split(".")[0])
 
 
 class _Choice(Message):

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from soulsgui.errors import UsageError
-from soulsgui.runner.redis_server import ping
+from soulsgui.runner.join.finder import Reply, knock
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ServerStatus
+
+_SAME_WITHIN_S = 0.002
 
 
 class Search(Protocol):
@@ -19,11 +21,13 @@ class Search(Protocol):
         address: The newest address; None while there has been none.
         error: Why it is not reached, in words, where there is more to say than that.
         revoked: Whether it answers, and has not let us in for a minute.
+        round_trip_s: How long its answers take; None while there is none.
     """
 
     address: Address | None
     error: str
     revoked: bool
+    round_trip_s: float | None
 
     def look(self) -> bool:
         """Look for the server; return whether it lets us in."""
@@ -43,15 +47,20 @@ class OwnServer:
         self.address: Address | None = None
         self.error = ""
         self.revoked = False
+        self.round_trip_s: float | None = None
         self._path = path
 
     def look(self) -> bool:
-        """Read the address and ask the server whether it is there; takes at most about half a second."""
+        """Read the address and ask the server whether it is there; takes at most a second."""
         if self._path.exists():
             # Damaged, or just taken away: what is known stays good until there is something better.
             with contextlib.suppress(UsageError):
                 self.address = Address.read(self._path)
-        return self.address is not None and ping(self.address).ready
+        if self.address is None:
+            return False
+        answer = knock(self.address)
+        self.round_trip_s = answer.round_trip_s
+        return answer.reply is Reply.LET_IN
 
     def is_of(self, address: Address) -> bool:
         """Whether an address from earlier may be used: not one of an invitation."""
@@ -85,5 +94,13 @@ class ServerWatch:
             "reachable": reachable,
             "changed_at": changed_at,
             "error": self.search.error,
+            "round_trip_s": _steady(self.status.round_trip_s, self.search.round_trip_s),
         }
         self.status = self.status.model_copy(update=change)
+
+
+def _steady(before_s: float | None, now_s: float | None) -> float | None:
+    """Return how long answers take, as before when it is much the same: not every flicker is told."""
+    if before_s is None or now_s is None:
+        return now_s
+    return before_s if abs(now_s - before_s) <= max(_SAME_WITHIN_S, before_s / 2) else now_s

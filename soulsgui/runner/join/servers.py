@@ -3,16 +3,13 @@
 import asyncio
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
-import redis
-
-from soulsgui.printable import printable
-from soulsgui.runner.join.finder import Finder, knock
+from soulsgui.runner.join.server_watch import OwnServer
+from soulsgui.runner.join.trial import examined, examined_place, tested, tested_here
 from soulsgui.runner.refusal import Refused
-from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import (
+    AddressChange,
     Empty,
     ErrorCode,
     InvitationParams,
@@ -20,10 +17,10 @@ from soulsgui.wire.control import (
     SavedServer,
     SavedServerParams,
     SavedServers,
+    ServerPlaceParams,
+    ServerTest,
 )
-from soulsgui.wire.invitation import Invitation, place_words
-from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.invitation import MOST_PLACES, Invitation, read_place
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.app import ClientRunner
@@ -44,7 +41,7 @@ async def look(runner: "ClientRunner", params: InvitationParams) -> OfferedServe
     offered = OfferedServer(server=_told(invitation), known=known is not None, cores=os.cpu_count() or 1)
     stop = threading.Event()
     try:
-        return await asyncio.to_thread(_examined, offered, invitation, stop)
+        return await asyncio.to_thread(examined, offered, invitation, stop)
     finally:
         stop.set()
 
@@ -53,6 +50,7 @@ async def join(runner: "ClientRunner", params: InvitationParams) -> dict[str, An
     """Keep an invitation and play for its server from now on."""
     invitation = Invitation.parse(params.invitation)
     await asyncio.to_thread(runner.saved.keep, invitation)
+    runner.player.forget_pause()
     await runner.play_for(invitation, begin=True)
     return {"server_id": invitation.server_id}
 
@@ -75,6 +73,36 @@ async def forget(runner: "ClientRunner", params: SavedServerParams) -> dict[str,
     return {}
 
 
+async def test(runner: "ClientRunner", _params: Empty) -> ServerTest:
+    """Try out the server this computer plays for; nothing is changed."""
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is None:
+        own = OwnServer(runner.folders.server_address)
+        await asyncio.to_thread(own.look)
+        return await asyncio.to_thread(tested_here, own.address)
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(tested, chosen, stop)
+    finally:
+        stop.set()
+
+
+async def change_address(runner: "ClientRunner", params: ServerPlaceParams) -> AddressChange:
+    """Look for the server of a kept invitation at another address from now on, once it is found there."""
+    invitation = await _saved(runner, params.server_id)
+    host, port = read_place(params.place, invitation.addresses[0][1])
+    change = await asyncio.to_thread(examined_place, invitation, host, port)
+    if not change.taken and (change.final or not params.confirmed):
+        return change
+    others = [place for place in invitation.addresses if place != (host, port)]
+    moved = invitation.model_copy(update={"addresses": ((host, port), *others)[:MOST_PLACES]})
+    await asyncio.to_thread(runner.saved.keep, moved)
+    chosen = await asyncio.to_thread(runner.saved.chosen)
+    if chosen is not None and chosen.server_id == moved.server_id:
+        await runner.play_for(moved, begin=False)
+    return AddressChange(taken=True)
+
+
 async def _saved(runner: "ClientRunner", server_id: str) -> Invitation:
     found = await asyncio.to_thread(runner.saved.find, server_id)
     if found is None:
@@ -91,37 +119,3 @@ def _told(invitation: Invitation) -> SavedServer:
         addresses=list(invitation.addresses),
         created=invitation.created,
     )
-
-
-def _examined(offered: OfferedServer, invitation: Invitation, stop: threading.Event) -> OfferedServer:
-    """Ask the server of an invitation what it trains; takes up to a second for each address."""
-    finder = Finder(invitation, stop)
-    if not finder.look() or finder.address is None:
-        return offered.model_copy(update={"error": finder.error})
-    address = finder.address
-    began = time.perf_counter()
-    knock(address)
-    found: dict[str, Any] = {
-        "address": place_words(address.host, address.port),
-        "round_trip_s": time.perf_counter() - began,
-    }
-    settings = _settings(address)
-    environment, number = settings.get("env.id"), settings.get("env.num_envs")
-    if isinstance(environment, str):
-        found["env_id"] = printable(environment)
-    if isinstance(number, int):
-        found["num_envs"] = number
-    return offered.model_copy(update=found)
-
-
-def _settings(address: Address) -> dict[str, Any]:
-    """Return what a server tells its clients of its run; nothing while it has none."""
-    connection = connect(address)
-    try:
-        text: Any = connection.get(Keys(address.prefix).config)
-    except (*AWAY, redis.RedisError):
-        text = None
-    finally:
-        connection.close()
-    config = ServerConfig.read(text)
-    return config.settings if config is not None else {}

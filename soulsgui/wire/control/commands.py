@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from soulsgui.wire.messages.neighbour import Rules
+
 
 class Params(BaseModel):
     """Parameters of a command; unknown ones are refused."""
@@ -205,9 +207,11 @@ class ClientPauseParams(ClientParams):
 
     Attributes:
         after_episode: Whether it may finish the episodes it is in; in client mode only.
+        for_s: After so many seconds from now it goes on by itself, None for not at all; in client mode only.
     """
 
     after_episode: bool = False
+    for_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
 
 
 class RejectsParams(Params):
@@ -266,6 +270,24 @@ class SavedServerParams(Params):
     server_id: str
 
 
+class ServerPlaceParams(SavedServerParams):
+    """`servers.change_address`: where a saved server is to be looked for first. Result: `AddressChange`.
+
+    Attributes:
+        place: Host and port, such as `192.168.1.7:6379`; without a port the known one.
+        confirmed: Whether to take it although nobody, or somebody else, answers there now.
+    """
+
+    place: str = Field(max_length=300)
+    confirmed: bool = False
+
+
+class RulesParams(Params):
+    """`rules.set`: when the client of this computer may play; in client mode. Result: `RulesState`."""
+
+    rules: Rules
+
+
 class ShutdownParams(Params):
     """`server.shutdown`: end everything. Result: {}; the runner ends after it."""
 
@@ -310,5 +332,9 @@ COMMANDS: dict[str, type[Params]] = {
     "servers.join": InvitationParams,
     "servers.choose": SavedServerParams,
     "servers.forget": SavedServerParams,
+    "servers.test": Empty,
+    "servers.change_address": ServerPlaceParams,
+    "rules.get": Empty,
+    "rules.set": RulesParams,
 }
-"""Every command and its parameters; the group `servers` belongs to the runner of client mode."""
+"""Every command and its parameters; the groups `servers` and `rules` belong to the runner of client mode."""

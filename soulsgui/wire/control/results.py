@@ -7,7 +7,9 @@ from pydantic import Field
 from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
 from soulsgui.wire.control.states import CheckpointKind, RunState
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.neighbour import Rules
 from soulsgui.wire.messages.rejects import Reject
+from soulsgui.wire.versions import Lack
 
 
 class Hello(Message):
@@ -229,6 +231,9 @@ class OfferedServer(Message):
         error: Why it does not let us in, in words.
         env_id: The environment it trains, or trained last; empty while that is not known.
         num_envs: How many of them would run here side by side.
+        workers: Processes they would be spread over here; 0 for that of the client alone.
+        restart_hook: The function (`module:function`) that would be called here before an environment that
+            failed is made anew; empty for none.
         cores: Processor cores of this computer.
     """
 
@@ -239,7 +244,59 @@ class OfferedServer(Message):
     error: str = ""
     env_id: str = ""
     num_envs: int = 0
+    workers: int = 0
+    restart_hook: str = ""
     cores: int = 1
+
+
+class ServerTest(Message):
+    """Result of `servers.test`: whether this computer can play for its server.
+
+    Attributes:
+        address: Where it lets us in, as `host:port`; empty when it does not.
+        round_trip_s: How long its answer took.
+        shut_out: Whether it answers and does not let us in.
+        error: Why it does not let us in, in words.
+        lacks: What it needs and this computer has not.
+        env_id: The environment it trains, or trained last; empty while that is not known.
+    """
+
+    address: str = ""
+    round_trip_s: float | None = None
+    shut_out: bool = False
+    error: str = ""
+    lacks: list[Lack] = Field(default_factory=list)
+    env_id: str = ""
+
+
+class AddressChange(Message):
+    """Result of `servers.change_address`.
+
+    Attributes:
+        taken: Whether the server is looked for there from now on.
+        why: Why not, in words; it is taken all the same once it is confirmed.
+        final: Whether no confirmation helps: it is certain that another server is there.
+    """
+
+    taken: bool
+    why: str = ""
+    final: bool = False
+
+
+class RulesState(Message):
+    """Result of `rules.get` and `rules.set`.
+
+    Attributes:
+        rules: When the client of this computer may play.
+        why_not_idle: Why this system can't tell whether somebody is there; empty when it can.
+        why_not_full_screen: Why it can't tell whether a full-screen program runs; empty when it can.
+        why_not_one_core: Why it can't keep the client to one core; empty when it can.
+    """
+
+    rules: Rules
+    why_not_idle: str = ""
+    why_not_full_screen: str = ""
+    why_not_one_core: str = ""
 
 
 class RejectList(Message):

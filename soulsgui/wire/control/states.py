@@ -6,7 +6,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.neighbour import Held
 from soulsgui.wire.messages.node import NodePhase, Staleness
+from soulsgui.wire.versions import Lack
 
 RunState = Literal[
     "none", "starting", "waiting", "running", "paused", "saving", "finished", "stopped", "frozen", "failed"
@@ -120,8 +122,12 @@ class ClientStatus(Message):
         waits: How often it has done so since its process started, `waited_s` seconds in all.
         wish: What the runner that tells this wants of it: `run`, `pause`, `finish` or `stop`; in client mode
             what its owner wants (`wire.messages.owner.OwnerState`).
+        paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
+            when it does not.
+        held: In client mode: why it holds back by itself, by its owner's rules.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
+        lacks: In client mode: what the server needs and this computer has not.
         error_details: Where the last error happened: the end of a traceback.
         step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
         late_steps: Steps that began after their time on a fixed clock.
@@ -153,6 +159,8 @@ class ClientStatus(Message):
     waited_s: float = 0.0
     rejected: dict[str, int] = Field(default_factory=dict)
     wish: str = "run"
+    paused_until: float | None = None
+    held: Held = ""
     version: str = ""
     error: str = ""
     error_details: str = ""
@@ -161,6 +169,7 @@ class ClientStatus(Message):
     human_steps: int = 0
     env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
+    lacks: list[Lack] = Field(default_factory=list)
     invited: float | None = None
 
 
@@ -173,6 +182,7 @@ class ServerStatus(Message):
             told in client mode only.
         name: What the server is called by the invitation; empty for the one of this computer. In client mode
             only.
+        round_trip_s: How long its answers take, seconds; None while there is none. In client mode only.
         error: Why it is not reached, in words: which addresses were tried, or that it does not let us in.
             With an invitation only.
     """
@@ -185,6 +195,7 @@ class ServerStatus(Message):
     reachable: bool = False
     changed_at: float | None = None
     name: str = ""
+    round_trip_s: float | None = None
     error: str = ""
 
 

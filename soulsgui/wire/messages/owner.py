@@ -1,7 +1,8 @@
 """What the runner of client mode and its client tell each other: files in one folder, so that the owner's
 wishes are heard also while the server is away.
 
-The runner writes `wish.json` and `runner.json`, the client writes `state.json`.
+The runner writes `wish.json` and `runner.json`, the client writes `state.json`. `pause.json` is the runner's
+own: the owner's pause outlives it there.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.versions import Lack
 
 LOOK_EVERY_S = 0.2
 """How often the client looks for a wish."""
@@ -35,6 +37,16 @@ class ClientFolder:
     def wish(self) -> Path:
         """What the owner wants: an `OwnerWish`."""
         return self.root / "wish.json"
+
+    @property
+    def pause(self) -> Path:
+        """The owner's pause: an `OwnerPause`; none while there is no file."""
+        return self.root / "pause.json"
+
+    @property
+    def rules(self) -> Path:
+        """When the client holds back by itself: `neighbour.Rules`."""
+        return self.root / "rules.json"
 
     @property
     def state(self) -> Path:
@@ -61,6 +73,18 @@ class OwnerWish(Message):
     """What the owner of this machine wants of its client; the stricter of this and the server's wish wins."""
 
     state: OwnerState = "run"
+
+
+class OwnerPause(Message):
+    """The pause that the owner of this machine wants.
+
+    Attributes:
+        after_episode: Whether the client may end the episodes it is in first.
+        until: When it ends by itself, seconds since the epoch; None when it does not.
+    """
+
+    after_episode: bool = False
+    until: float | None = None
 
 
 class OwnEpisode(Message):
@@ -96,6 +120,7 @@ class ClientReport(Message):
         checks: What was looked at so far, and whether it is well: `configuration` (received), `version`
             (server and client understand each other), `environment` (found here, with the same spaces),
             `network` (it gives the same numbers here as on the server).
+        lacks: What the server needs and this computer has not, once `version` was looked at.
         episodes: The newest finished episodes, oldest first.
         farewell: Why it ends, when it does so in order; empty while it goes on.
     """
@@ -105,5 +130,6 @@ class ClientReport(Message):
     grant: Grant | None = None
     wish: Wish | None = None
     checks: dict[str, bool] = Field(default_factory=dict)
+    lacks: list[Lack] = Field(default_factory=list)
     episodes: list[OwnEpisode] = Field(default_factory=list)
     farewell: str = ""

@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 
+from soulsgui.gui import text
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.models.client_mode import (
     checks,
     client_words,
-    server_words,
     share,
     why_not_pause,
     why_not_pause_later,
     why_not_resume,
 )
+from soulsgui.gui.models.client_server import server_words
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 
 NOW = 1_790_000_000.0
@@ -37,6 +38,7 @@ def _status(
 
 
 AWAY = "Server away since"
+HALF_PAST = text.until(NOW + 1800, NOW)
 
 
 def test_a_client_waits_for_a_run_when_the_one_it_played_for_has_ended() -> None:
@@ -110,7 +112,13 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
         (_status(state="paused", wish="pause_after_episode"), "Paused by you", ""),
         (_status(state="paused", wish="pause"), "Paused by you", ""),
         (_status(wish="pause"), "Paused by you", ""),
+        (_status(wish="pause", paused_until=NOW + 1800), f"Paused by you until {HALF_PAST}", ""),
         (_status(state="paused", wish="pause", reachable=False), "Paused by you", AWAY),
+        (_status(state="paused", held="full_screen"), "Paused: full-screen program", "by itself"),
+        (_status(state="paused", held="busy"), "Paused: somebody is at the computer", "by itself"),
+        (_status("starting", held="hours"), "Paused: outside the hours", "by itself"),
+        (_status(state="paused", held="hours", wish="pause"), "Paused by you", ""),
+        (_status(state="quarantined", held="hours", error="60 refused"), "Cut off", "60 refused"),
         (_status(reachable=False), AWAY, "tried again"),
         (_status(reachable=False, buffered=2_000_000), AWAY, "2.00 MB of play wait for it."),
         (_status(state="waiting", reachable=False), AWAY, ""),

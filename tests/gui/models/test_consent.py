@@ -61,3 +61,23 @@ def test_before_the_answer_and_without_one_it_says_so() -> None:
 
 def test_it_says_whom_this_computer_leaves_for_it() -> None:
     assert "plays for cellar at present" in words(None, plays_for="cellar")["instead"]
+
+
+def test_it_says_how_many_processes_run_here_and_what_else_is_called() -> None:
+    offered = OfferedServer(
+        server=SERVER,
+        known=False,
+        env_id="Toy-v0",
+        num_envs=4,
+        workers=3,
+        restart_hook="toys:start",
+        cores=8,
+    )
+    said = words(offered)
+    assert "3 more for its environments: while they play, up to 3 of this computer's 8 cores" in said["cpu"]
+    assert "toys:start is called on this computer" in said["what"]
+    one = offered.model_copy(update={"num_envs": 1, "workers": 9, "restart_hook": ""})
+    assert "one more for its environments" in words(one)["cpu"], "no worker is without an environment"
+    assert "called" not in words(one)["what"]
+    small = offered.model_copy(update={"num_envs": 64, "workers": 64, "cores": 2})
+    assert "64 more for its environments: while they play, up to 2 of" in words(small)["cpu"]

@@ -167,29 +167,29 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
     assert int(page.given.value("episodes").replace(",", "")) > 0
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
     assert page.checks.words == words
-    assert page.state.server.startswith("this computer, 127.0.0.1:")
+    assert page.server.place.startswith("this computer, 127.0.0.1:")
     until(seen.app, lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
 
 def test_pause_now_is_seen_on_the_server_until_resume(seen: _Seen, joined: RunningServer) -> None:
-    seen.click(seen.page.pause)
+    seen.click(seen.page.pausing.now)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
     steps = _own_client(joined).env_steps
     joined.wait_updates(2)
     assert _own_client(joined).env_steps == steps, "nothing is stepped while paused"
-    seen.click(seen.page.resume)
+    seen.click(seen.page.pausing.resume)
     seen.until("Playing")
     until(seen.app, lambda: joined.client_state(NAME) == "online", "it plays again")
 
 
 def test_pause_after_the_episode_ends_all_episodes_first(seen: _Seen, joined: RunningServer) -> None:
     episodes = _own_client(joined).episodes
-    seen.click(seen.page.pause_later)
+    seen.click(seen.page.pausing.later)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server shows it")
     assert _own_client(joined).episodes >= episodes + ENVS, "each environment ended its episode"
-    seen.click(seen.page.resume)
+    seen.click(seen.page.pausing.resume)
     seen.until("Playing")
 
 
@@ -197,10 +197,10 @@ def test_pausing_works_while_the_server_is_killed(seen: _Seen, joined: RunningSe
     redis = joined.pid("redis")
     assert redis is not None
     os.kill(redis, 9)
-    seen.click(seen.page.pause)
+    seen.click(seen.page.pausing.now)
     seen.until("Paused by you")
     until(seen.app, lambda: joined.client_state(NAME) == "paused", "the server, back, shows it", LIMIT_S)
-    seen.click(seen.page.resume)
+    seen.click(seen.page.pausing.resume)
     seen.until("Playing")
 
 

@@ -127,11 +127,11 @@ def test_a_pasted_link_is_asked_about_and_then_played_for(
         pc.until_state("Playing")
         pc.until(lambda: training.client_state(NAME) == "online", "the server sees it play")
         assert page.switch.toggle.isChecked()
-        assert page.state.server.startswith(f"{invitation.server_name}, 127.0.0.1:")
+        assert page.server.place.startswith(f"{invitation.server_name}, 127.0.0.1:")
         pc.until(lambda: page.servers.chosen is not None, "it is listed")
         pc.until(lambda: len(page.curve.curve.series) > 0, "its own curve is drawn")
 
-        pc.click(page.pause)
+        pc.click(page.pausing.now)
         pc.until_state("Paused by you")
         pc.until(lambda: training.client_state(NAME) == "paused", "the server shows it")
         training.api.command("clients.resume", {"client": NAME})
