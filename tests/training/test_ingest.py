@@ -196,7 +196,9 @@ class Model:
             self.dropped[client].append("began a new session")
             self._leave(client)
             cut_off = row is not None and row.status == "quarantined"
-            self.rows[client] = _Row("quarantined" if cut_off else "accepted")
+            self.rows[client] = _Row(
+                "quarantined" if cut_off else "accepted", in_a_row=row.in_a_row if row is not None else 0
+            )
             return
         if row is None:
             self.rejected[client]["not_admitted"] += 1
