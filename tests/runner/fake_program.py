@@ -16,6 +16,9 @@ import threading
 import time
 from pathlib import Path
 
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
 from soulsgui.config.paths import RunFolder
 from soulsgui.system import replace_dir
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
@@ -29,12 +32,16 @@ from soulsgui.wire.messages.session import Wish
 
 PERIOD_S = 0.03
 STEPS_PER_TICK = 100
+PATIENT = "FAKE_PATIENT"
+"""Where this variable is set, a lost server is waited for, as the real programs do."""
 
 
 class Program:
     def __init__(self, options: argparse.Namespace) -> None:
         address = Address.read(options.server_file)
         self.redis = connect(address)
+        if os.environ.get(PATIENT):
+            self.redis.set_retry(Retry(ConstantBackoff(0.1), 100))
         self.keys = Keys(address.prefix)
         self.run = RunFolder(options.run) if options.run else None
         self.name = options.name

@@ -107,7 +107,7 @@ async def test_a_server_with_another_certificate_is_not_the_one_of_the_invitatio
     with pytest.raises(WrongServer):
         await asyncio.to_thread(ask, wrong)
     told = await asyncio.to_thread(knock, wrong)
-    assert told.reply is Reply.SILENT
+    assert told.reply is Reply.ANOTHER
     assert "certificate" in told.why
 
 

@@ -19,6 +19,7 @@ from soulsgui.errors import SoulsGuiError
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
+from tests.runner.fake_program import PATIENT
 
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
 LIMIT_S = 20.0
@@ -242,7 +243,10 @@ def _ask_to_stop(api: ApiClient) -> None:
         api.command("run.stop")
 
 
-def test_services_of_a_server_that_moves_to_another_port_are_started_anew(serving: Serving) -> None:
+def test_services_of_a_server_that_moves_to_another_port_are_started_anew(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PATIENT, "1")
     first = serving.start()
     api, pids = serving.running(first)
     run = api.status()["run"]
