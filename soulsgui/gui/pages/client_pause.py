@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
@@ -18,7 +18,7 @@ from soulsgui.gui.models.client_mode import (
     why_not_resume,
 )
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.fitting_button import give_way, icons_width
+from soulsgui.gui.widgets.fitting_row import FittingRow
 
 _GAP_PX = 8
 _HALF_AN_HOUR_S = 1800.0
@@ -53,7 +53,7 @@ class PauseForButton(CommandButton):
         self.send()
 
 
-class PauseRow(QWidget):
+class PauseRow(FittingRow):
     """The buttons of the owner's pause.
 
     Signals:
@@ -68,7 +68,7 @@ class PauseRow(QWidget):
     problem = Signal(object)
 
     def __init__(self, feed: Feed, client: Callable[[], str], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(_GAP_PX, parent)
         self._feed = feed
         self._client = client
         now = Words(tr("&Pause now"), tr("Pausing …"), tr("Paused"))
@@ -78,17 +78,12 @@ class PauseRow(QWidget):
         self.later = CommandButton(later, "state-draining", lambda: self._pause(after_episode=True), self)
         self.for_a_time = PauseForButton(lambda seconds: self._pause(for_s=seconds), self)
         self.resume = CommandButton(on, "play", self._resume, self)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(_GAP_PX)
-        for button in self._buttons:
+        for button in (self.now, self.later, self.for_a_time, self.resume):
             button.problem.connect(self.problem)
-            self._row.addWidget(button)
-        self._row.setAlignment(Qt.AlignmentFlag.AlignRight)
-
-    @property
-    def _buttons(self) -> tuple[CommandButton, ...]:
-        return (self.now, self.later, self.for_a_time, self.resume)
+            self.row.addWidget(button)
+        self.row.setAlignment(Qt.AlignmentFlag.AlignRight)
+        # What is done now, and what undoes it, keep their words longest.
+        self.let_give_way((self.now, self.resume, self.for_a_time, self.later))
 
     def show_words(self, words: ClientWords) -> None:
         """Allow what makes sense in this state."""
@@ -99,26 +94,6 @@ class PauseRow(QWidget):
             (self.resume, why_not_resume(words)),
         ):
             button.allow(not why, why)
-
-    def minimumSizeHint(self) -> QSize:
-        """Room for the icons: the words give way."""
-        height = super().minimumSizeHint().height()
-        return QSize(icons_width(self._buttons, _GAP_PX), height)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave words out where there is no room for them."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def event(self, event: QEvent) -> bool:
-        """Do the same when a button says something else."""
-        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_row"):
-            self._fit()
-        return super().event(event)
-
-    def _fit(self) -> None:
-        # What is done now, and what undoes it, keep their words longest.
-        give_way((self.now, self.resume, self.for_a_time, self.later), self.width(), _GAP_PX)
 
     def _pause(self, after_episode: bool = False, for_s: float | None = None) -> Call:
         params = {"client": self._client(), "after_episode": after_episode}

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSize, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
@@ -14,7 +13,8 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_server import server_words, trial_words
 from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.gui.widgets.fitting_button import FittingButton, give_way, icons_width
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.fitting_row import FittingRow
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel
 from soulsgui.wire.control import SavedServer, ServerTest, Status
 
@@ -23,7 +23,7 @@ _TEST_PATIENCE_S = 80.0
 _LEAST_CHARACTERS = 12
 
 
-class ServerLine(QWidget):
+class ServerLine(FittingRow):
     """The server with its address and round trip; a test; and, while it is not found, ways to it.
 
     Signals:
@@ -44,7 +44,7 @@ class ServerLine(QWidget):
     def __init__(
         self, feed: Feed, chosen: Callable[[], SavedServer | None], parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__(_GAP_PX, parent)
         self._feed = feed
         self._chosen = chosen
         self._state = StateLabel(self)
@@ -61,20 +61,15 @@ class ServerLine(QWidget):
         self.paste = FittingButton(tr("Paste new in&vitation"), "link", self)
         self.paste.explain(tr("The invitation that you copied; whatever it says, you are asked first"))
         self.paste.clicked.connect(self.paste_wanted)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(_GAP_PX)
-        self._row.addWidget(self._state)
-        self._row.addWidget(self._place, 1)
-        for button in self._buttons:
-            self._row.addWidget(button)
+        buttons = (self.change, self.paste, self.test)
+        self.row.addWidget(self._state)
+        self.row.addWidget(self._place, 1)
+        for button in buttons:
+            self.row.addWidget(button)
+        self.let_give_way(buttons)
         policy = self.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.setSizePolicy(policy)
-
-    @property
-    def _buttons(self) -> tuple[FittingButton, ...]:
-        return (self.change, self.paste, self.test)
 
     @property
     def place(self) -> str:
@@ -107,24 +102,7 @@ class ServerLine(QWidget):
         if chosen is not None:
             ChangeAddressDialog(self._feed, chosen, self).open()
 
-    # --- room ---
-
-    def minimumSizeHint(self) -> QSize:
-        """Room for the icons and a little of the address: the words give way."""
-        least = self._state.sizeHint().width() + self._place.minimumWidth() + 2 * _GAP_PX
-        return QSize(least + icons_width(self._buttons, _GAP_PX), super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave words out where there is no room for them."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def event(self, event: QEvent) -> bool:
-        """Do the same when a button comes, goes, or says something else."""
-        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_row"):
-            self._fit()
-        return super().event(event)
-
-    def _fit(self) -> None:
-        taken = self._state.sizeHint().width() + self._place.minimumWidth() + 2 * _GAP_PX
-        give_way(self._buttons, self.width() - taken, _GAP_PX)
+    @property
+    def taken_px(self) -> int:
+        """Room for the state and a little of the address."""
+        return self._state.sizeHint().width() + self._place.minimumWidth() + 2 * _GAP_PX

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QSignalBlocker, QSize, Signal
-from PySide6.QtGui import QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QWidget
+from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QWidget
 
 from soulsgui.errors import UsageError
 from soulsgui.gui.calls import Call
@@ -16,7 +16,8 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.question import Question
 from soulsgui.gui.widgets.command_button import Words
-from soulsgui.gui.widgets.fitting_button import FittingButton, give_way, icons_width
+from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.fitting_row import FittingRow
 from soulsgui.wire.control import ApiError, ErrorCode, SavedServer, SavedServers
 from soulsgui.wire.invitation import SUFFIX, Invitation
 
@@ -24,7 +25,7 @@ _LEAST_CHARACTERS = 22
 _GAP_PX = 8
 
 
-class ServersRow(QWidget):
+class ServersRow(FittingRow):
     """The server this computer plays for, chosen from those that invited it.
 
     Signals:
@@ -38,7 +39,7 @@ class ServersRow(QWidget):
     problem = Signal(object)
 
     def __init__(self, side: ClientSide, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(_GAP_PX, parent)
         self._side = side
         self._feed = side.feed
         self._saved = SavedServers(chosen="", servers=[])
@@ -60,7 +61,7 @@ class ServersRow(QWidget):
         self.box.activated.connect(self._chosen)
         title = QLabel(tr("Plays &for"), self)
         title.setBuddy(self.box)
-        words = Words(tr("&Forget…"), tr("Forgetting …"), tr("Forgotten"))
+        words = Words(tr("For&get…"), tr("Forgetting …"), tr("Forgotten"))
         self.forget = AskingButton(words, "trash", self._forget, self._forget_question, self)
         self.forget.problem.connect(self.problem)
         self.forget.finished.connect(self.refresh)
@@ -71,41 +72,17 @@ class ServersRow(QWidget):
         self.paste.explain(tr("The invitation that you copied: a link, or the text of its file"))
         self.paste.clicked.connect(self.paste_link)
         self._title = title
-        self._row = row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(_GAP_PX)
-        row.addWidget(title)
-        row.addWidget(self.box, 1)
-        for button in self._buttons:
-            row.addWidget(button)
-
-    # --- room ---
+        buttons = (self.open, self.paste, self.forget)
+        self.row.addWidget(title)
+        self.row.addWidget(self.box, 1)
+        for button in buttons:
+            self.row.addWidget(button)
+        self.let_give_way(buttons)
 
     @property
-    def _buttons(self) -> tuple[FittingButton, ...]:
-        return (self.open, self.paste, self.forget)
-
-    @property
-    def _taken_px(self) -> int:
+    def taken_px(self) -> int:
+        """Room for the title and the list."""
         return self._title.sizeHint().width() + self.box.minimumSizeHint().width() + 2 * _GAP_PX
-
-    def minimumSizeHint(self) -> QSize:
-        """Room for the icons: the words give way."""
-        return QSize(self._taken_px + icons_width(self._buttons, _GAP_PX), super().minimumSizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave words out where there is no room for them."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def event(self, event: QEvent) -> bool:
-        """Do the same when a button says something else."""
-        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_row"):
-            self._fit()
-        return super().event(event)
-
-    def _fit(self) -> None:
-        give_way(self._buttons, self.width() - self._taken_px, _GAP_PX)
 
     # --- what is known ---
 
