@@ -1,14 +1,21 @@
 """A whole runner, for the tests of its parts that need one."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.runner import services
 from soulsgui.runner.app import Runner
+from soulsgui.runner.join import player
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.wire.access import secret_hash, user_of, user_words
+from soulsgui.wire.connection import Address
+from soulsgui.wire.invitation import Invitation
+from tests.runner.joining import FAKE_CLIENT, NAME, SECRET
 from tests.runner.running import FAKE_PROGRAM, new_runner
 
 
@@ -27,6 +34,38 @@ def fake_services(monkeypatch: pytest.MonkeyPatch) -> None:
 async def runner(folders: Folders, fake_services: None) -> AsyncIterator[Runner]:
     """An open runner without a run."""
     made = new_runner(folders)
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client of client mode is the stand-in of `join_client.py`."""
+    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
+
+
+@pytest.fixture
+def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
+    """One that is good at the server of this test."""
+    words = user_words(NAME, redis_address.prefix, secret_hash(SECRET))
+    redis_client.execute_command("ACL", "SETUSER", user_of(NAME), *words)
+    yield Invitation(
+        server_id="server-1",
+        server_name="atelier",
+        client=NAME,
+        addresses=(("127.0.0.1", redis_address.port),),
+        secret=SECRET,
+        prefix=redis_address.prefix,
+        created=1.0,
+    )
+    redis_client.acl_deluser(user_of(NAME))
+
+
+@pytest.fixture
+async def idle_runner(folders: Folders, fake_client: None) -> AsyncIterator[ClientRunner]:
+    """A runner of client mode that a window started: it waits to be told to play."""
+    made = ClientRunner(folders, "this-pc", idle=True)
     await made.open()
     yield made
     await made.close()

@@ -3,79 +3,29 @@
 import asyncio
 import signal
 import socket
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
-from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port, process_identity, stop_signals
-from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.server_config import ServerConfig
+from tests.runner.joining import NAME, SECRET, call, client, service
 from tests.runner.running import until
 
-FAKE_CLIENT = Path(__file__).with_name("join_client.py")
-NAME = "gamer"
-SECRET = "0123456789abcdef-for-tests"
-
-
-async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:
-    result = await runner.command(command, COMMANDS[command].model_validate(params))
-    return result.model_dump(mode="json") if isinstance(result, Message) else result
-
-
-@pytest.fixture(autouse=True)
-def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
+pytestmark = pytest.mark.usefixtures("fake_client")
 
 
 @pytest.fixture
-def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
-    """One that is good at the server of this test."""
-    words = user_words(NAME, redis_address.prefix, secret_hash(SECRET))
-    redis_client.execute_command("ACL", "SETUSER", user_of(NAME), *words)
-    yield Invitation(
-        server_id="server-1",
-        server_name="atelier",
-        client=NAME,
-        addresses=(("127.0.0.1", redis_address.port),),
-        secret=SECRET,
-        prefix=redis_address.prefix,
-        created=1.0,
-    )
-    redis_client.acl_deluser(user_of(NAME))
-
-
-@pytest.fixture
-async def runner(folders: Folders) -> AsyncIterator[ClientRunner]:
-    """A runner that a window started: it waits to be told to play."""
-    made = ClientRunner(folders, "this-pc", idle=True)
-    await made.open()
-    yield made
-    await made.close()
-
-
-def service(runner: ClientRunner) -> ServiceStatus:
-    (only,) = runner.status().services
-    return only
-
-
-def client(runner: ClientRunner) -> ClientStatus:
-    (only,) = runner.status().clients
-    return only
+def runner(idle_runner: ClientRunner) -> ClientRunner:
+    return idle_runner
 
 
 async def test_an_idle_runner_plays_only_when_told_to(

@@ -1,0 +1,30 @@
+"""A runner of client mode with a stand-in for its client, and who invites it."""
+
+from pathlib import Path
+from typing import Any
+
+from soulsgui.runner.join.app import ClientRunner
+from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
+from soulsgui.wire.messages.base import Message
+
+FAKE_CLIENT = Path(__file__).with_name("join_client.py")
+NAME = "gamer"
+SECRET = "0123456789abcdef-for-tests"
+
+
+async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:
+    """Give a command as its control API does."""
+    result = await runner.command(command, COMMANDS[command].model_validate(params))
+    return result.model_dump(mode="json") if isinstance(result, Message) else result
+
+
+def client(runner: ClientRunner) -> ClientStatus:
+    """State of its client."""
+    (only,) = runner.status().clients
+    return only
+
+
+def service(runner: ClientRunner) -> ServiceStatus:
+    """State of its client's process."""
+    (only,) = runner.status().services
+    return only
