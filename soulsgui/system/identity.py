@@ -104,11 +104,11 @@ def same_process(identity: Mapping[str, object], platform: str = sys.platform) -
     if now is None:
         return False
     tolerance_s = _START_TOLERANCE_S.get(platform, _START_TOLERANCE_ELSEWHERE_S)
-    return (
-        same_boot(now["boot_id"], boot)
-        and abs(now["start_time"] - start) <= tolerance_s
-        and now["cmdline"] == identity.get("cmdline")
-    )
+    if not (same_boot(now["boot_id"], boot) and abs(now["start_time"] - start) <= tolerance_s):
+        return False
+    # Linux takes a process's memory, and its command line with it, before its files and ports: it still lives.
+    ending = platform == "linux" and not now["cmdline"]
+    return ending or now["cmdline"] == identity.get("cmdline")
 
 
 def _start_time_linux(pid: int) -> float:

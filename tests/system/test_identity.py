@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from soulsgui.system import (
@@ -78,6 +79,22 @@ def test_a_record_with_anything_wrong_is_nobody(
     child: subprocess.Popen[bytes], forged: dict[str, object]
 ) -> None:
     assert not same_process({**identity_of(child.pid), **forged})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how Linux ends a process")
+def test_a_process_lives_until_everything_it_holds_is_given_back() -> None:
+    # Much memory makes the moment long in which it has no command line any more, and still holds its files.
+    program = "import time; held = bytearray(100_000_000); print(flush=True); time.sleep(600)"
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            identity = started_process_identity(child.pid)
+            assert identity is not None
+            child.kill()
+            while same_process(identity):
+                pass
+            assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_an_empty_record_is_nobody() -> None:
