@@ -1,5 +1,5 @@
 """Policies in numpy, free of torch.
 
-`numpy_mlp` acts, `distributions` draw and score actions, `exploration` strays, `normalise` keeps statistics,
-`schedules` decay.
+`policy` says what each can do and makes them: `numpy_mlp` acts, `distributions` draw and score actions,
+`exploration` strays, `normalise` keeps statistics, `schedules` decay.
 """

@@ -5,11 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.numpy_mlp import Floats, Ints, Mask, NumpyMLPPolicy
+from soulsgui.policies.policy import Floats, Mask, Policy
+
+Ints = NDArray[np.int64]
 
 
 def epsilon_greedy(
-    policy: NumpyMLPPolicy,
+    policy: Policy,
     obs: NDArray[Any],
     rng: np.random.Generator,
     epsilon: float,
@@ -36,15 +38,15 @@ def epsilon_greedy(
     """
     if not 0.0 <= epsilon <= 1.0:
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
-    actions: int | Ints = policy.spec.num_actions
+    actions: int | Ints = policy.num_actions
     greedy = policy.greedy(obs, mask)
     if mask is None:
-        anywhere = rng.integers(actions, size=len(obs)) + policy.spec.first_action
+        anywhere = rng.integers(actions, size=len(obs)) + policy.first_action
     else:
         actions = np.count_nonzero(mask, axis=1)
         # The n-th valid action is where the n-th one is counted first.
         drawn = rng.integers(actions)[:, None]
-        anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.spec.first_action
+        anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.first_action
     chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
     by_chance = epsilon / actions
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.

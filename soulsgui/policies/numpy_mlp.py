@@ -108,6 +108,7 @@ class NumpyMLPPolicy:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = MLPPolicySpec.from_json(spec)
+        self.num_actions, self.first_action = self.spec.num_actions, self.spec.first_action
         self._weights: list[Floats] = []
         self._mean = self._inverse_std = np.zeros((0, 1), dtype=np.float32)
         self._clip = np.float32(np.inf)

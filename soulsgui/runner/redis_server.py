@@ -15,7 +15,7 @@ from pathlib import Path
 import redis
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import RedisSettings
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.aof import cut_off_damage, loss_at_start
 from soulsgui.runner.certificate import Certificate, ensure_certificate

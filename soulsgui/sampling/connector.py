@@ -19,7 +19,7 @@ from soulsgui.config.settings_info import client_settings
 from soulsgui.environments.masks import read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
-from soulsgui.policies.numpy_mlp import Mask, NumpyMLPPolicy
+from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
@@ -74,7 +74,7 @@ class AgentAndModel(NamedTuple):
 class Weights(NamedTuple):
     """Weights that are ready to act with."""
 
-    policy: NumpyMLPPolicy
+    policy: Policy
     header: WeightsHeader
 
 
@@ -243,7 +243,7 @@ class Connector(ABC):
         return view.header is not None and view.header.run_id == self._config.run_id
 
     def _ready_to_act(self, header: WeightsHeader, tensors: dict[str, NDArray[Any]]) -> Weights:
-        policy = NumpyMLPPolicy(self._config.policy)
+        policy = make_policy(self._config.policy)
         policy.load(tensors)
         check_network(policy, header, self._spaces.observation)
         return Weights(policy, header)
@@ -269,7 +269,7 @@ class Connector(ABC):
             return int(self._choose(self._in_use().policy, self._observation(obs), mask)[0])
 
     @abstractmethod
-    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
         """Return an action `[1]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
 
     def _observation(self, obs: ArrayLike) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
 from soulsgui.errors import ServiceError, SoulsGuiError, UsageError
-from soulsgui.policies.numpy_mlp import Mask, NumpyMLPPolicy
+from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
@@ -120,7 +120,7 @@ class DQNConnector(Connector):
             self._use(newest)
         return self._weights
 
-    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
         return explore(policy, obs, self._rng, self._epsilon, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------

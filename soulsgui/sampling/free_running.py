@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.policies.exploration import epsilon_greedy
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.rollout import Rollout
@@ -18,7 +18,7 @@ from soulsgui.wire.weights import WeightsHeader
 
 
 def explore(
-    policy: NumpyMLPPolicy,
+    policy: Policy,
     obs: NDArray[Any],
     rng: np.random.Generator,
     epsilon: float | None,
@@ -59,7 +59,7 @@ class FreeRunning:
         self,
         link: ClientLink,
         uploader: Uploader,
-        policy: NumpyMLPPolicy,
+        policy: Policy,
         rollout: Rollout,
         config: ServerConfig,
     ) -> None:

@@ -3,11 +3,11 @@
 from soulsgui.environments.reference import reference_observation, same_outputs
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import ClientRegistrationError
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import Policy
 from soulsgui.wire.weights import WeightsHeader
 
 
-def check_network(policy: NumpyMLPPolicy, header: WeightsHeader, box: BoxSpec) -> None:
+def check_network(policy: Policy, header: WeightsHeader, box: BoxSpec) -> None:
     """Compare what the network says of the reference observation with what the server's says.
 
     Args:

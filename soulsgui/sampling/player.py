@@ -9,7 +9,7 @@ from typing import Any
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
@@ -104,7 +104,7 @@ class RunPlayer:
         self._attempt = config.attempt
         self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
-        self._policy = NumpyMLPPolicy(config.policy)
+        self._policy = make_policy(config.policy)
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
-from soulsgui.policies.numpy_mlp import Mask, NumpyMLPPolicy
+from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import Ready
@@ -130,7 +130,7 @@ class PPOConnector(Connector):
         self._samples, self._recorded, self._delivered = [], 0, 0
         super()._use(weights)
 
-    def _choose(self, policy: NumpyMLPPolicy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
         return policy.act(obs, self._rng, mask)[0]
 
     def _share(self) -> int | None:

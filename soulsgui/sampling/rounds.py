@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.turn import Turn
@@ -18,7 +18,7 @@ class Rounds:
         policy: Draws the actions.
     """
 
-    def __init__(self, link: ClientLink, uploader: Uploader, policy: NumpyMLPPolicy) -> None:
+    def __init__(self, link: ClientLink, uploader: Uploader, policy: Policy) -> None:
         self._link = link
         self._uploader = uploader
         self._round, self._played = -1, 0

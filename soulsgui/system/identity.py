@@ -106,7 +106,7 @@ def same_process(identity: Mapping[str, object], platform: str = sys.platform) -
     tolerance_s = _START_TOLERANCE_S.get(platform, _START_TOLERANCE_ELSEWHERE_S)
     if not (same_boot(now["boot_id"], boot) and abs(now["start_time"] - start) <= tolerance_s):
         return False
-    # Linux takes a process's memory, and its command line with it, before its files and ports: it still lives.
+    # Linux takes the memory of a process, and the command line in it, before its files and ports: it lives.
     ending = platform == "linux" and not now["cmdline"]
     return ending or now["cmdline"] == identity.get("cmdline")
 

@@ -7,7 +7,7 @@ more than the learner takes in before they would be too old. And new weights wai
 
 from dataclasses import dataclass
 
-from soulsgui.config.schema import DQNSettings
+from soulsgui.config.sections.dqn import DQNSettings
 
 FIRST_STEPS = 1024
 """Most transitions on their way while it is not known how fast the learner is."""

@@ -17,7 +17,7 @@ import redis
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import RedisSettings
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.app import Runner
 from soulsgui.runner.certificate import read_certificate

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import RedisSettings
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.events import EventLog
 from soulsgui.runner.gate import Gate

@@ -16,7 +16,7 @@ import pytest_asyncio
 import redis
 
 from soulsgui.config.paths import Folders
-from soulsgui.config.schema import RedisSettings
+from soulsgui.config.sections.server import RedisSettings
 from soulsgui.errors import ServiceError
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.redis_server import Pinger, RedisServer, ensure_server, ping, read_or_make_password

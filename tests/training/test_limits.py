@@ -2,7 +2,7 @@
 
 import pytest
 
-from soulsgui.config.schema import DQNSettings
+from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.training.limits import (
     AHEAD_S,
     FIRST_STEPS,

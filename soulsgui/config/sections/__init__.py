@@ -1,0 +1,1 @@
+"""The groups of settings, one room each; `soulsgui.config.schema` joins them."""

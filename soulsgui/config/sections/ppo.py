@@ -1,0 +1,97 @@
+"""Settings of proximal policy optimisation."""
+
+from typing import Literal
+
+from soulsgui.config.declaring import Section, setting
+
+
+class PPOSettings(Section):
+    """Proximal policy optimisation."""
+
+    n_steps: int = setting(
+        256,
+        "Steps each environment contributes to a round.",
+        unit="steps per environment",
+        ge=1,
+        le=1_000_000,
+    )
+    n_clients: int | None = setting(
+        None,
+        "Fewest clients needed to begin the first round; empty means `clients.local`, at least 1. "
+        "Later rounds need one.",
+        ge=1,
+        le=10_000,
+    )
+    gamma: float = setting(
+        0.99,
+        "Discount of future rewards: the most important setting of all.",
+        ge=0,
+        le=1,
+    )
+    gae_lambda: float = setting(
+        0.9,
+        "Weight of longer returns in the advantage estimate: 0 trusts the value network, 1 the rewards.",
+        ge=0,
+        le=1,
+    )
+    epochs: int = setting(10, "Passes over the data of a round.", unit="passes", ge=1, le=1000)
+    minibatch_size: int = setting(
+        128,
+        "Transitions per gradient step.",
+        unit="transitions",
+        ge=1,
+        le=1_000_000,
+    )
+    learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
+    learning_rate_schedule: Literal["constant", "linear"] = setting(
+        "constant",
+        "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
+    )
+    clip: float = setting(
+        0.2,
+        "How far the probability ratio may move away from 1 before its gradient is cut off.",
+        gt=0,
+        le=10,
+    )
+    entropy_coef: float = setting(0.0, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
+    value_coef: float = setting(1.0, "Weight of the value loss.", gt=0, le=100)
+    value_clip: float | None = setting(
+        None,
+        "Limit on the change of the value estimate per update; empty switches it off "
+        "(arXiv 2006.05990 advises against it).",
+        gt=0,
+    )
+    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
+    normalize_advantage: bool = setting(
+        True,
+        "Scale advantages to mean 0 and deviation 1 over the whole round, once per pass.",
+    )
+    recompute_advantages: bool = setting(
+        True, "Compute advantages anew before each pass instead of once per round."
+    )
+    target_kl: float | None = setting(
+        None,
+        "Stop the passes of a round early when the policy has moved this far; empty switches it off.",
+        gt=0,
+    )
+    round_timeout: float = setting(
+        30.0,
+        "A client that has not delivered its share of a round by then is lost to it, as one that leaves, is "
+        "paused or begins anew is at once; `ppo.lost_member` says what follows.",
+        unit="s",
+        gt=0,
+        le=86_400,
+    )
+    lost_member: Literal["shrink", "wait", "redistribute", "stop"] = setting(
+        "shrink",
+        "What becomes of a round that loses a client: `shrink` trains with the rest, `wait` waits until it "
+        "is back or somebody stops or forgets it, `redistribute` lets the others make the missing steps, by "
+        "their speed, `stop` ends the run.",
+    )
+    balance: bool = setting(
+        False,
+        "Give fast clients more steps of a round and slow ones fewer, by their measured speed, so that all "
+        "end at about the same time; their sum stays. With one of four clients four times slower this "
+        "made 2.2 times the steps; it costs the repeatable curve of several clients. Quotas stay equal where "
+        "the round would become shorter by less than a fifth.",
+    )

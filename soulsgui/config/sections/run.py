@@ -1,0 +1,60 @@
+"""Settings of a run: what it publishes, saves and records, and when it ends."""
+
+from soulsgui.config.declaring import Section, setting
+
+
+class PublishSettings(Section):
+    """How often new weights go to the clients."""
+
+    min_seconds: float = setting(
+        0.2,
+        "Least time between two publishes of an asynchronous algorithm; a synchronous one publishes after "
+        "each round.",
+        unit="s",
+        gt=0,
+        le=3600,
+    )
+
+
+class StopSettings(Section):
+    """When a run has reached its goal. With neither goal set it goes on until it is stopped."""
+
+    mean_return: float | None = setting(
+        None,
+        "Stop when the mean return of the last `stop.window` finished training episodes reaches this.",
+    )
+    env_steps: int | None = setting(
+        None, "Stop after this many environment steps were trained on.", unit="steps", ge=1
+    )
+    window: int = setting(
+        20,
+        "Episodes over which the mean return is taken, for the goal, the best model and the display.",
+        unit="episodes",
+        ge=1,
+        le=100_000,
+    )
+
+
+class CheckpointSettings(Section):
+    """How often the state of the training is saved."""
+
+    every_updates: int = setting(
+        10,
+        "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash costs at most the "
+        "work since the last one.",
+        unit="updates",
+        ge=1,
+        le=1_000_000,
+    )
+
+
+class TelemetrySettings(Section):
+    """What is recorded beside the training."""
+
+    figure_every_episodes: int = setting(
+        1000,
+        "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
+        "the end of a run.",
+        unit="episodes",
+        ge=1,
+    )
