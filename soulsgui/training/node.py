@@ -333,7 +333,8 @@ class TrainingNode(Trainee):
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
-        if not self._resting:
+        # A save may have failed while samples were waited for.
+        if not (self._resting or self._desk.disk_full):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 
