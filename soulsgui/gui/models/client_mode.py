@@ -7,7 +7,7 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.client_server import how_to_update, lack_words, update_title
-from soulsgui.gui.states import Look
+from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.messages.neighbour import Held
 
@@ -66,6 +66,17 @@ def client_words(
     look, detail = _with_service(service, client, status, now)
     ends = client is not None and client.paused_until is not None
     return ClientWords(look, detail, service.state not in ("stopping", "failed"), wish, ends)
+
+
+def run_has_ended(server: Connection, run: RunStatus, played_for: str) -> bool:
+    """Return whether the run that was played for is known to have ended.
+
+    Args:
+        server: How the window stands with the server's own runner.
+        run: What that runner says of its run.
+        played_for: Id of the run that the client plays for.
+    """
+    return server.live and run.id == played_for and not run_is_active(run.state)
 
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:

@@ -15,6 +15,7 @@ from soulsgui.gui.models.client_mode import (
     CLIENT,
     ClientWords,
     client_words,
+    run_has_ended,
 )
 from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
@@ -24,7 +25,6 @@ from soulsgui.gui.pages.client_rules import RulesRow
 from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
@@ -168,8 +168,7 @@ class ClientPage(QWidget):
     @property
     def _run_ended(self) -> bool:
         run = self._server.status.run
-        here = self._server.connection.live and run.id == self._feed.status.run.id
-        return here and not run_is_active(run.state)
+        return run_has_ended(self._server.connection, run, self._feed.status.run.id)
 
     def _show(self) -> None:
         connection, status = self._feed.connection, self._feed.status
