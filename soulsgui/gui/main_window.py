@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
-from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_update
+from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_end_older
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
@@ -342,12 +342,22 @@ class MainWindow(QMainWindow):
             self.open_config()
         elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
-        elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
-            self.notify("info", *how_to_update(state))
+        elif state is ConnectionState.TOO_OLD:
+            self._show_update()
+        elif state is ConnectionState.TOO_NEW:
+            self.notify("info", *how_to_end_older())
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()
         else:
             self.retry_wanted.emit()
+
+    def _show_update(self) -> None:
+        from soulsgui.gui.dialogs.update import UpdateDialog
+        from soulsgui.gui.models.updating import installation, update_steps
+
+        steps = update_steps([], installation())
+        if steps is not None:
+            UpdateDialog(tr("The server's runner is newer than this window."), steps, self).open()
 
     def _show_overview(self) -> None:
         self.show_page(table.OVERVIEW)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
+from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.client_mode import (
     CLIENT,
@@ -17,6 +18,8 @@ from soulsgui.gui.models.client_mode import (
     client_words,
     run_has_ended,
 )
+from soulsgui.gui.models.client_server import lack_words
+from soulsgui.gui.models.updating import installation, update_steps
 from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
@@ -151,6 +154,7 @@ class ClientPage(QWidget):
         if self._side.invitation is not None:
             self._ask_consent(self._side.invitation)
         self.log.opened.connect(self._show_log)
+        self.state.update_wanted.connect(self._show_update)
         self._show()
 
     # --- what is shown ---
@@ -200,6 +204,12 @@ class ClientPage(QWidget):
         QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
 
     # --- what can be done ---
+
+    def _show_update(self) -> None:
+        lacks = self._client.lacks if self._client is not None else []
+        steps = update_steps(lacks, installation())
+        if steps is not None:
+            UpdateDialog(lack_words(lacks), steps, self).open()
 
     def _ask_switch(self, on: bool) -> Call | None:
         if on and not self._feed.connection.commands_possible:

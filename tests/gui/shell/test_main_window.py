@@ -12,6 +12,7 @@ from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.invite import InviteDialog
 from soulsgui.gui.dialogs.mend_config import MendConfigDialog
 from soulsgui.gui.dialogs.settings import SettingsDialog
+from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
@@ -286,14 +287,21 @@ def test_redis_down_leads_to_its_log(qtbot: QtBot, make: Make, feed: FakeFeed) -
     assert page_of(window, "logs").places == [{"service": "redis"}]
 
 
-@pytest.mark.parametrize("state", [S.TOO_OLD, S.TOO_NEW])
-def test_other_versions_are_told_how_to_meet(
-    qtbot: QtBot, make: Make, feed: FakeFeed, state: ConnectionState
-) -> None:
+def test_a_window_that_is_too_old_is_told_how_to_update_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
-    feed.connect_as(Connection(state, "my-server"))
+    feed.connect_as(Connection(S.TOO_OLD, "my-server"))
     qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
-    assert "Type:" in window.messages.notices[-1].detail or "type:" in window.messages.notices[-1].detail
+    dialog = window.findChild(UpdateDialog)
+    assert isinstance(dialog, UpdateDialog)
+    assert "git pull" in dialog.commands.toPlainText()
+    dialog.reject()
+
+
+def test_a_runner_that_is_too_old_is_ended_by_a_command(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.connect_as(Connection(S.TOO_NEW, "my-server"))
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    assert "Type: soulsgui shutdown" in window.messages.notices[-1].detail
 
 
 # --- the run ---
