@@ -84,6 +84,12 @@ class Roster:
         """Whether a client's invitation was taken back."""
         return client in self._invited and not self._invited[client].may_come
 
+    def is_local(self, client: str) -> bool:
+        """Whether this server starts a client itself."""
+        known = self._known.get(client)
+        listed = known.listed if known is not None else None
+        return client in self._local or (listed is not None and listed.local)
+
     def is_quarantined(self, client: str) -> bool:
         """Whether the trainer has cut a client off, so that it takes nothing of it until it is released."""
         known = self._known.get(client)
@@ -235,7 +241,7 @@ class Roster:
         known = self._known.get(name, _Known(None, _UNSEEN))
         beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
         state = self.state(name, now)
-        local = name in self._local or (known.listed is not None and known.listed.local)
+        local = self.is_local(name)
         rejected = dict(grant.rejected) if grant is not None else {}
         if trainer is not None:
             rejected |= trainer.rejected_by_client.get(name, {})

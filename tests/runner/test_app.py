@@ -19,6 +19,7 @@ from soulsgui.runner.service import Health
 from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile
+from soulsgui.wire.messages.client_log import LINE_FIELD, SentLine
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.messages.rejects import Reject, Rejects
 from soulsgui.wire.messages.session import Grant
@@ -478,6 +479,9 @@ async def test_logs_and_events_are_told(runner: Runner) -> None:
     assert {"trainer", "telemetry", "redis"} <= {line["service"] for line in everything["lines"]}
     with pytest.raises(Refused, match="no log"):
         await call(runner, "history.logs", service="oven")
+    of_client = await call(runner, "clients.log", client="client-1")
+    assert of_client["whole"] is True
+    assert "start of client-1" in of_client["lines"][0]["text"]
     events = (await call(runner, "history.events"))["events"]
     assert [event["number"] for event in events] == list(range(1, len(events) + 1))
     assert "was started" in events[0]["what"]
@@ -607,3 +611,18 @@ async def test_watching_goes_on_after_a_reading_that_broke(
         await asyncio.wait_for(broke.wait(), 5)
         await until(lambda: not runner.supervisor.server_up)
     await until(lambda: runner.supervisor.server_up)
+
+
+async def test_the_log_of_a_client_elsewhere_is_what_it_has_told(
+    runner: Runner,
+) -> None:
+    keys = runner.bus.keys
+    line = SentLine(level="error", text="the game crashed").to_json()
+    await runner.bus.call(lambda connection: connection.hset(keys.clients, "gamer-01", "{}"))
+    await runner.bus.call(lambda connection: connection.xadd(keys.log("gamer-01"), {LINE_FIELD: line}))
+    await until(lambda: "gamer-01" in runner.roster)
+    told = await call(runner, "clients.log", client="gamer-01")
+    assert told["whole"] is False
+    assert [one["text"] for one in told["lines"]] == ["the game crashed"]
+    with pytest.raises(Refused, match="There is no client"):
+        await call(runner, "clients.log", client="nobody")

@@ -32,6 +32,7 @@ HANDLERS: dict[str, Handler] = {
     "clients.forget": clients.forget,
     "clients.release": clients.release,
     "clients.rejects": clients.rejects,
+    "clients.log": clients.log,
     "clients.invite.create": clients.invite,
     "clients.invite.list": clients.list_invitations,
     "clients.revoke": clients.revoke,

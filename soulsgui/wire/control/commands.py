@@ -224,6 +224,16 @@ class RejectsParams(Params):
     client: str = ""
 
 
+class ClientLogParams(ClientParams):
+    """`clients.log`: what a client wrote last. Result: `ClientLog`.
+
+    Attributes:
+        n: How many lines.
+    """
+
+    n: int = Field(default=100, ge=1, le=1000)
+
+
 class InviteParams(Params):
     """`clients.invite.create`: let another computer in. Result: `NewInvitation`, told this once.
 
@@ -323,6 +333,7 @@ COMMANDS: dict[str, type[Params]] = {
     "clients.forget": ClientParams,
     "clients.release": ClientParams,
     "clients.rejects": RejectsParams,
+    "clients.log": ClientLogParams,
     "clients.invite.create": InviteParams,
     "clients.invite.list": Empty,
     "clients.revoke": ClientParams,
