@@ -266,6 +266,8 @@ def _add_run(commands: Commands) -> None:
             help="stop the run that goes on first; default: refuse while one goes on",
         )
     _add(run, "stop", "remote:run_stop", "save and end the run")
+    _add(run, "pause", "remote:run_pause", "let the run rest, with everything kept")
+    _add(run, "continue", "remote:run_continue", "let a paused run go on")
     save = _add(commands, "quicksave", "remote:quicksave", "save a checkpoint now")
     _note(save)
     _json(save)

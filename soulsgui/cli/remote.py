@@ -13,6 +13,7 @@ from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
 from soulsgui.wire.control import ClientLog, ControlFile
 
 _WATCH_EVERY_S = 1.0
+_AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 
 def status(arguments: Arguments) -> int:
@@ -87,6 +88,20 @@ def run_resume(arguments: Arguments) -> int:
 def run_stop(arguments: Arguments) -> int:
     """`run stop`: save and end the run."""
     return _say_run(runner_of(arguments).command("run.stop"), "stopped")
+
+
+def run_pause(arguments: Arguments) -> int:
+    """`run pause`: let the run rest."""
+    done = runner_of(arguments).command("run.pause")["done"]
+    say("the run is paused; go on with: soulsgui run continue" if done else f"it pauses {_AS_SOON}")
+    return 0
+
+
+def run_continue(arguments: Arguments) -> int:
+    """`run continue`: let a paused run go on."""
+    done = runner_of(arguments).command("run.continue")["done"]
+    say("the run goes on" if done else f"it goes on {_AS_SOON}")
+    return 0
 
 
 def _say_run(result: dict[str, Any], what: str) -> int:

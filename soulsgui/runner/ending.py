@@ -115,6 +115,7 @@ class Ending:
             self._standing.record = over.model_copy(update={"restarts": restarts})
             self._standing.note_record(active.run)
             self._knowledge.roster.set_local([])
+            active.rest(False)
         except Exception:
             # Whatever went wrong with what is told of it: the run is over, and others wait for that.
             logger.exception("the end of run %s could not be noted", active.run.run_id)

@@ -82,7 +82,8 @@ class Standing:
         view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full)
         active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
-        self.record = seen_as(progress, view, active.seconds(now))
+        seen = seen_as(progress, view, active.seconds(now))
+        self.record = seen.model_copy(update={"wished_pause": active.paused})
         return goal_reached(trainer, telemetry) or ("failed" if self.record.state == "failed" else "")
 
     def write_now_and_then(self, active: Active, now: float) -> None:

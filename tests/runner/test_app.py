@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -626,3 +627,29 @@ async def test_the_log_of_a_client_elsewhere_is_what_it_has_told(
     assert [one["text"] for one in told["lines"]] == ["the game crashed"]
     with pytest.raises(Refused, match="There is no client"):
         await call(runner, "clients.log", client="nobody")
+
+
+async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> None:
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "run.pause")
+    run = RunFolder(Path((await call(runner, "run.start"))["run_dir"]))
+    with pytest.raises(Refused, match="was not paused"):
+        await call(runner, "run.continue")
+    for _ in range(2):  # said twice, it is one pause
+        assert await call(runner, "run.pause") == {"done": True}
+    await until(lambda: runner.status().run.state == "paused")
+    assert runner.status().run.detail == "by request"
+    assert runner.status().run.wished_pause
+    pid = runner.supervisor.pid_of("trainer")
+    assert pid is not None
+    psutil.Process(pid).kill()
+    await until(lambda: runner.supervisor.pid_of("trainer") not in (None, pid))
+    await until(lambda: runner.status().run.state == "paused")  # the next one rests, too
+    assert await call(runner, "run.continue") == {"done": True}
+    await until(lambda: runner.status().run.state == "running")
+    told = [event.what.partition(run.run_id)[2] for event in runner.events.since(0)]
+    assert [words for words in told if "pause" in words] == [" was paused", " goes on after a pause"]
+    await call(runner, "run.pause")
+    await call(runner, "run.stop")
+    assert not runner.status().run.wished_pause
+    assert not run.paused.exists()  # what is resumed goes on

@@ -13,6 +13,8 @@ HANDLERS: dict[str, Handler] = {
     "run.start": run.start,
     "run.resume": run.resume,
     "run.stop": run.stop,
+    "run.pause": run.pause,
+    "run.continue": run.go_on,
     "runs.list": runs.list_runs,
     "runs.edit": runs.edit,
     "history.query": history.query,

@@ -37,7 +37,11 @@ def _is_unicode(text: str) -> bool:
 
 
 class Empty(Params):
-    """No parameters."""
+    """No parameters.
+
+    `run.pause`: clients are granted nothing, nothing is learned, and everything is kept; `run.continue`: it
+    goes on. Result of both: {"done": False where that is done as soon as the trainer can}.
+    """
 
 
 class ServiceParams(Params):
@@ -314,6 +318,8 @@ COMMANDS: dict[str, type[Params]] = {
     "run.start": RunStartParams,
     "run.resume": RunResumeParams,
     "run.stop": Empty,
+    "run.pause": Empty,
+    "run.continue": Empty,
     "runs.list": Empty,
     "runs.edit": RunsEditParams,
     "history.query": HistoryQueryParams,

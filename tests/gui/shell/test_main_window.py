@@ -253,7 +253,7 @@ def test_while_not_connected_every_command_is_off_and_says_why(
 ) -> None:
     window = make()
     feed.connect_as(Connection(state, "my-server", since=NOW))
-    for name in ("newRun", "resume", "stopRun", "quicksave", "configure"):
+    for name in ("newRun", "resume", "pauseRun", "stopRun", "quicksave", "configure"):
         assert not button(window, name).isEnabled()
         assert button(window, name).toolTip()
     assert not window.status_line.isEnabled()
@@ -342,6 +342,22 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
     with qtbot.waitSignal(window.toolbar.resume.finished):
         qtbot.mouseClick(resume, Qt.MouseButton.LeftButton)
     assert window.pages.shown == "overview"
+
+
+def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    pause = window.toolbar.pause
+    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run goes on.")
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    feed.answers |= {"run.pause": {"done": True}, "run.continue": {"done": True}}
+    with qtbot.waitSignal(pause.finished):
+        qtbot.mouseClick(pause, Qt.MouseButton.LeftButton)
+    feed.change_run(RUN.model_copy(update={"state": "paused", "wished_pause": True}))
+    qtbot.waitUntil(lambda: pause.text().replace("&", "") == "Continue")
+    with qtbot.waitSignal(pause.finished):
+        qtbot.mouseClick(pause, Qt.MouseButton.LeftButton)
+    assert [one.command for one in feed.sent if "run." in one.command] == ["run.pause", "run.continue"]
 
 
 def test_quicksave_by_keys_saves_and_offers_to_show_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
