@@ -105,6 +105,11 @@ class Conductor:
         return self._standing.over
 
     @property
+    def loss(self) -> str:
+        """What of the run that ended last no checkpoint holds, in words; empty when everything is saved."""
+        return self._standing.loss
+
+    @property
     def _active(self) -> Active | None:
         return self._standing.active
 

@@ -107,6 +107,7 @@ class Ending:
 
     def finish(self, active: Active) -> None:
         """Note that a run is over."""
+        self._standing.loss = active.loss
         unsaved = f"Not saved: {active.loss}" if active.loss else ""
         try:
             self._standing.look(time.monotonic(), time.time())

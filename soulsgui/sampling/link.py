@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
-from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.identity import ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
 from soulsgui.sampling.told_lines import ToldLines
@@ -130,7 +130,7 @@ class ClientLink:
         try:
             before = link.run(
                 lambda redis: ensure_name_is_free(
-                    redis, keys, self.progress.client, self.progress.instance, self._stop
+                    redis, keys, self.progress.client, self.progress.instance, self._stop, self._address.user
                 )
             )
         finally:
@@ -212,7 +212,7 @@ class ClientLink:
             if EntryId.parse(grant.session) > EntryId.parse(session):
                 raise ClientRegistrationError(
                     f"Another process took over the name {self.progress.client}.",
-                    "Give this client another name (--name).",
+                    other_name_remedy(self._address.user),
                 )
             return None
         if grant.status == "refused":

@@ -19,7 +19,8 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, SoulsGuiError
+from soulsgui.printable import error_words
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
@@ -158,7 +159,7 @@ class TrainingNode(Trainee):
         except Stopped:
             logger.info("stopped while the server was away")
         except BaseException as error:
-            self._failure = str(error) or type(error).__name__
+            self._failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
             raise
         finally:
             self._close()
@@ -311,7 +312,7 @@ class TrainingNode(Trainee):
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
         except BaseException as error:
-            self._failure = self._failure or str(error)
+            self._failure = self._failure or error_words(error)
             raise
         finally:
             self._count_refusals()
