@@ -13,7 +13,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ClientLog, ClientStatus
 
-_CHARACTERS = 110
+_CHARACTERS = 150
 _LINES = 18
 _ASKED = 200
 

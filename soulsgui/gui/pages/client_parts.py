@@ -56,7 +56,7 @@ class StateHead(QFrame):
         policy = self._detail.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._detail.setSizePolicy(policy)
-        self.update_button = QPushButton(tr("&Update…"), self)
+        self.update_button = QPushButton(tr("Up&date…"), self)
         self.update_button.setProperty("role", "primary")
         dress(self.update_button, "arrow-up")
         self.update_button.clicked.connect(self.update_wanted)
