@@ -239,6 +239,7 @@ class Runner(BaseRunner):
         self.conductor.take_rows(turn.rows)
         self.conductor.turn(now, time.time())
         if turn.clients is not None:
+            self._tell_of_cut_off()
             self.publisher.clients(self._clients(now))
         for write in writes:
             await self.bus.call(write)
@@ -250,6 +251,20 @@ class Runner(BaseRunner):
             client if name == client.id else client.model_copy(update={"name": name})
             for client, name in called
         ]
+
+    def _tell_of_cut_off(self) -> None:
+        """Tell who was cut off for what it sent; of those who held too much memory its guard tells."""
+        for client, reason in self.roster.news_of_cut_off():
+            if not self.memory.has_told_of(client, reason):
+                self.events.add(
+                    "warning",
+                    f"{client} was cut off: {reason}.",
+                    "Nothing of it is taken in any more.",
+                    f"See what it sent: soulsgui clients rejects {client}. To let it send again: "
+                    f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}",
+                    service=TRAINER,
+                    run_id=self._run_of(TRAINER),
+                )
 
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""

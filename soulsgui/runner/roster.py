@@ -39,6 +39,7 @@ class _Known:
 
 _GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
 _PLAYS = (ClientState.ONLINE, ClientState.WAITING)
+_SENDS_SILENTLY = "It sends, but gives no sign of life."
 _UNSEEN = SeenClient(None, None, None, None)
 
 
@@ -56,6 +57,7 @@ class Roster:
         self._ages: dict[str, float] = {}
         self._local: set[str] = set()
         self._invited: Mapping[str, Invited] = {}
+        self._cut_off: dict[str, str] | None = None
 
     def __contains__(self, client: str) -> bool:
         return client in self._known or client in self._invited
@@ -84,11 +86,27 @@ class Roster:
         """Whether a client's invitation was taken back."""
         return client in self._invited and not self._invited[client].may_come
 
+    def is_local(self, client: str) -> bool:
+        """Whether this server starts a client itself."""
+        known = self._known.get(client)
+        listed = known.listed if known is not None else None
+        return client in self._local or (listed is not None and listed.local)
+
     def is_quarantined(self, client: str) -> bool:
         """Whether the trainer has cut a client off, so that it takes nothing of it until it is released."""
         known = self._known.get(client)
         grant = known.seen.grant if known is not None else None
         return grant is not None and grant.status == "quarantined"
+
+    def news_of_cut_off(self) -> list[tuple[str, str]]:
+        """Return who was cut off since the last call, each with the reason; nobody at the first call."""
+        now = {
+            name: known.seen.grant.reason
+            for name, known in self._known.items()
+            if known.seen.grant is not None and known.seen.grant.status == "quarantined"
+        }
+        before, self._cut_off = self._cut_off, now
+        return [] if before is None else [(name, why) for name, why in now.items() if name not in before]
 
     def forgetting_former(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""
@@ -235,7 +253,7 @@ class Roster:
         known = self._known.get(name, _Known(None, _UNSEEN))
         beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
         state = self.state(name, now)
-        local = name in self._local or (known.listed is not None and known.listed.local)
+        local = self.is_local(name)
         rejected = dict(grant.rejected) if grant is not None else {}
         if trainer is not None:
             rejected |= trainer.rejected_by_client.get(name, {})
@@ -249,7 +267,9 @@ class Roster:
             invited=self._invited[name].invited if name in self._invited else None,
         )
         if beat is None:
-            return common
+            refused = grant.reason if grant is not None and grant.status != "accepted" else ""
+            sends = bool(rejected) or grant is not None
+            return common.model_copy(update={"error": refused or (_SENDS_SILENTLY if sends else "")})
         if state in _GONE and beat.run_id != run_id and run_id:
             gone: dict[str, Any] = {
                 "host": beat.instance.host,

@@ -144,11 +144,12 @@ class ServerReader:
 
     def _clients(self) -> tuple[dict[str, str], dict[str, SeenClient]]:
         roster = self._roster()
-        beating = (
-            self._keys.client_of_beat(key.decode(errors="replace"))
-            for key in self._connection.scan_iter(self._keys.beat_pattern, count=1000)
+        # Also who sends without ever beating: what is refused of it would be shown nowhere.
+        present = (
+            self._keys.client_of_presence(key.decode(errors="replace"))
+            for key in self._connection.scan_iter(self._keys.presence_pattern, count=1000)
         )
-        names = sorted(name for name in set(roster) | set(beating) if is_client_name(name))
+        names = sorted(name for name in set(roster) | set(present) if is_client_name(name))
         beats = self._beats(names)
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])
