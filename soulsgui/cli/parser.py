@@ -400,7 +400,7 @@ def _add_looking(commands: Commands) -> None:
 
 def _add_services(commands: Commands) -> None:
     _add(commands, "redis", "roles:redis", "the Redis server alone, in the foreground")
-    for name in ("trainer", "telemetry"):
+    for name in ("trainer", "telemetry", "evaluator"):
         node = _add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
         node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
         _server_file(node)

@@ -178,6 +178,11 @@ class RunFolder:
         return self.root / "best_model"
 
     @property
+    def evaluated(self) -> Path:
+        """Weights that the evaluator found to be the best: one folder per model id."""
+        return self.root / "evaluated"
+
+    @property
     def manual_saves(self) -> Path:
         """One folder per quicksave."""
         return self.root / "manual_save"

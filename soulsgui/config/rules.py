@@ -30,6 +30,12 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
             )
         )
+    if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
+        broken.append(
+            BrokenRule(
+                "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
+            )
+        )
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(

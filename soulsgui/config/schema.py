@@ -13,6 +13,7 @@ from soulsgui.config.declaring import Section, setting
 from soulsgui.config.sections.clients import ClientSettings, ClientsSettings
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
+from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
@@ -44,6 +45,9 @@ class Settings(Section):
     checkpoint: CheckpointSettings = Field(
         default_factory=CheckpointSettings, description="How often the training is saved."
     )
+    evaluation: EvaluationSettings = Field(
+        default_factory=EvaluationSettings, description="Greedy episodes during the training."
+    )
     clients: ClientsSettings = Field(
         default_factory=ClientsSettings, description="The clients this server starts itself."
     )
@@ -58,6 +62,25 @@ class Settings(Section):
         default_factory=ControlSettings, description="The runner's control interface."
     )
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+
+    @property
+    def explores(self) -> bool:
+        """Whether training episodes carry exploration: they are no measure of what was learned."""
+        return self.algorithm in ("dqn", "sac")
+
+    @property
+    def evaluates_every(self) -> int:
+        """Updates between two evaluations, 0 where there are none."""
+        every = self.evaluation.every_updates
+        if every is not None:
+            return every
+        return OFF_POLICY_EVERY if self.explores else 0
+
+    @property
+    def best_by_evaluation(self) -> bool:
+        """Whether the best model is chosen by its evaluation."""
+        chosen = self.evaluation.best_by
+        return chosen == "evaluation" or (chosen == "auto" and self.explores and self.evaluates_every > 0)
 
     @property
     def a_client_may_tell_the_spaces(self) -> bool:

@@ -56,7 +56,13 @@ class EnvMaker:
         Raises:
             EnvironmentCheckError: It can't be made here.
         """
-        return make_env(self.env_id, self.kwargs, self.wrappers)
+        try:
+            return make_env(self.env_id, self.kwargs, self.wrappers)
+        except SystemExit as error:
+            raise EnvironmentCheckError(
+                f"{self.env_id} ended the program instead of being made: {error!r}.",
+                "Try it: soulsgui env check ID",
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,7 @@ def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> N
         EnvironmentCheckError: It can't be made here, or its spaces are not supported.
         CheckpointError: Its spaces are others.
     """
-    env = _guarded_make(make, env_id)
+    env = make()
     try:
         here = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
     finally:
@@ -133,20 +139,6 @@ def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> N
                 f"It was trained on another {which} space than {env_id} has here.",
                 "Evaluate it with the environment, the arguments and the wrappers it was trained with.",
             )
-
-
-def _guarded_make(make: MakeEnv, env_id: str) -> Env:
-    """Make an environment; one that ends the program instead is told of in words.
-
-    Raises:
-        EnvironmentCheckError: It can't be made here.
-    """
-    try:
-        return make()
-    except SystemExit as error:
-        raise EnvironmentCheckError(
-            f"{env_id} ended the program instead of being made: {error!r}."
-        ) from error
 
 
 def evaluate(

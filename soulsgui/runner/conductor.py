@@ -246,7 +246,15 @@ class Conductor:
             clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients, self._let_in)
+        crew = Crew(
+            services,
+            self._supervisor,
+            self._bus,
+            self._knowledge.roster,
+            clients,
+            self._let_in,
+            bool(settings.evaluates_every),
+        )
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         if left is not None:

@@ -21,7 +21,7 @@ from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
 from soulsgui.errors import CheckpointError
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
-from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.intake import Intake
@@ -35,7 +35,7 @@ from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
-from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.manifest import MANIFEST, Manifest
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
 from soulsgui.wire.messages.session import Grant
@@ -216,8 +216,22 @@ class TrainingNode(Trainee):
             return self.snapshot("best", score)
         kept = self._publisher.kept(model_id)
         if kept is None:
-            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+            return self._evaluated(model_id, score)
         return Checkpoint(self._info("best", score, kept.standing, False), kept.tensors)
+
+    def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
+        """Return weights that the evaluator wrote aside.
+
+        Raises:
+            CheckpointError: It did not, or they are damaged.
+        """
+        aside = self.run_folder.evaluated / str(model_id)
+        if not (aside / MANIFEST).exists():
+            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+        found = read_checkpoint(aside)
+        return Checkpoint(
+            found.info.model_copy(update={"kind": "best", "score": score, "resumable": False}), found.weights
+        )
 
     # --- beginning and end -------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@ _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
-NODES = (TRAINER, TELEMETRY)
-"""The nodes of a server."""
+EVALUATOR = "evaluator"
+NODES = (TRAINER, TELEMETRY, EVALUATOR)
+"""The nodes of a server; a run without evaluations has no evaluator."""
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"

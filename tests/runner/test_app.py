@@ -130,6 +130,15 @@ async def test_steps_goal_ends_the_run(runner: Runner) -> None:
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
 
 
+async def test_a_run_with_evaluations_has_an_evaluator_that_ends_with_it(runner: Runner) -> None:
+    await call(runner, "run.start", overrides={"evaluation.every_updates": 5})
+    await until(lambda: service_states(runner).get("evaluator") == "running")
+    await call(runner, "run.stop")
+    assert service_states(runner)["evaluator"] == "stopped"
+    await call(runner, "run.start")
+    assert "evaluator" not in service_states(runner)
+
+
 async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner: Runner) -> None:
     started = await call(runner, "run.start")
     run = RunFolder(runner.library.find(started["run_id"]).root)

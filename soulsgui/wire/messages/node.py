@@ -7,7 +7,16 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Instance, Message, Words
 
 NodePhase = Literal[
-    "loading", "waiting", "collecting", "updating", "compiling", "saving", "paused", "frozen", "stopping"
+    "loading",
+    "waiting",
+    "collecting",
+    "updating",
+    "evaluating",
+    "compiling",
+    "saving",
+    "paused",
+    "frozen",
+    "stopping",
 ]
 
 
@@ -15,8 +24,9 @@ class Verdict(Message):
     """What telemetry found out about the run.
 
     Attributes:
-        best_model_id: Model with the best mean return so far, None before there is one.
-        best_score: Its mean return.
+        best_model_id: Best model so far, None before there is one.
+        best_score: What it is ranked by (`evaluation.best_by`): mean return of its evaluation, or of training
+            episodes.
         reached: Whether `stop.mean_return` was reached.
         reached_with: The mean return that reached it; what is played until the end may lower the mean again.
     """
