@@ -148,6 +148,11 @@ class RunFolder:
         return self.root / "attempts.json"
 
     @property
+    def divergence(self) -> Path:
+        """That the training has diverged, while it is not overcome; written by the trainer."""
+        return self.root / "divergence.json"
+
+    @property
     def spaces(self) -> Path:
         """The environment's spaces, as the probe found them."""
         return self.root / "spaces.json"

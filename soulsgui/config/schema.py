@@ -14,6 +14,7 @@ from soulsgui.config.sections.clients import ClientSettings, ClientsSettings
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
 from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
+from soulsgui.config.sections.guard import GuardSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
@@ -44,6 +45,9 @@ class Settings(Section):
     stop: StopSettings = Field(default_factory=StopSettings, description="When a run has reached its goal.")
     checkpoint: CheckpointSettings = Field(
         default_factory=CheckpointSettings, description="How often the training is saved."
+    )
+    guard: GuardSettings = Field(
+        default_factory=GuardSettings, description="When training has diverged, and is taken back."
     )
     evaluation: EvaluationSettings = Field(
         default_factory=EvaluationSettings, description="Greedy episodes during the training."

@@ -41,6 +41,7 @@ class Active:
         save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
         trouble: What holds it up, as the trainer said last.
+        diverged: That its training has diverged, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -65,6 +66,7 @@ class Active:
         self.save_news = SaveNews()
         self.written_at = float("-inf")
         self.trouble = ""
+        self.diverged = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

@@ -72,6 +72,8 @@ class NodeState(Message):
             nobody waits for anybody.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
+        diverged: That the training has diverged, and from where it goes on, in words; empty again when a
+            checkpoint was saved behind that place.
         stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
         unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
@@ -103,6 +105,7 @@ class NodeState(Message):
     learner_waits: float | None = Field(default=None, ge=0, le=1)
     clients_wait: float | None = Field(default=None, ge=0, le=1)
     trouble: Words = ""
+    diverged: Words = ""
     stop_reason: Words = ""
     stop_reached: bool = False
     verdict: Verdict | None = None
