@@ -30,6 +30,13 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
             )
         )
+    if settings.determinism == "lockstep" and settings.algorithm != "ppo":
+        if not settings.explores:
+            broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))
+        elif settings.clients.local > 1:
+            broken.append(
+                BrokenRule("determinism", "`lockstep` lets one client play: set clients.local to 1 or 0.")
+            )
     if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
         broken.append(
             BrokenRule(

@@ -26,7 +26,17 @@ class Settings(Section):
 
     env: EnvSettings = Field(default_factory=EnvSettings, description="What the clients play.")
     seed: int = setting(
-        1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
+        1,
+        "Seed of all random numbers; `determinism` says when the same seed gives the same curve.",
+        ge=0,
+        le=2**31 - 1,
+    )
+    determinism: Literal["off", "lockstep"] = setting(
+        "off",
+        "With `lockstep` a run of dqn or sac gives the same curve again, to the bit, with the same seed on "
+        "the same computer: one client plays, and waits while the learner learns from what it played. It "
+        "costs speed. Runs of ppo are repeatable without it.",
+        to_clients=True,
     )
     algorithm: Literal["ppo", "dqn"] = setting(
         "ppo",
