@@ -71,14 +71,30 @@ class HandMLP:
             np.dot(ones, gradient, out=layer.bias_gradient)
             if not index:
                 return
-            gradient = np.dot(gradient, layer.weight)
-            if self._tanh:
-                # tanh' = 1 - tanh^2
-                squared = np.square(hidden)
-                squared *= gradient
-                gradient -= squared
-            else:
-                gradient *= hidden > 0
+            gradient = self._before_activation(np.dot(gradient, layer.weight), hidden)
+
+    def input_gradient(self, gradient: Floats) -> Floats:
+        """Return the gradient `[B, size]` by what `forward` was called with last; no parameter's is written.
+
+        Args:
+            gradient: Of the loss by the output, `[B, outputs]`.
+        """
+        for index in range(len(self._layers) - 1, -1, -1):
+            gradient = np.dot(gradient, self._layers[index].weight)
+            if index:
+                gradient = self._before_activation(gradient, self._outputs[index - 1])
+        return gradient
+
+    def _before_activation(self, gradient: Floats, hidden: Floats) -> Floats:
+        """Turn a gradient by activated outputs `hidden`, in place, into that by what was activated."""
+        if self._tanh:
+            # tanh' = 1 - tanh^2
+            squared = np.square(hidden)
+            squared *= gradient
+            gradient -= squared
+        else:
+            gradient *= hidden > 0
+        return gradient
 
 
 class HandPPOGradient:
