@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
+from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 
 Floats = NDArray[np.float32]
@@ -55,7 +57,11 @@ class Policy(Protocol):
         """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {"mlp": NumpyMLPPolicy}
+KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
+    "mlp": NumpyMLPPolicy,
+    CATEGORICAL: CategoricalMLPPolicy,
+    IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
+}
 """How to make each kind of policy."""
 
 
