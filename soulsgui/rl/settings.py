@@ -1,7 +1,7 @@
 """What an agent asks of its settings. Defaults, ranges and effects stand in the configuration's schema."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from soulsgui.policies.schedules import ScheduleName
 from soulsgui.rl.losses.dqn import TDLossName
@@ -25,6 +25,14 @@ class NetworkSettings(Protocol):
     @property
     def policy_init_scale(self) -> float:
         """Scale of the policy's last layer at the start."""
+
+    @property
+    def recurrent(self) -> Literal["none", "lstm", "gru"]:
+        """Cell of the memory."""
+
+    @property
+    def recurrent_size(self) -> int:
+        """Width of the memory."""
 
 
 class NormalizeSettings(Protocol):
@@ -57,6 +65,10 @@ class PPOSettings(Protocol):
     @property
     def minibatch_size(self) -> int:
         """Transitions in a gradient step, about."""
+
+    @property
+    def sequence_length(self) -> int:
+        """Most steps that a gradient goes back through a memory."""
 
     @property
     def learning_rate(self) -> float:

@@ -1,6 +1,7 @@
 """From single steps of several environments to segments."""
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -13,17 +14,20 @@ from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED,
 _BYTES_BESIDE_OBS = 128
 
 
-def steps_that_fit(obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0) -> int:
+def steps_that_fit(
+    obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0, state_size: int = 0
+) -> int:
     """Return how many steps fit into a chunk, however many segments they are.
 
     Args:
         obs_shape: Shape of one observation.
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        state_size: Numbers that the policy remembers of an environment.
     """
     # At worst each step is a segment of its own, with two observations.
     row_bytes = math.prod(obs_shape) * np.dtype(obs_dtype).itemsize + (masked_actions + 7) // 8
-    step_bytes = 2 * row_bytes + _BYTES_BESIDE_OBS
+    step_bytes = 2 * row_bytes + 4 * state_size + _BYTES_BESIDE_OBS
     return max(1, MAX_CHUNK_BYTES // step_bytes)
 
 
@@ -38,6 +42,7 @@ class SegmentRecorder:
         obs_dtype: Its dtype.
         capacity: Most steps per environment between two cuts; fewer where they would not fit into a chunk.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        state: Shape of each field of the state that stands at the start of a segment.
 
     Attributes:
         capacity: How many it are.
@@ -51,8 +56,11 @@ class SegmentRecorder:
         obs_dtype: str,
         capacity: int,
         masked_actions: int = 0,
+        state: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        most = steps_that_fit(obs_shape, obs_dtype, masked_actions) // num_envs
+        fields = state or {}
+        state_size = sum(math.prod(sides) for sides in fields.values())
+        most = steps_that_fit(obs_shape, obs_dtype, masked_actions, state_size) // num_envs
         self.capacity = capacity = max(1, min(capacity, most))
         self.length = 0
         shape = (capacity, num_envs)
@@ -66,6 +74,7 @@ class SegmentRecorder:
         self._final_obs: dict[tuple[int, int], NDArray[Any]] = {}
         self._mask = np.ones((capacity + 1, num_envs, masked_actions), np.bool_) if masked_actions else None
         self._final_mask: dict[tuple[int, int], NDArray[Any]] = {}
+        self._state = {name: np.zeros((*shape, *sides), np.float32) for name, sides in fields.items()}
         self._episode = np.zeros(num_envs, np.int64)
         self._next_step = np.zeros(num_envs, np.int64)
         self._episode_at = np.zeros(shape, np.int64)
@@ -79,6 +88,7 @@ class SegmentRecorder:
         result: StepResult,
         keep: NDArray[np.bool_] | None = None,
         mask: NDArray[np.bool_] | None = None,
+        state: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Take one step of every environment.
 
@@ -89,8 +99,11 @@ class SegmentRecorder:
             result: What the step gave.
             keep: Which transitions to keep; None keeps every valid one.
             mask: Valid actions at `obs`, `[N, A]`; where there are masks.
+            state: What the policy remembered before it acted, name → `[N, *shape]`; where it remembers.
         """
         t = self.length
+        for name, rows in (state or {}).items():
+            self._state[name][t] = rows
         if self._mask is not None:
             self._mask[t] = mask
             self._mask[t + 1] = result.reset_mask
@@ -185,4 +198,8 @@ class SegmentRecorder:
             reward=steps(self._reward),
             log_prob=steps(self._log_prob),
             action_mask=None if self._mask is None else rows(self._mask, self._final_mask),
+            state={
+                name: np.array([column[start, env] for env, start, _ in pieces])
+                for name, column in self._state.items()
+            },
         )

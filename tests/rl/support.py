@@ -22,6 +22,8 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
+        "recurrent": "none",
+        "recurrent_size": 16,
     }
     normalize = {"observations": True}
     ppo = {
@@ -29,6 +31,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "gae_lambda": 0.9,
         "epochs": 10,
         "minibatch_size": 128,
+        "sequence_length": 8,
         "learning_rate": 1e-3,
         "learning_rate_schedule": "constant",
         "clip": 0.2,

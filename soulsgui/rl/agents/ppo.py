@@ -1,12 +1,12 @@
 """Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
@@ -21,7 +21,7 @@ from soulsgui.rl.agents.saved import (
     to_numpy,
     to_tensor,
 )
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.buffers.rollout import Bools, RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
@@ -29,6 +29,8 @@ from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import PPOAgentSettings
+
+Floats = NDArray[np.float32]
 
 
 class PPOAgent:
@@ -55,12 +57,20 @@ class PPOAgent:
         self.device = torch.device(device)
         self.updates = 0
         self._rng = np.random.default_rng(seed)
-        network, size = settings.network, spaces.observation.size
-        generator = torch.Generator().manual_seed(seed)
+        self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
+        self._optimiser = torch.optim.Adam(
+            [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
+        )
+        self._gradient = self._make_gradient()
+        self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
+
+    def _build(self, generator: torch.Generator) -> list[nn.Module]:
+        """Build the networks and return all that is to be learned."""
+        network, size = self.settings.network, self.spaces.observation.size
         self.policy = build_mlp(
             size,
             network.hidden_sizes,
-            spaces.action.n,
+            self.spaces.action.n,
             network.activation,
             network.policy_init_scale,
             generator,
@@ -68,16 +78,12 @@ class PPOAgent:
         self.value = build_mlp(size, network.value_hidden_sizes, 1, network.activation, 1.0, generator).to(
             self.device
         )
-        self._flat = FlatParameters([self.policy, self.value])
-        self._optimiser = torch.optim.Adam(
-            [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
-        )
-        self._gradient: PPOGradient = (
-            HandPPOGradient(self.policy, self.value)
-            if self.device.type == "cpu"
-            else AutogradPPOGradient(self.policy, self.value, self._flat)
-        )
-        self.normaliser = RunningNormaliser(size, settings.normalize.clip)
+        return [self.policy, self.value]
+
+    def _make_gradient(self) -> PPOGradient:
+        if self.device.type == "cpu":
+            return HandPPOGradient(self.policy, self.value)
+        return AutogradPPOGradient(self.policy, self.value, self._flat)
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
@@ -239,10 +245,9 @@ class PPOAgent:
     def _targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Compute advantages (normalised if so set), value targets and values, `[N]` each, as of now."""
         ppo = self.settings.ppo
-        all_values = self._gradient.values(inputs)
-        values, next_values = all_values[batch.step_rows], all_values[batch.step_rows + 1]
+        values, next_values, ends = self._values(batch, inputs)
         advantages = gae(
-            batch.reward, values, next_values, batch.terminated_steps, batch.ends, ppo.gamma, ppo.gae_lambda
+            batch.reward, values, next_values, batch.terminated_steps, ends, ppo.gamma, ppo.gae_lambda
         )
         targets = advantages + values
         if ppo.normalize_advantage:
@@ -252,8 +257,13 @@ class PPOAgent:
         )
         return advantage, target, value
 
+    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+        """Return `[N]` each: values as of now, those of what came next, and where an estimate ends."""
+        values = self._gradient.values(inputs)
+        return values[batch.step_rows], values[batch.step_rows + 1], batch.ends
+
     def _run_pass(self, data: PPORows, steps: list[Tensor]) -> Tensor:
-        """Go once over the round in random order, in minibatches of nearly equal size.
+        """Go once over the round.
 
         Args:
             data: The round.
@@ -262,15 +272,21 @@ class PPOAgent:
         Returns:
             The log-ratios `[N]` as the gradient steps saw them.
         """
-        ppo, count = self.settings.ppo, len(data.action)
-        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
-        minibatches = max(1, round(count / ppo.minibatch_size))
-        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        ppo = self.settings.ppo
         log_ratios = []
-        for columns in zip(*shuffled, strict=True):
-            figures = self._gradient(PPORows(*columns), ppo)
+        for rows in self._minibatches(data):
+            figures = self._gradient(rows, ppo)
             norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
             self._optimiser.step()
             log_ratios.append(figures.log_ratio)
             steps.append(torch.cat((figures.terms, norm[None])))
         return torch.cat(log_ratios)
+
+    def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
+        """Go once over the round in random order, in minibatches of nearly equal size."""
+        count = len(data.action)
+        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
+        minibatches = max(1, round(count / self.settings.ppo.minibatch_size))
+        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        for columns in zip(*shuffled, strict=True):
+            yield PPORows(*columns)
