@@ -30,6 +30,9 @@ FIGURES = (
     "grad_norm",
 )
 
+_LARGEST_LOG_RATIO = 20.0
+"""A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
+
 
 class _Rows(NamedTuple):
     """A batch on the device: `N` steps in `S` segments, `N + S` observations."""
@@ -95,8 +98,8 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
 
         Returns:
             `policy_loss`, `value_loss`, `entropy`; `approx_kl` of the policies that played to the present
-            one; `rho_mean`, the mean importance weight before it is clipped, `rho_clip_fraction`, the part of
-            the steps where it was; `explained_variance` of the targets by the values; `grad_norm` before
+            one; `rho_mean`, the mean importance weight, `rho_clip_fraction`, the part of the steps where it
+            was clipped; `explained_variance` of the targets by the values; `grad_norm` before
             clipping; `learning_rate`, as of the last update. Nothing when there was no update.
 
         Raises:
@@ -155,14 +158,11 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def _step(self, rows: _Rows) -> None:
         """Make one gradient step, with the targets of now."""
         settings = self.settings.vtrace
-        log_probs = torch.log_softmax(
-            losses.masked_logits(self.policy(rows.inputs[rows.at]), rows.mask), dim=1
-        )
-        log_prob, entropy = (
-            losses.categorical_log_prob(log_probs, rows.action),
-            losses.categorical_entropy(log_probs),
-        )
-        log_ratio = log_prob - rows.log_prob
+        logits = losses.masked_logits(self.policy(rows.inputs[rows.at]), rows.mask)
+        log_probs = torch.log_softmax(logits, dim=1)
+        log_prob = losses.categorical_log_prob(log_probs, rows.action)
+        entropy = losses.categorical_entropy(log_probs)
+        log_ratio = (log_prob - rows.log_prob).clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
         all_values = self.value(rows.inputs).squeeze(1)
         value = all_values[rows.at]
         found = vtrace(
@@ -190,13 +190,13 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
 
     def _note(self, terms: Tensor, log_ratio: Tensor, target: Tensor, value: Tensor, norm: Tensor) -> None:
         """Add what a gradient step tells to the sums."""
-        ratio = log_ratio.exp()
+        ratio, rho_clip = log_ratio.exp(), self.settings.vtrace.rho_clip
         spread = target.var(correction=0)
         explained = 1.0 - (target - value).var(correction=0) / spread.clamp(min=1e-12)
         told = (
             losses.approximate_kl(log_ratio),
-            ratio.mean(),
-            (ratio > self.settings.vtrace.rho_clip).float().mean(),
+            ratio.clamp(max=rho_clip).mean(),
+            (ratio > rho_clip).float().mean(),
             torch.where(spread > 0, explained, torch.zeros_like(explained)),
             norm,
         )
