@@ -17,12 +17,14 @@ class BrokenRule:
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
     broken = []
-    if settings.ppo.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
-        broken.append(
-            BrokenRule(
-                "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
+    for name, group in (("ppo", settings.ppo), ("vtrace", settings.vtrace)):
+        if group.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
+            broken.append(
+                BrokenRule(
+                    f"{name}.learning_rate_schedule",
+                    "`linear` needs stop.env_steps, the steps to spread over.",
+                )
             )
-        )
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
         broken.append(

@@ -17,6 +17,7 @@ from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
 from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
+from soulsgui.config.sections.vtrace import VTraceSettings
 
 
 class Settings(Section):
@@ -26,9 +27,10 @@ class Settings(Section):
     seed: int = setting(
         1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
     )
-    algorithm: Literal["ppo", "dqn"] = setting(
+    algorithm: Literal["ppo", "dqn", "vtrace"] = setting(
         "ppo",
-        "Learning algorithm: ppo (synchronous, on-policy) or dqn (asynchronous, off-policy).",
+        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy) or vtrace "
+        "(asynchronous actor and critic, corrected for the age of the samples).",
         to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
@@ -37,6 +39,9 @@ class Settings(Section):
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
+    vtrace: VTraceSettings = Field(
+        default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
+    )
     publish: PublishSettings = Field(
         default_factory=PublishSettings, description="How often new weights go to the clients."
     )

@@ -47,6 +47,18 @@ class NormalizeSettings(Protocol):
         """Largest absolute value of a normalised observation."""
 
 
+class ActorCriticSettings(Protocol):
+    """The groups of settings that an agent with policy and value reads, whatever its algorithm."""
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Sizes of the networks."""
+
+    @property
+    def normalize(self) -> NormalizeSettings:
+        """Normalisation of the observations."""
+
+
 class PPOSettings(Protocol):
     """The settings of PPO's update."""
 
@@ -111,16 +123,8 @@ class PPOSettings(Protocol):
         """End the update after a pass whose KL divergence exceeds this."""
 
 
-class PPOAgentSettings(Protocol):
+class PPOAgentSettings(ActorCriticSettings, Protocol):
     """The groups of settings that `PPOAgent` reads."""
-
-    @property
-    def network(self) -> NetworkSettings:
-        """Sizes of the networks."""
-
-    @property
-    def normalize(self) -> NormalizeSettings:
-        """Normalisation of the observations."""
 
     @property
     def ppo(self) -> PPOSettings:
@@ -172,4 +176,64 @@ class DQNAgentSettings(Protocol):
 
     @property
     def dqn(self) -> DQNSettings:
+        """The update."""
+
+
+class VTraceSettings(Protocol):
+    """The settings of V-trace's update."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def trace_lambda(self) -> float:
+        """λ of the targets."""
+
+    @property
+    def rho_clip(self) -> float:
+        """Largest importance weight of a step."""
+
+    @property
+    def c_clip(self) -> float:
+        """Largest factor by which later steps count."""
+
+    @property
+    def epochs(self) -> int:
+        """Gradient steps on each batch."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size at the start."""
+
+    @property
+    def learning_rate_schedule(self) -> ScheduleName:
+        """How the step size changes over the run."""
+
+    @property
+    def clip(self) -> float | None:
+        """ε of the policy loss; None for the plain policy gradient."""
+
+    @property
+    def entropy_coef(self) -> float:
+        """Weight of the entropy bonus."""
+
+    @property
+    def value_coef(self) -> float:
+        """Weight of the value loss."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Largest norm of the gradient."""
+
+    @property
+    def normalize_advantage(self) -> bool:
+        """Shift and scale the advantages of each gradient step to mean 0 and variance 1."""
+
+
+class VTraceAgentSettings(ActorCriticSettings, Protocol):
+    """The groups of settings that `VTraceAgent` reads."""
+
+    @property
+    def vtrace(self) -> VTraceSettings:
         """The update."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.ppo import ActorCritic
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 
@@ -89,7 +89,9 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> Trans
     )
 
 
-def random_batch(agent: PPOAgent, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)) -> RolloutBatch:
+def random_batch(
+    agent: ActorCritic[Any], seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)
+) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
     policy = NumpyMLPPolicy(agent.policy_spec())

@@ -1,7 +1,7 @@
 """Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -28,29 +28,33 @@ from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
 from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
-from soulsgui.rl.settings import PPOAgentSettings
+from soulsgui.rl.settings import ActorCriticSettings, PPOAgentSettings
+
+Settings = TypeVar("Settings", bound=ActorCriticSettings)
 
 Floats = NDArray[np.float32]
 
 
-class PPOAgent:
-    """Learns a policy over numbered actions from rounds of its own experience.
+class ActorCritic(Generic[Settings]):
+    """Networks for policy and value, their optimiser and the normaliser: what every actor-critic needs.
 
-    Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): separate networks for
-    policy and value, a small last policy layer, normalised observations, transitions shuffled over the whole
-    round and advantages recomputed before each pass. Published statistics of the normaliser stay as they are
-    until the update on the data collected with them is over.
+    Policy and value have networks of their own, the last policy layer is small and observations are
+    normalised ("What matters in on-policy reinforcement learning", arXiv 2006.05990).
+
+    Attributes:
+        updates: Updates so far.
 
     Args:
         spaces: What the environment shows and takes.
-        settings: The groups `network`, `normalize` and `ppo` of the configuration. `ppo` is read at each
-            update; the attribute may be replaced in between.
+        settings: The groups `network` and `normalize` of the configuration, and that of the algorithm, which
+            is read at each update; the attribute may be replaced in between.
+        learning_rate: Adam's step size at the start.
         seed: Determines the initial weights and every shuffle.
         device: Where the networks live, as torch names it.
     """
 
     def __init__(
-        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+        self, spaces: SpacesSpec, settings: Settings, learning_rate: float, seed: int, device: str
     ) -> None:
         self.spaces = spaces
         self.settings = settings
@@ -58,10 +62,7 @@ class PPOAgent:
         self.updates = 0
         self._rng = np.random.default_rng(seed)
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
-        self._optimiser = torch.optim.Adam(
-            [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
-        )
-        self._gradient = self._make_gradient()
+        self._optimiser = torch.optim.Adam([self._flat.parameter], lr=learning_rate, eps=1e-5, fused=True)
         self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
 
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
@@ -79,11 +80,6 @@ class PPOAgent:
             self.device
         )
         return [self.policy, self.value]
-
-    def _make_gradient(self) -> PPOGradient:
-        if self.device.type == "cpu":
-            return HandPPOGradient(self.policy, self.value)
-        return AutogradPPOGradient(self.policy, self.value, self._flat)
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
@@ -122,53 +118,6 @@ class PPOAgent:
             index = logits.argmax(dim=1)
         actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
         return actions
-
-    def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
-        """Learn from one round, collected with the weights and statistics exported last.
-
-        Args:
-            batch: The round.
-            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
-
-        Returns:
-            `policy_loss`, `value_loss`, `entropy`, `grad_norm` (before clipping): means over all gradient
-            steps; `approx_kl`, `clip_fraction`: over the last pass; `explained_variance` of the returns by
-            the values before the update; `learning_rate`; `epochs_done`.
-
-        Raises:
-            ServiceError: A loss is no longer finite; the agent is then of no more use.
-        """
-        ppo = self.settings.ppo
-        learning_rate = scheduled(ppo.learning_rate, ppo.learning_rate_schedule, progress)
-        self._optimiser.param_groups[0]["lr"] = learning_rate
-        inputs = self._inputs(batch.obs)
-        data, explained = self._first_targets(batch, inputs)
-        steps: list[Tensor] = []
-        kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
-        for epoch in range(ppo.epochs):
-            if epoch and ppo.recompute_advantages:
-                advantage, target, _ = self._targets(batch, inputs)
-                data = data._replace(advantage=advantage, target=target)
-            log_ratio = self._run_pass(data, steps)
-            kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
-            if ppo.target_kl is not None and kl > ppo.target_kl:
-                break
-        self.normaliser.update(batch.obs[batch.step_rows])
-        self.updates += 1
-        means = torch.stack(steps).mean(dim=0).tolist()
-        if not np.isfinite(means).all():
-            raise ServiceError(
-                f"Update {self.updates} of the agent gave numbers that are not finite: {means}.",
-                "Resume from a checkpoint with a lower ppo.learning_rate, and check the size of the rewards.",
-            )
-        return {
-            **dict(zip(("policy_loss", "value_loss", "entropy", "grad_norm"), means, strict=True)),
-            "approx_kl": kl,
-            "clip_fraction": (torch.expm1(log_ratio).abs() > ppo.clip).float().mean().item(),
-            "explained_variance": explained,
-            "learning_rate": learning_rate,
-            "epochs_done": float(epochs_done),
-        }
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything that a bit-equal continuation needs.
@@ -221,6 +170,80 @@ class PPOAgent:
         else:
             inputs = obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
         return torch.from_numpy(inputs).to(self.device)
+
+
+class PPOAgent(ActorCritic[PPOAgentSettings]):
+    """Learns a policy over numbered actions from rounds of its own experience.
+
+    Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): transitions shuffled over
+    the whole round and advantages recomputed before each pass. Published statistics of the normaliser stay
+    as they are until the update on the data collected with them is over.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network`, `normalize` and `ppo` of the configuration. `ppo` is read at each
+            update; the attribute may be replaced in between.
+        seed: Determines the initial weights and every shuffle.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        super().__init__(spaces, settings, settings.ppo.learning_rate, seed, device)
+        self._gradient = self._make_gradient()
+
+    def _make_gradient(self) -> PPOGradient:
+        if self.device.type == "cpu":
+            return HandPPOGradient(self.policy, self.value)
+        return AutogradPPOGradient(self.policy, self.value, self._flat)
+
+    def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
+        """Learn from one round, collected with the weights and statistics exported last.
+
+        Args:
+            batch: The round.
+            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
+
+        Returns:
+            `policy_loss`, `value_loss`, `entropy`, `grad_norm` (before clipping): means over all gradient
+            steps; `approx_kl`, `clip_fraction`: over the last pass; `explained_variance` of the returns by
+            the values before the update; `learning_rate`; `epochs_done`.
+
+        Raises:
+            ServiceError: A loss is no longer finite; the agent is then of no more use.
+        """
+        ppo = self.settings.ppo
+        learning_rate = scheduled(ppo.learning_rate, ppo.learning_rate_schedule, progress)
+        self._optimiser.param_groups[0]["lr"] = learning_rate
+        inputs = self._inputs(batch.obs)
+        data, explained = self._first_targets(batch, inputs)
+        steps: list[Tensor] = []
+        kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
+        for epoch in range(ppo.epochs):
+            if epoch and ppo.recompute_advantages:
+                advantage, target, _ = self._targets(batch, inputs)
+                data = data._replace(advantage=advantage, target=target)
+            log_ratio = self._run_pass(data, steps)
+            kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
+            if ppo.target_kl is not None and kl > ppo.target_kl:
+                break
+        self.normaliser.update(batch.obs[batch.step_rows])
+        self.updates += 1
+        means = torch.stack(steps).mean(dim=0).tolist()
+        if not np.isfinite(means).all():
+            raise ServiceError(
+                f"Update {self.updates} of the agent gave numbers that are not finite: {means}.",
+                "Resume from a checkpoint with a lower ppo.learning_rate, and check the size of the rewards.",
+            )
+        return {
+            **dict(zip(("policy_loss", "value_loss", "entropy", "grad_norm"), means, strict=True)),
+            "approx_kl": kl,
+            "clip_fraction": (torch.expm1(log_ratio).abs() > ppo.clip).float().mean().item(),
+            "explained_variance": explained,
+            "learning_rate": learning_rate,
+            "epochs_done": float(epochs_done),
+        }
 
     def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:
         """Gather the round for its first pass; also return the explained variance of the returns."""
