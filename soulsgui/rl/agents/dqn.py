@@ -14,7 +14,7 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
-from soulsgui.rl.buffers.replay import TransitionBatch
+from soulsgui.rl.buffers.replay import NStepBatch, TransitionBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
@@ -114,19 +114,25 @@ class DQNAgent:
             self.normaliser.update(obs)
             self._statistics = self.normaliser.frozen()
 
-    def update(self, batch: TransitionBatch) -> None:
-        """Make one gradient step; what it tells is added to `figures`."""
+    def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:
+        """Make one gradient step; what it tells is added to `figures`.
+
+        Returns:
+            `[B]`, how wrong each sample was, never negative: its new priority.
+        """
         dqn = self.settings.dqn
         self._optimiser.param_groups[0]["lr"] = dqn.learning_rate
         step = self._gradient(self._rows(batch), dqn)
         norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
         self._optimiser.step()
-        self._sums += torch.cat((step, norm[None]))
+        self._sums += torch.cat((step.figures, norm[None]))
         self._summed += 1
         self.updates += 1
         if self.updates % dqn.target_interval == 0:
             # All the way (tau = 1) is a copy, to the bit.
             self._target_flat.parameter.data.lerp_(self._flat.parameter.data, dqn.target_tau)
+        error: NDArray[np.float32] = step.error.cpu().numpy()
+        return error
 
     def figures(self) -> dict[str, float]:
         """Return means over the updates since the last call, and begin anew.
@@ -203,15 +209,21 @@ class DQNAgent:
             return normalise(obs, self._statistics)
         return obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
 
-    def _rows(self, batch: TransitionBatch) -> DQNRows:
+    def _rows(self, batch: NStepBatch | TransitionBatch) -> DQNRows:
         """Turn a batch into what the gradient takes."""
         inputs = self._inputs(np.concatenate((batch.obs, batch.next_obs)))
         count = len(batch.action)
+        if isinstance(batch, NStepBatch):
+            discount, weight = batch.discount, batch.weight
+        else:
+            gamma = np.float32(self.settings.dqn.gamma)
+            discount, weight = np.where(batch.terminated, np.float32(0), gamma), None
         return DQNRows(
             obs=inputs[:count],
             action=batch.action - self.spaces.action.start,
             reward=batch.reward,
             next_obs=inputs[count:],
-            terminated=batch.terminated,
+            discount=discount,
             next_mask=batch.next_mask,
+            weight=weight,
         )

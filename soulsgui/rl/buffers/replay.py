@@ -46,6 +46,7 @@ class NStepBatch(NamedTuple):
     | next_obs | `[B, *shape]` | raw; what followed the window |
     | discount | `[B]` float32 | of the value of `next_obs`: 0 after a final state |
     | next_mask | `[B, A]` bool, or None | which actions are valid at `next_obs`; None: all are |
+    | weight | `[B]` float32, or None | what each one's loss is multiplied by; None: 1 |
     """
 
     obs: NDArray[Any]
@@ -54,6 +55,7 @@ class NStepBatch(NamedTuple):
     next_obs: NDArray[Any]
     discount: NDArray[np.float32]
     next_mask: Bools | None = None
+    weight: NDArray[np.float32] | None = None
 
 
 class UniformReplay:
@@ -148,19 +150,27 @@ class UniformReplay:
             self.inserted += added
         return added
 
-    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
-        """Draw transitions uniformly, with replacement.
+    def draw(self, count: int, rng: np.random.Generator) -> Ints:
+        """Draw slots `[count]` uniformly, with replacement.
 
         Args:
             count: How many.
             rng: Draws as many whole numbers.
 
         Raises:
-            ValueError: There is none yet.
+            ValueError: There is no transition yet.
         """
         if not self._count:
             raise ValueError("no transition to draw yet")
-        return self.at(rng.integers(self._count, size=count))
+        return rng.integers(self._count, size=count)
+
+    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
+        """Draw transitions as `draw` does, and return them.
+
+        Raises:
+            ValueError: There is none yet.
+        """
+        return self.at(self.draw(count, rng))
 
     def slot(self, number: NDArray[np.integer[Any]]) -> Ints:
         """Return the slots of numbered transitions, of any shape; those of what gave way hold another."""
