@@ -1,6 +1,7 @@
 """From samples that were told one by one to segments."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,22 @@ class Assembler:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        state: Shape of each field of what a policy remembers; the samples bring them.
 
     Attributes:
         capacity: Most samples to assemble at once.
     """
 
-    def __init__(self, observation: BoxSpec, segment_length: int, masked_actions: int = 0) -> None:
-        most = steps_that_fit(observation.shape, observation.dtype, masked_actions)
+    def __init__(
+        self,
+        observation: BoxSpec,
+        segment_length: int,
+        masked_actions: int = 0,
+        state: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._state = tuple(state or {})
+        state_size = sum(math.prod(sides) for sides in (state or {}).values())
+        most = steps_that_fit(observation.shape, observation.dtype, masked_actions, state_size)
         self.capacity = min(segment_length, most)
         self._masked_actions = masked_actions
         self._dtype = np.dtype(observation.dtype)
@@ -81,6 +91,7 @@ class Assembler:
                 lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
             ),
             action_mask=mask,
+            state={name: np.stack([samples[start].state[name] for start in starts]) for name in self._state},
         )
 
     def _masks(self, samples: Sequence[Sample], pieces: list[tuple[int, int]]) -> NDArray[np.bool_]:

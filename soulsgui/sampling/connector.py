@@ -20,12 +20,14 @@ from soulsgui.environments.masks import read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.policy import Mask, Policy, make_policy
+from soulsgui.policies.remembered import Remembered, remembered_by
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.network_check import check_network
+from soulsgui.sampling.recall import Recall
 from soulsgui.sampling.samples import Sample, read_episode_info
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
@@ -43,7 +45,12 @@ _numbers = itertools.count(1)
 
 
 class ConnectorAgent(Protocol):
-    """Draws actions."""
+    """Draws actions.
+
+    A policy with a memory takes each call for a step: call it once for each step of an episode, in order.
+    It begins anew when the end of an episode is pushed (push that before the next call), and at
+    `Connector.begin_episode`, for an episode that is given up.
+    """
 
     def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
         """Return an action.
@@ -102,6 +109,7 @@ class Connector(ABC):
         self._stop = threading.Event()
         self._lock = threading.RLock()
         self._held = 0
+        self._remembered = Remembered()
         self._link = ClientLink(address, name or _own_name(), 1, self._stop)
         try:
             self._link.open()
@@ -122,6 +130,14 @@ class Connector(ABC):
     def agent(self) -> ConnectorAgent:
         """Takes an observation, perhaps a mask, and draws an action with the weights in use."""
         return self._act
+
+    def begin_episode(self) -> None:
+        """Forget what was seen: what comes next begins an episode, without the end of this one being pushed.
+
+        Where the policy remembers nothing, nothing is to be done.
+        """
+        with self._lock:
+            self._remembered.begin(1)
 
     def __enter__(self) -> AgentAndModel:
         self._lock.acquire()
@@ -198,8 +214,9 @@ class Connector(ABC):
         self._within = Bounds(box)
         self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
         self._assembler = Assembler(
-            box, int(config.settings["client.segment_length"]), self._spaces.masked_actions
+            box, int(config.settings["client.segment_length"]), self._spaces.masked_actions, state
         )
+        self._recall = Recall(self._within, box.dtype) if state else None
         drops = self._FAMILY == OFF_POLICY
         self._uploader = self._link.enter(
             config, contract, int(config.settings["client.buffer_bytes"]), drops
@@ -251,6 +268,9 @@ class Connector(ABC):
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on; the lock is held, or there is one thread yet."""
         progress = self._link.progress
+        remembered = remembered_by(weights.policy)
+        remembered.fields = self._remembered.fields or remembered.fields
+        self._remembered = remembered
         self._weights = weights
         progress.model_id, progress.update = weights.header.model_id, weights.header.update
         self._link.set_phase("sampling")
@@ -265,8 +285,26 @@ class Connector(ABC):
             mask = read_mask(action_mask, self._spaces.action.n)[None]
             if not mask.any():
                 raise UsageError("The action mask leaves no action to choose.")
+        seen = self._observation(obs)
         with self._lock:
-            return int(self._choose(self._in_use().policy, self._observation(obs), mask)[0])
+            policy = self._in_use().policy
+            if self._recall is not None:
+                self._recall.before(seen, self._remembered)
+            return int(self._choose(policy, seen, mask)[0])
+
+    def _recalled(self, sample: Sample) -> Sample:
+        """Return a step that is pushed with what was remembered before it; forget where its episode ends.
+
+        Raises:
+            UsageError: The agent was not asked about it.
+        """
+        if self._recall is None:
+            return sample
+        with self._lock:
+            found = self._recall.of(sample)
+            if sample.terminated or sample.truncated:
+                self.begin_episode()
+            return found
 
     @abstractmethod
     def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:

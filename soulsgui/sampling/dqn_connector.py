@@ -61,7 +61,7 @@ class DQNConnector(Connector):
     _FAMILY = OFF_POLICY
 
     def __init__(self, config: ConfigLike, address: Address | None = None, name: str | None = None) -> None:
-        self._pushed: deque[bytes] = deque()
+        self._pushed: deque[bytes | Sample] = deque()
         self._known: dict[int, WeightsHeader] = {}
         self._policies: dict[int, Policy] = {}
         self._epsilon: float | None = None
@@ -84,13 +84,16 @@ class DQNConnector(Connector):
                 and counted. Q-learning asks for none: 0 is sent.
 
         Raises:
-            UsageError: An earlier push was no sample of this environment; this one was not taken.
+            UsageError: An earlier push was no sample of this environment; this one was not taken. Or the
+                policy has a memory, and the agent was not asked about this step.
             ClientRegistrationError: The server began another run or refused this client, or another process
                 took over the name.
         """
         self._check()
+        # What is remembered must change before the agent is asked again.
+        taken = data if self._recall is None else self._recalled(read_sample(data, self._spaces))
         if len(self._pushed) < MOST_HELD:
-            self._pushed.append(data)
+            self._pushed.append(taken)
         else:
             self._link.progress.drop(1)
 
@@ -212,9 +215,9 @@ class DQNConnector(Connector):
 
         return log_prob
 
-    def _read(self, data: bytes) -> Sample | None:
+    def _read(self, data: bytes | Sample) -> Sample | None:
         try:
-            sample = read_sample(data, self._spaces)
+            sample = data if isinstance(data, Sample) else read_sample(data, self._spaces)
         except UsageError as error:
             logger.warning("a sample is not taken: %s", error.message)
             self._complaint = error

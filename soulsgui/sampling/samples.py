@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ class Sample:
     """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it.
 
     `mask` and `next_mask` say which actions are valid at `obs` and `next_obs`, `[A]`; None where the run has
-    no masks, and at the end of an episode when nobody said it.
+    no masks, and at the end of an episode when nobody said it. `state` is what the policy remembered before
+    it, name → `[*shape]`; empty where it remembers nothing.
     """
 
     obs: NDArray[Any]
@@ -34,6 +35,7 @@ class Sample:
     step_id: int
     mask: NDArray[np.bool_] | None = None
     next_mask: NDArray[np.bool_] | None = None
+    state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
