@@ -194,6 +194,14 @@ class NumpyRecurrentPolicy:
         index: Ints = outputs.argmax(axis=1)
         return index + self.first_action
 
+    def to_environment(self, action: Ints) -> Ints:
+        """Return the actions: the environment takes them as they are stored."""
+        return action
+
+    def from_environment(self, action: Ints) -> Ints:
+        """Return the actions: they are stored as the environment takes them."""
+        return action
+
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[N]` of each action at what follows what is remembered.
 

@@ -29,7 +29,7 @@ from soulsgui.sampling.assembling import LogProb
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
-from soulsgui.sampling.samples import Sample, read_sample
+from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, learns_from_log_probs
 from soulsgui.wire.weights import WeightsHeader
@@ -91,7 +91,7 @@ class DQNConnector(Connector):
         """
         self._check()
         # What is remembered must change before the agent is asked again.
-        taken = data if self._recall is None else self._recalled(read_sample(data, self._spaces))
+        taken = data if self._recall is None else self._recalled(self._read_sample(data))
         if len(self._pushed) < MOST_HELD:
             self._pushed.append(taken)
         else:
@@ -134,7 +134,7 @@ class DQNConnector(Connector):
             self._use(newest)
         return self._weights
 
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
         return explore(policy, obs, self._rng, self._epsilon, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class DQNConnector(Connector):
 
     def _read(self, data: bytes | Sample) -> Sample | None:
         try:
-            sample = data if isinstance(data, Sample) else read_sample(data, self._spaces)
+            sample = data if isinstance(data, Sample) else self._read_sample(data)
         except UsageError as error:
             logger.warning("a sample is not taken: %s", error.message)
             self._complaint = error
@@ -226,6 +226,6 @@ class DQNConnector(Connector):
         return sample
 
 
-def _unsaid(obs: NDArray[Any], action: NDArray[np.int64], mask: Mask | None) -> NDArray[np.float32]:
+def _unsaid(obs: NDArray[Any], action: NDArray[Any], mask: Mask | None) -> NDArray[np.float32]:
     """Return what stands for log-probabilities that nobody asks for."""
     return np.zeros(len(action), np.float32)

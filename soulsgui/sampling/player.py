@@ -118,6 +118,9 @@ class RunPlayer:
             self._ended,
             self._clock,
             environment.spaces.masked_actions,
+            environment.spaces.action.shape,
+            environment.spaces.action.dtype,
+            self._policy.to_environment,
             remembered_by(self._policy),
         )
 

@@ -77,14 +77,14 @@ class RecurrentPPOAgent(PPOAgent):
             if mask is not None:
                 logits = logits.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
             index: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
-        return index + self.spaces.action.start
+        return index + self._actions.start
 
     def _spec(self) -> RecurrentPolicySpec:
         network = self.settings.network
         return RecurrentPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self.spaces.action.n,
-            first_action=self.spaces.action.start,
+            num_actions=self._actions.n,
+            first_action=self._actions.start,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
             cell=network.recurrent,
@@ -109,7 +109,7 @@ class RecurrentPPOAgent(PPOAgent):
         )
         self.memory = RecurrentTorso(torso, units, network.recurrent, generator).to(self.device)
         scale, sizes = network.policy_init_scale, network.value_hidden_sizes
-        self.policy = build_mlp(units, (), self.spaces.action.n, "tanh", scale, generator).to(self.device)
+        self.policy = build_mlp(units, (), self._actions.n, "tanh", scale, generator).to(self.device)
         self.value = build_mlp(units, sizes, 1, network.activation, 1.0, generator).to(self.device)
         return [self.memory, self.policy, self.value]
 
