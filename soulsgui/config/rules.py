@@ -32,6 +32,7 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
             )
         )
+    broken += _broken_by_the_agent(settings)
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(
@@ -44,4 +45,14 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
         broken.append(
             BrokenRule("redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted.")
         )
+    return broken
+
+
+def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:
+    """Return the rules that the agents of the DQN family add."""
+    dqn, broken = settings.dqn, []
+    if not dqn.value_min < dqn.value_max:
+        broken.append(BrokenRule("dqn.value_max", "should be more than dqn.value_min."))
+    if settings.algorithm == "dqn" and dqn.agent == "iqn" and not settings.network.hidden_sizes:
+        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer for dqn.agent iqn."))
     return broken

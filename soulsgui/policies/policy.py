@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
+from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 
@@ -63,6 +65,8 @@ class Policy(Protocol):
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
     "recurrent": NumpyRecurrentPolicy,
+    CATEGORICAL: CategoricalMLPPolicy,
+    IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
 }
 """How to make each kind of policy."""
 

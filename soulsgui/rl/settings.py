@@ -132,7 +132,55 @@ class PPOAgentSettings(ActorCriticSettings, Protocol):
 
 
 class DQNSettings(Protocol):
-    """The settings of deep Q-learning's update."""
+    """The settings of deep Q-learning's agents and of their update."""
+
+    @property
+    def agent(self) -> str:
+        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn` or `rainbow`."""
+
+    @property
+    def dueling(self) -> bool:
+        """Give value and advantages streams of their own."""
+
+    @property
+    def exploration(self) -> str:
+        """How clients explore: `noisy` puts noise into the weights."""
+
+    @property
+    def noisy_sigma(self) -> float:
+        """How large that noise is at first."""
+
+    @property
+    def replay(self) -> str:
+        """How transitions are drawn: `uniform` or `prioritised`."""
+
+    @property
+    def n_step(self) -> int | None:
+        """Steps of a window; None as the agent usually has it."""
+
+    @property
+    def quantiles(self) -> int:
+        """Quantiles of the return."""
+
+    @property
+    def kappa(self) -> float:
+        """Where the loss of quantiles turns linear."""
+
+    @property
+    def atoms(self) -> int:
+        """Atoms of the return's distribution."""
+
+    @property
+    def value_min(self) -> float:
+        """Value of the lowest atom."""
+
+    @property
+    def value_max(self) -> float:
+        """Value of the highest atom."""
+
+    @property
+    def q_clip(self) -> float | None:
+        """Largest absolute value of what follows; None: any."""
 
     @property
     def gamma(self) -> float:

@@ -32,6 +32,7 @@ from soulsgui.sampling.free_running import explore
 from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, learns_from_log_probs
+from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class DQNConnector(Connector):
         self._pushed: deque[bytes | Sample] = deque()
         self._known: dict[int, WeightsHeader] = {}
         self._policies: dict[int, Policy] = {}
-        self._epsilon: float | None = None
+        self._grant: Grant | None = None
         self._failure: SoulsGuiError | None = None
         self._complaint: UsageError | None = None
         self._thread = threading.Thread(target=self._run, name="connector", daemon=True)
@@ -135,7 +136,7 @@ class DQNConnector(Connector):
         return self._weights
 
     def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
-        return explore(policy, obs, self._rng, self._epsilon, mask)[0]
+        return explore(policy, obs, self._rng, self._grant, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class DQNConnector(Connector):
         self._check_run(view)
         grant = self._link.answer_of_trainer(view)
         if grant is not None:
-            self._epsilon = grant.epsilon
+            self._grant = grant
         if view.header is None or view.tensors is None or not self._brings_weights(view):
             return
         if view.header != self._newest.header:

@@ -6,6 +6,7 @@ from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.buffers.memory import Memory
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.windows import WindowReplay
+from soulsgui.rl.dqn_parts import Parts
 from soulsgui.training.exploring import Exploration, falling
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 
@@ -15,13 +16,29 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
         dqn, spaces = self.settings.dqn, self.spaces
+        agent = DQNAgent(spaces, self.settings, self.settings.seed)
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
-        return DQNAgent(spaces, self.settings, self.settings.seed), WindowReplay(ring, 1, dqn.gamma)
+        alpha = dqn.priority_exponent if agent.parts.prioritised else None
+        self._windows = WindowReplay(ring, agent.parts.n_step, dqn.gamma, alpha)
+        return agent, self._windows
 
     @property
     def _pacing(self) -> DQNSettings:
         return self.settings.dqn
 
     def _exploration(self) -> Exploration:
+        dqn, done = self.settings.dqn, self.env_steps
+        if Parts.of(dqn).noisy:
+            return Exploration(0.0)  # the weights that are published explore by themselves
+        if dqn.exploration == "boltzmann":
+            start, end, steps = dqn.temperature_start, dqn.temperature_end, dqn.temperature_steps
+            return Exploration(temperature=falling(start, end, steps, done))
+        epsilon = falling(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_steps, done)
+        ladder = dqn.ladder_exponent if dqn.exploration == "ladder" else None
+        return Exploration(epsilon, ladder=ladder)
+
+    def _set_limits(self) -> None:
+        super()._set_limits()
         dqn = self.settings.dqn
-        return Exploration(falling(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_steps, self.env_steps))
+        steps = dqn.priority_correction_steps
+        self._windows.beta = falling(dqn.priority_correction, 1.0, steps, self.env_steps)

@@ -65,6 +65,18 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "target_interval": 5,
         "target_tau": 1.0,
         "max_grad_norm": 10.0,
+        "agent": "dqn",
+        "dueling": False,
+        "exploration": "epsilon",
+        "noisy_sigma": 0.5,
+        "replay": "uniform",
+        "n_step": None,
+        "quantiles": 16,
+        "kappa": 1.0,
+        "atoms": 21,
+        "value_min": -10.0,
+        "value_max": 10.0,
+        "q_clip": None,
     }
     for group in (network, normalize, dqn):
         group.update({name: changes.pop(name) for name in list(changes) if name in group})
