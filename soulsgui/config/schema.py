@@ -65,6 +65,13 @@ class Settings(Section):
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
 
     @property
+    def longest_segment(self) -> int:
+        """Longest segment that clients send: sequences of R2D2 begin where segments do, and overlap."""
+        if self.algorithm == "dqn" and self.dqn.agent == "r2d2":
+            return min(self.client.segment_length, self.dqn.sequence_length // 2)
+        return self.client.segment_length
+
+    @property
     def a_client_may_tell_the_spaces(self) -> bool:
         """Whether an environment that is not installed on the server may be described by a client."""
         return self.env.spaces == "auto" and self.clients.local == 0

@@ -136,7 +136,15 @@ class DQNSettings(Protocol):
 
     @property
     def agent(self) -> str:
-        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn` or `rainbow`."""
+        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn`, `rainbow` or `r2d2`."""
+
+    @property
+    def burn_in(self) -> int:
+        """Steps of a sequence that only make its stored state a present one."""
+
+    @property
+    def priority_mix(self) -> float:
+        """η: weight of the largest error in a sequence's priority."""
 
     @property
     def dueling(self) -> bool:
