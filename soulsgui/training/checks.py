@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 
 Codes = NDArray[np.uint8]
@@ -152,14 +153,14 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
     )
 
 
-def _all_within(obs: NDArray[Any], spaces: SpacesSpec) -> bool:
+def _all_within(obs: Observations, spaces: SpacesSpec) -> bool:
     """Whether all observations are finite, within their space, and fit to compute with."""
     low, high = (limit.reshape(-1) for limit in spaces.observation.limits)
     if obs.dtype.kind != "f":
         info = np.iinfo(obs.dtype)
         if (low == info.min).all() and (high == info.max).all():
             return True
-    smallest, largest = _column_range(obs.reshape(len(obs), -1))
+    smallest, largest = _column_range(np.asarray(obs).reshape(len(obs), -1))
     within = bool((smallest >= low).all() and (largest <= high).all())
     if obs.dtype.kind == "f":
         within = within and bool(
@@ -188,7 +189,7 @@ def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
-    found = _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers)
+    found = _any_row(part, ~_finite(np.asarray(part.obs))) | _any_step(part, numbers)
     for values in part.state.values():
         found |= ~_finite(values)
     return found
@@ -197,7 +198,8 @@ def _not_finite(part: Segments) -> NDArray[np.bool_]:
 def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     """Return for each segment whether a value of it is out of its bounds, or too large to compute with."""
     steps = ~spaces.action.contains(part.action) | (part.log_prob > _LARGEST_LOG_PROB) | _huge(part.reward)
-    found = _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
+    obs = np.asarray(part.obs)
+    found = _any_row(part, ~spaces.observation.contains(obs) | _huge(obs)) | _any_step(part, steps)
     for values in part.state.values():
         found |= _huge(values)
     return found

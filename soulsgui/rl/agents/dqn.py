@@ -11,6 +11,7 @@ from torch import Tensor
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
@@ -108,10 +109,10 @@ class DQNAgent:
         actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
         return actions
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: TransitionBatch) -> None:
