@@ -6,7 +6,7 @@ longer than all the rest of publishing them.
 
 from typing import Any
 
-from redis.connection import Encoder, HiredisRespSerializer, PythonRespSerializer
+from redis.connection import HiredisRespSerializer, PythonRespSerializer
 
 LARGE_BYTES = 65536
 
@@ -16,10 +16,17 @@ class CommandPacker:
 
     def __init__(self) -> None:
         self._small = HiredisRespSerializer()
-        self._large = PythonRespSerializer(LARGE_BYTES, Encoder("utf-8", "strict", False).encode)
+        self._large = PythonRespSerializer(LARGE_BYTES, _encode)
 
     def pack(self, *args: Any) -> list[bytes]:
         """Return a command's bytes in pieces; values of more than `LARGE_BYTES` are pieces of their own."""
         large = any(type(arg) is bytes and len(arg) > LARGE_BYTES for arg in args)
         pieces: list[bytes] = (self._large if large else self._small).pack(*args)
         return pieces
+
+
+def _encode(value: Any) -> bytes:
+    """Return an argument as the library does: text as UTF-8, numbers as they are written."""
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else repr(value).encode()
