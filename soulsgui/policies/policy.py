@@ -39,6 +39,15 @@ class Policy(Protocol):
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best action for each raw observation `[B, *shape]`."""
 
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`.
+
+        `act` and `greedy` return stored ones.
+        """
+
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
+
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` of each action at its raw observation `[B, *shape]`."""
 

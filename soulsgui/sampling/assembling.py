@@ -1,5 +1,6 @@
 """From samples that were told one by one to segments."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number
 from soulsgui.wire.weights import WeightsHeader
 
-LogProb = Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.bool_] | None], NDArray[np.float32]]
-"""Returns the log-probability `[N]` of actions `[N]` at observations `[N, *shape]`.
+LogProb = Callable[[NDArray[Any], NDArray[Any], NDArray[np.bool_] | None], NDArray[np.float32]]
+"""Returns the log-probability `[N]` of stored actions `[N, ...]` at observations `[N, *shape]`.
 
 The last argument says which actions are valid `[N, A]`; None: all are.
 """
@@ -29,13 +30,24 @@ class Assembler:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         capacity: Most samples to assemble at once.
     """
 
-    def __init__(self, observation: BoxSpec, segment_length: int, masked_actions: int = 0) -> None:
-        most = steps_that_fit(observation.shape, observation.dtype, masked_actions)
+    def __init__(
+        self,
+        observation: BoxSpec,
+        segment_length: int,
+        masked_actions: int = 0,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
+    ) -> None:
+        self._action_dtype = np.dtype(action_dtype)
+        action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
+        most = steps_that_fit(observation.shape, observation.dtype, masked_actions, action_bytes)
         self.capacity = min(segment_length, most)
         self._masked_actions = masked_actions
         self._dtype = np.dtype(observation.dtype)
@@ -61,7 +73,7 @@ class Assembler:
         obs = self._within(np.array(rows, self._dtype))
         mask = self._masks(samples, pieces) if self._masked_actions else None
         length = np.diff([*starts, len(samples)]).astype(np.int32)
-        action = np.array([sample.action for sample in samples], np.int64)
+        action = np.array([sample.action for sample in samples], self._action_dtype)
         count = len(pieces)
         acted_on = np.arange(len(samples)) + np.repeat(np.arange(count), length)
         return Segments(

@@ -16,17 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
 from soulsgui.config.settings_info import client_settings
-from soulsgui.environments.masks import read_mask
+from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
+from soulsgui.sampling.drawn import DrawnActions
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.network_check import check_network
-from soulsgui.sampling.samples import Sample, read_episode_info
+from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
@@ -45,13 +46,13 @@ _numbers = itertools.count(1)
 class ConnectorAgent(Protocol):
     """Draws actions."""
 
-    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
-        """Return an action.
+    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+        """Return an action as the environment takes it: an `int`, or an array.
 
         Args:
             obs: Observation, `[*obs_shape]`.
             action_mask: One number for each action, 0 for one that is not valid, as Gymnasium's environments
-                put it into their infos; None: all are valid.
+                put it into their infos; of several choices one after the other. None: all are valid.
 
         Raises:
             UsageError: The mask leaves no action.
@@ -197,8 +198,13 @@ class Connector(ABC):
         box = self._spaces.observation
         self._within = Bounds(box)
         self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
+        self._drawn = DrawnActions(self._spaces.action)
         self._assembler = Assembler(
-            box, int(config.settings["client.segment_length"]), self._spaces.masked_actions
+            box,
+            int(config.settings["client.segment_length"]),
+            self._spaces.masked_actions,
+            self._spaces.action.shape,
+            self._spaces.action.dtype,
         )
         drops = self._FAMILY == OFF_POLICY
         self._uploader = self._link.enter(
@@ -259,18 +265,28 @@ class Connector(ABC):
         """Return the weights to act with; the lock is held."""
         return self._weights
 
-    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
-        mask = None
-        if action_mask is not None:
-            mask = read_mask(action_mask, self._spaces.action.n)[None]
-            if not mask.any():
+    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+        mask, sizes = None, self._spaces.action.sizes
+        if action_mask is not None and sizes:
+            mask = read_mask(action_mask, sum(sizes))[None]
+            if not action_left(mask, sizes)[0]:
                 raise UsageError("The action mask leaves no action to choose.")
         with self._lock:
-            return int(self._choose(self._in_use().policy, self._observation(obs), mask)[0])
+            policy = self._in_use().policy
+            return self._drawn.given_out(self._choose(policy, self._observation(obs), mask)[0], policy)
 
     @abstractmethod
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
-        """Return an action `[1]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
+        """Return a stored action `[1, ...]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
+
+    def _read_sample(self, data: bytes) -> Sample:
+        """Read a step from `wire.codec.pack_sample`.
+
+        Raises:
+            UsageError: It is no sample of this environment.
+        """
+        policy = self._weights.policy
+        return read_sample(data, self._spaces, lambda action: self._drawn.stored(action, policy))
 
     def _observation(self, obs: ArrayLike) -> NDArray[Any]:
         return self._within(np.asarray(obs, np.dtype(self._spaces.observation.dtype))[None])

@@ -26,7 +26,7 @@ from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
-from soulsgui.sampling.samples import Sample, read_sample
+from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY
 from soulsgui.wire.weights import WeightsHeader
@@ -120,7 +120,7 @@ class DQNConnector(Connector):
             self._use(newest)
         return self._weights
 
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
         return explore(policy, obs, self._rng, self._epsilon, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class DQNConnector(Connector):
 
     def _read(self, data: bytes) -> Sample | None:
         try:
-            sample = read_sample(data, self._spaces)
+            sample = self._read_sample(data)
         except UsageError as error:
             logger.warning("a sample is not taken: %s", error.message)
             self._complaint = error
@@ -196,6 +196,6 @@ class DQNConnector(Connector):
         return sample
 
 
-def _unsaid(obs: NDArray[Any], action: NDArray[np.int64], mask: Mask | None) -> NDArray[np.float32]:
+def _unsaid(obs: NDArray[Any], action: NDArray[Any], mask: Mask | None) -> NDArray[np.float32]:
     """Return what stands for log-probabilities that nobody asks for."""
     return np.zeros(len(action), np.float32)

@@ -23,7 +23,7 @@ def explore(
     rng: np.random.Generator,
     epsilon: float | None,
     mask: Mask | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Choose actions as the server wants it (`Grant.epsilon`).
 
     Args:
@@ -77,7 +77,7 @@ class FreeRunning:
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions, as `turn.Way`."""
         return explore(self._policy, obs, rng, self._epsilon, mask)
 

@@ -117,6 +117,9 @@ class RunPlayer:
             self._ended,
             self._clock,
             environment.spaces.masked_actions,
+            environment.spaces.action.shape,
+            environment.spaces.action.dtype,
+            self._policy.to_environment,
         )
 
     def play(self) -> None:

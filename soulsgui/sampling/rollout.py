@@ -41,6 +41,10 @@ class Rollout:
         on_episode: Called with each finished episode that no person played in.
         clock: The pace of the steps; None for as fast as it goes.
         masked_actions: Number of actions, where the run knows of masks; 0 where it does not.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
+        to_environment: Turns stored actions `[N, *action_shape]` into what the environments take; None where
+            both are the same.
 
     Attributes:
         human_steps: Steps that a person played; they are not recorded.
@@ -56,14 +60,24 @@ class Rollout:
         on_episode: Callable[[FinishedEpisode], None],
         clock: StepClock | None = None,
         masked_actions: int = 0,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
+        to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
     ) -> None:
+        self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
         self._within = Bounds(observation)
         self._recorder = SegmentRecorder(
-            stepper.num_envs, observation.shape, observation.dtype, segment_length, masked_actions
+            stepper.num_envs,
+            observation.shape,
+            observation.dtype,
+            segment_length,
+            masked_actions,
+            action_shape,
+            action_dtype,
         )
         self.open_steps = 0
         self.human_steps = 0
@@ -186,7 +200,8 @@ class Rollout:
         obs, mask = self._obs, self._stepper.mask
         action, log_prob = act(obs, self._rng, mask)
         self._clock.wait()
-        result = self._stepper.step(action)
+        convert = self._to_environment
+        result = self._stepper.step(action if convert is None else convert(action))
         if self._within.bounded:
             result = self._moved_within(result)
         keep = result.valid

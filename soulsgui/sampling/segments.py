@@ -10,20 +10,23 @@ from numpy.typing import NDArray
 from soulsgui.environments.step import StepResult
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments
 
-_BYTES_BESIDE_OBS = 128
+_BYTES_BESIDE = 120
 
 
-def steps_that_fit(obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0) -> int:
+def steps_that_fit(
+    obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0, action_bytes: int = 8
+) -> int:
     """Return how many steps fit into a chunk, however many segments they are.
 
     Args:
         obs_shape: Shape of one observation.
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        action_bytes: Size of one stored action, bytes.
     """
     # At worst each step is a segment of its own, with two observations.
     row_bytes = math.prod(obs_shape) * np.dtype(obs_dtype).itemsize + (masked_actions + 7) // 8
-    step_bytes = 2 * row_bytes + _BYTES_BESIDE_OBS
+    step_bytes = 2 * row_bytes + action_bytes + _BYTES_BESIDE
     return max(1, MAX_CHUNK_BYTES // step_bytes)
 
 
@@ -38,6 +41,8 @@ class SegmentRecorder:
         obs_dtype: Its dtype.
         capacity: Most steps per environment between two cuts; fewer where they would not fit into a chunk.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         capacity: How many it are.
@@ -51,14 +56,17 @@ class SegmentRecorder:
         obs_dtype: str,
         capacity: int,
         masked_actions: int = 0,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
     ) -> None:
-        most = steps_that_fit(obs_shape, obs_dtype, masked_actions) // num_envs
+        action_bytes = math.prod(action_shape) * np.dtype(action_dtype).itemsize
+        most = steps_that_fit(obs_shape, obs_dtype, masked_actions, action_bytes) // num_envs
         self.capacity = capacity = max(1, min(capacity, most))
         self.length = 0
         shape = (capacity, num_envs)
         self._num_envs = num_envs
         self._obs = np.zeros((capacity + 1, num_envs, *obs_shape), np.dtype(obs_dtype))
-        self._action = np.zeros(shape, np.int64)
+        self._action: NDArray[Any] = np.zeros((*shape, *action_shape), action_dtype)
         self._reward = np.zeros(shape, np.float32)
         self._log_prob = np.zeros(shape, np.float32)
         self._kept = np.zeros(shape, np.bool_)
@@ -74,7 +82,7 @@ class SegmentRecorder:
     def add(
         self,
         obs: NDArray[Any],
-        action: NDArray[np.int64],
+        action: NDArray[Any],
         log_prob: NDArray[np.float32],
         result: StepResult,
         keep: NDArray[np.bool_] | None = None,
@@ -84,7 +92,7 @@ class SegmentRecorder:
 
         Args:
             obs: What was acted on, `[N, *obs_shape]`.
-            action: The actions, `[N]`.
+            action: The actions, `[N, *action_shape]`, as they are stored.
             log_prob: Their log-probabilities, `[N]`.
             result: What the step gave.
             keep: Which transitions to keep; None keeps every valid one.

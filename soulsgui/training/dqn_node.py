@@ -46,7 +46,14 @@ class DQNTrainingNode(TrainingNode):
     def _make_agent(self) -> None:
         dqn = self.settings.dqn
         self._agent = DQNAgent(self.spaces, self.settings, self.settings.seed)
-        self._memory = UniformReplay(dqn.buffer_size, self.spaces.observation, self.spaces.masked_actions)
+        spaces = self.spaces
+        self._memory = UniformReplay(
+            dqn.buffer_size,
+            spaces.observation,
+            spaces.masked_actions,
+            spaces.action.shape,
+            spaces.action.dtype,
+        )
         self._band = limits.ReplayBand.of(dqn)
         self._pace = limits.Pace()
         self._learning = False

@@ -42,7 +42,11 @@ class PPOTrainingNode(TrainingNode):
         self._untold: set[str] = set()  # members whose share has grown
         self._speeds = Speeds()
         self._store = RolloutStore(
-            self.spaces.observation, self.spaces.masked_actions, state_of(self._agent.policy_spec())
+            self.spaces.observation,
+            self.spaces.masked_actions,
+            state_of(self._agent.policy_spec()),
+            self.spaces.action.shape,
+            self.spaces.action.dtype,
         )
         self._numbers: dict[str, int] = {}  # of the clients that have delivered
         self._round_began = 0.0

@@ -48,13 +48,14 @@ class DQNAgent:
         self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
         self.spaces = spaces
+        self._actions = spaces.numbered_actions("dqn")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
         self.sample_rng = np.random.default_rng(seed)
         network, size = settings.network, spaces.observation.size
         generator = torch.Generator().manual_seed(seed)
-        online = build_mlp(size, network.hidden_sizes, spaces.action.n, network.activation, 1.0, generator)
+        online = build_mlp(size, network.hidden_sizes, self._actions.n, network.activation, 1.0, generator)
         draw_by_fan_in(online, generator)
         self.online = online.to(self.device)
         self.target = copy.deepcopy(self.online)
@@ -75,8 +76,8 @@ class DQNAgent:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
         return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self.spaces.action.n,
-            first_action=self.spaces.action.start,
+            num_actions=self._actions.n,
+            first_action=self._actions.start,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
@@ -106,7 +107,7 @@ class DQNAgent:
             if mask is not None:
                 values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
             index = values.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
     def observe(self, obs: Observations) -> None:
@@ -210,7 +211,7 @@ class DQNAgent:
         count = len(batch.action)
         return DQNRows(
             obs=inputs[:count],
-            action=batch.action - self.spaces.action.start,
+            action=batch.action - self._actions.start,
             reward=batch.reward,
             next_obs=inputs[count:],
             terminated=batch.terminated,

@@ -51,6 +51,7 @@ class PPOAgent:
         self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
         self.spaces = spaces
+        self._actions = spaces.numbered_actions("ppo")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
@@ -60,7 +61,7 @@ class PPOAgent:
         self.policy = build_mlp(
             size,
             network.hidden_sizes,
-            spaces.action.n,
+            self._actions.n,
             network.activation,
             network.policy_init_scale,
             generator,
@@ -83,8 +84,8 @@ class PPOAgent:
         """Return what a client needs to build the policy, as JSON-able data."""
         return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self.spaces.action.n,
-            first_action=self.spaces.action.start,
+            num_actions=self._actions.n,
+            first_action=self._actions.start,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
@@ -114,7 +115,7 @@ class PPOAgent:
             if mask is not None:
                 logits = masked_logits(logits, torch.from_numpy(mask).to(self.device))
             index = logits.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
     def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
@@ -225,7 +226,7 @@ class PPOAgent:
             mask = batch.action_mask[batch.step_rows]
         data = PPORows(
             obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
-            action=torch.tensor(batch.action - self.spaces.action.start, device=self.device),
+            action=torch.tensor(batch.action - self._actions.start, device=self.device),
             log_prob=torch.tensor(batch.log_prob, device=self.device),
             advantage=advantage,
             target=target,

@@ -21,7 +21,7 @@ class CollectedSegments(NamedTuple):
     | lengths | `[S]` int | steps of each, at least 1 |
     | terminated, truncated | `[S]` bool | how its last step ended |
     | obs | `[N + S, *shape]` | raw |
-    | action | `[N]` int | |
+    | action | `[N, *action_shape]` | as stored (`environments.actions`) |
     | log_prob, reward | `[N]` float | |
     | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation |
     | state | name → `[S, *shape]` float | what the policy remembered before each first step |
@@ -35,7 +35,7 @@ class CollectedSegments(NamedTuple):
     terminated: Bools
     truncated: Bools
     obs: NDArray[Any]
-    action: NDArray[np.integer[Any]]
+    action: NDArray[Any]
     log_prob: NDArray[Any]
     reward: NDArray[Any]
     action_mask: Bools | None = None
@@ -53,6 +53,8 @@ class RolloutStore:
         observation: What an observation is.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state that stands at the start of a segment.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         steps: Transitions in it.
@@ -63,8 +65,11 @@ class RolloutStore:
         observation: BoxSpec,
         masked_actions: int = 0,
         state: Mapping[str, Sequence[int]] | None = None,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
     ) -> None:
         self.steps = 0
+        self._action_shape, self._action_dtype = action_shape, action_dtype
         self._observation = observation
         self._masked_actions = masked_actions
         self._state_shapes = {name: tuple(shape) for name, shape in (state or {}).items()}
@@ -147,8 +152,9 @@ class RolloutStore:
         self._capacity = capacity
         self._columns: dict[str, NDArray[Any]] = {
             name: np.empty(capacity, np.bool_ if name in ("terminated", "truncated") else np.int64)
-            for name in (*_OF_SEGMENTS, "action")
+            for name in _OF_SEGMENTS
         }
+        self._columns["action"] = np.empty((capacity, *self._action_shape), self._action_dtype)
         self._columns |= {name: np.empty(capacity, np.float32) for name in ("log_prob", "reward")}
         self._columns["obs"] = np.empty((2 * capacity, *shape), dtype)
         if self._masked_actions:

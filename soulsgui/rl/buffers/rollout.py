@@ -20,7 +20,7 @@ class RolloutBatch:
     |---|---|---|
     | obs | `[N + S, *shape]` | raw; segment i has `lengths[i] + 1` rows, the last one follows its last step |
     | lengths | `[S]` int64 | steps of each segment, at least 1 |
-    | action | `[N]` int64 | as given to the environment |
+    | action | `[N, *action_shape]` | as stored (`environments.actions`): `[N]` int64 for Discrete |
     | log_prob | `[N]` float32 | log-probability of the action when it was taken |
     | reward | `[N]` float32 | |
     | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
@@ -34,7 +34,7 @@ class RolloutBatch:
 
     obs: NDArray[Any]
     lengths: Ints
-    action: Ints
+    action: NDArray[Any]
     log_prob: NDArray[np.float32]
     reward: NDArray[np.float32]
     terminated: Bools
