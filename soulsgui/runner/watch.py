@@ -177,14 +177,16 @@ class ServerReader:
         beats = self._beats(names)
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])
-        seen = {}
-        for name, beat, grant, wish in zip(names, beats, grants, wishes, strict=True):
-            read = self._read_beats.of(name, beat)
-            # A beat under another client's name is not a sign of life of either.
-            if read is not None and read.client != name:
-                read = None
-            age_s = self._age_s(name, read)
-            seen[name] = SeenClient(read, age_s, self._read_grants.of(name, grant), Wish.read(wish))
+        read = {name: self._read_beats.of(name, beat) for name, beat in zip(names, beats, strict=True)}
+        # A beat under another client's name is not a sign of life of either.
+        alive = {name: beat for name, beat in read.items() if beat is not None and beat.client == name}
+        ages_s = self._ages_of_new([name for name in alive if name not in self._aged])
+        seen = {
+            name: SeenClient(
+                alive.get(name), ages_s.get(name), self._read_grants.of(name, grant), Wish.read(wish)
+            )
+            for name, grant, wish in zip(names, grants, wishes, strict=True)
+        }
         self._aged &= set(names)
         self._read_beats.keep(self._aged)
         self._read_grants.keep(self._aged)
@@ -206,13 +208,16 @@ class ServerReader:
         named = ((name.decode(errors="replace"), text) for name, text in fields.items())
         return {name: text.decode(errors="replace") for name, text in named if is_client_name(name)}
 
-    def _age_s(self, name: str, beat: Heartbeat | None) -> float | None:
-        """The age of a beat, asked for at first sight only."""
-        if beat is None or name in self._aged:
-            return None
-        self._aged.add(name)
-        left_ms = self._connection.pttl(self._keys.beat(name))
-        return EXPIRY_S - left_ms / 1000 if left_ms >= 0 else None
+    def _ages_of_new(self, names: Sequence[str]) -> dict[str, float]:
+        """Return the age of beats by the server's clock, asked for at first sight only."""
+        if not names:
+            return {}
+        pipeline = self._connection.pipeline(transaction=False)
+        for name in names:
+            pipeline.pttl(self._keys.beat(name))
+        left = dict(zip(names, pipeline.execute(), strict=True))
+        self._aged.update(names)
+        return {name: EXPIRY_S - left_ms / 1000 for name, left_ms in left.items() if left_ms >= 0}
 
     def server_status(self) -> ServerStatus:
         """Return address, version and memory of the server."""
