@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import redis
@@ -27,6 +28,12 @@ class RosterEntry(Message):
     """
 
     local: bool = False
+
+
+@lru_cache(maxsize=64)
+def _entry(text: str | None) -> RosterEntry | None:
+    """Return what stands in the hash; there are few texts, and as many clients as there are."""
+    return RosterEntry.read(text)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ class Roster:
             self._clock.forget(gone)
             self._ages.pop(gone, None)
         self._known = {
-            name: _Known(RosterEntry.read(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
+            name: _Known(_entry(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
         }
         for name, known in self._known.items():
             if known.seen.beat is not None:
