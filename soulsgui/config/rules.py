@@ -33,6 +33,19 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             )
         )
     broken += _broken_by_the_agent(settings)
+    if settings.determinism == "lockstep" and settings.algorithm != "ppo":
+        if not settings.explores:
+            broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))
+        elif settings.clients.local > 1:
+            broken.append(
+                BrokenRule("determinism", "`lockstep` lets one client play: set clients.local to 1 or 0.")
+            )
+    if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
+        broken.append(
+            BrokenRule(
+                "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
+            )
+        )
     broken += _broken_by_memory(settings)
     if not is_loopback(settings.redis.host):
         broken.append(

@@ -235,6 +235,50 @@ class DQNAgentSettings(Protocol):
         """The update."""
 
 
+class SACSettings(Protocol):
+    """The settings of soft actor-critic's update."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size, for all that learns."""
+
+    @property
+    def target_tau(self) -> float:
+        """How far each update takes the target networks to the critics; 1 copies them."""
+
+    @property
+    def initial_temperature(self) -> float:
+        """Temperature at the start."""
+
+    @property
+    def learn_temperature(self) -> bool:
+        """Move the temperature so that the policy keeps its target entropy."""
+
+    @property
+    def target_entropy(self) -> float | None:
+        """Entropy over scaled actions to keep; None: minus the number of numbers in an action."""
+
+
+class SACAgentSettings(Protocol):
+    """The groups of settings that `SACAgent` reads."""
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Sizes of the networks."""
+
+    @property
+    def normalize(self) -> NormalizeSettings:
+        """Normalisation of the observations."""
+
+    @property
+    def sac(self) -> SACSettings:
+        """The update."""
+
+
 class VTraceSettings(Protocol):
     """The settings of V-trace's update."""
 
