@@ -153,6 +153,11 @@ class RunFolder:
         return self.root / "attempts.json"
 
     @property
+    def divergence(self) -> Path:
+        """That the training has diverged, while it is not overcome; written by the trainer."""
+        return self.root / "divergence.json"
+
+    @property
     def spaces(self) -> Path:
         """The environment's spaces, as the probe found them."""
         return self.root / "spaces.json"
@@ -181,6 +186,11 @@ class RunFolder:
     def best_model(self) -> Path:
         """The model with the best score."""
         return self.root / "best_model"
+
+    @property
+    def evaluated(self) -> Path:
+        """Weights that the evaluator found to be the best: one folder per model id."""
+        return self.root / "evaluated"
 
     @property
     def manual_saves(self) -> Path:

@@ -43,6 +43,7 @@ class Active:
         written_at: When its record was last written, monotonic seconds.
         trouble: What holds it up, as the trainer said last.
         paused: Whether it is to rest.
+        diverged: That its training has diverged, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -68,6 +69,7 @@ class Active:
         self.written_at = float("-inf")
         self.trouble = ""
         self.paused = run.paused.exists()
+        self.diverged = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

@@ -305,12 +305,12 @@ class Runner(BaseRunner):
         """Commands that are shown as jobs, and what they do meanwhile."""
         return LONG
 
-    def status(self) -> Status:
-        """Return everything at this moment."""
+    def status(self, with_clients: bool = True) -> Status:
+        """Return everything at this moment, or all but the clients, of whom there may be many."""
         server = self.knowledge.server.model_copy(update={"reachable": self.knowledge.reachable})
         return Status(
             run=RunStatus.model_validate(self.conductor.record.model_dump()),
             services=self.supervisor.statuses(),
-            clients=self._clients(time.monotonic()),
+            clients=self._clients(time.monotonic()) if with_clients else [],
             server=server,
         )

@@ -254,7 +254,15 @@ class Conductor:
             clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients, self._let_in)
+        crew = Crew(
+            services,
+            self._supervisor,
+            self._bus,
+            self._knowledge.roster,
+            clients,
+            self._let_in,
+            bool(settings.evaluates_every),
+        )
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         if left is not None:
@@ -327,6 +335,7 @@ class Conductor:
             self._spawn(self._ending.end(active))
             return
         self._note_trouble(active, trainer)
+        self._note_divergence(active, trainer)
         self._tell_of_saving(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
@@ -351,6 +360,19 @@ class Conductor:
         else:
             self._events.add("info", "The run waits no longer.", service=TRAINER, run_id=run_id)
         active.trouble = trainer.trouble
+
+    def _note_divergence(self, active: Active, trainer: NodeState | None) -> None:
+        """Tell that the training has diverged and was taken back, and when that is overcome."""
+        if trainer is None or trainer.diverged == active.diverged:
+            return
+        run_id = active.run.run_id
+        if trainer.diverged:
+            remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
+            self._events.add("error", trainer.diverged, remedy=remedy, service=TRAINER, run_id=run_id)
+        else:
+            words = "The training has passed the place where it diverged"
+            self._events.add("info", words, service=TRAINER, run_id=run_id)
+        active.diverged = trainer.diverged
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""

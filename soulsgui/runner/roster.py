@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import redis
@@ -27,6 +28,12 @@ class RosterEntry(Message):
     """
 
     local: bool = False
+
+
+@lru_cache(maxsize=64)
+def _entry(text: str | None) -> RosterEntry | None:
+    """Return what stands in the hash; there are few texts, and as many clients as there are."""
+    return RosterEntry.read(text)
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ class Roster:
             self._clock.forget(gone)
             self._ages.pop(gone, None)
         self._known = {
-            name: _Known(RosterEntry.read(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
+            name: _Known(_entry(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
         }
         for name, known in self._known.items():
             if known.seen.beat is not None:
@@ -257,39 +264,33 @@ class Roster:
         rejected = dict(grant.rejected) if grant is not None else {}
         if trainer is not None:
             rejected |= trainer.rejected_by_client.get(name, {})
-        common = ClientStatus(
-            id=name,
-            name=name,
-            local=local,
-            state=state,
-            rejected=rejected,
-            wish=wish.state if wish is not None else "run",
-            invited=self._invited[name].invited if name in self._invited else None,
-        )
-        if beat is None:
-            refused = grant.reason if grant is not None and grant.status != "accepted" else ""
-            sends = bool(rejected) or grant is not None
-            return common.model_copy(update={"error": refused or (_SENDS_SILENTLY if sends else "")})
-        if state in _GONE and beat.run_id != run_id and run_id:
-            gone: dict[str, Any] = {
-                "host": beat.instance.host,
-                "age_s": self._clock.age_s(name, now),
-                "rejected": {},
-            }
-            return common.model_copy(update=gone)
-        refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
-        told = _told(beat) | {
-            "age_s": self._clock.age_s(name, now),
-            "stalled": state == ClientState.ONLINE and self._clock.stalled(name, now),
-            "lag": _lag(beat, trainer),
-            "error": refusal or beat.error,
+        # Made at once, not copied and changed: there may be a thousand, twice a second.
+        fields: dict[str, Any] = {
+            "id": name,
+            "name": name,
+            "local": local,
+            "state": state,
+            "rejected": rejected,
+            "wish": wish.state if wish is not None else "run",
+            "invited": self._invited[name].invited if name in self._invited else None,
         }
+        refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
+        if beat is None:
+            sends = bool(rejected) or grant is not None
+            return ClientStatus(**fields, error=refusal or (_SENDS_SILENTLY if sends else ""))
+        fields["age_s"] = self._clock.age_s(name, now)
+        if state in _GONE and beat.run_id != run_id and run_id:
+            return ClientStatus(**fields | {"host": beat.instance.host, "rejected": {}})
+        fields |= _told(beat)
+        fields["stalled"] = state == ClientState.ONLINE and self._clock.stalled(name, now)
+        fields["lag"] = _lag(beat, trainer)
+        fields["error"] = refusal or beat.error
         # A rate is one of this moment.
         if state != ClientState.ONLINE:
-            told["env_steps_per_s"] = 0.0
+            fields["env_steps_per_s"] = 0.0
         if state not in _PLAYS:
-            told["waiting"] = 0.0
-        return common.model_copy(update=told)
+            fields["waiting"] = 0.0
+        return ClientStatus(**fields)
 
 
 def _told(beat: Heartbeat) -> dict[str, Any]:

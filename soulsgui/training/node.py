@@ -19,12 +19,13 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
-from soulsgui.errors import CheckpointError, SoulsGuiError
+from soulsgui.errors import CheckpointError, ServiceError, SoulsGuiError
 from soulsgui.printable import error_words
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
-from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
+from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -36,7 +37,7 @@ from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
-from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.manifest import MANIFEST, Manifest
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
 from soulsgui.wire.messages.session import Grant
@@ -84,6 +85,7 @@ class TrainingNode(Trainee):
         self.goal_reached = False
         self.policy_lag = 0.0
         self.trouble = ""
+        self.diverged = ""
         self.stop_reason = ""
         self._held_until = float("-inf")
         self._waits = {name: Waiting() for name in ("learner", "clients")}
@@ -158,6 +160,11 @@ class TrainingNode(Trainee):
                 self._turn()
         except Stopped:
             logger.info("stopped while the server was away")
+        except ServiceError as error:  # the numbers are of no more use: what was saved before is
+            self._failure = error.message
+            reason = error.reason if isinstance(error, DivergenceError) else error.message.rstrip(".")
+            self._divergences.note(self.agent.updates, reason)
+            raise
         except BaseException as error:
             self._failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
             raise
@@ -237,14 +244,29 @@ class TrainingNode(Trainee):
             return self.snapshot("best", score)
         kept = self._publisher.kept(model_id)
         if kept is None:
-            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+            return self._evaluated(model_id, score)
         return Checkpoint(self._info("best", score, kept.standing, False), kept.tensors)
+
+    def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
+        """Return weights that the evaluator wrote aside.
+
+        Raises:
+            CheckpointError: It did not, or they are damaged.
+        """
+        aside = self.run_folder.evaluated / str(model_id)
+        if not (aside / MANIFEST).exists():
+            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+        found = read_checkpoint(aside)
+        return Checkpoint(
+            found.info.model_copy(update={"kind": "best", "score": score, "resumable": False}), found.weights
+        )
 
     # --- beginning and end -------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Connect, and make what needs the final settings."""
         recover_checkpoints(self.run_folder)
+        self._divergences = Divergences(self.run_folder.divergence)
         if not self.run_folder.config.exists():
             self.save_config(self.run_folder.config)
         self.keys = Keys(self._address.prefix)
@@ -289,6 +311,23 @@ class TrainingNode(Trainee):
         self.phase = "waiting"
         if self.run_folder.paused.exists():
             self.pause()
+        self._tell_of_divergence()
+
+    def _tell_of_divergence(self) -> None:
+        """Say that the attempt before has diverged; after too many in a row, wish for the end of the run."""
+        last, most = self._divergences.last, self.settings.guard.max_restores
+        if last is None:
+            return
+        if last.times <= most:
+            self.diverged = last.words(self.agent.updates, most)
+            logger.warning("%s", self.diverged)
+            return
+        self.stop_reason = last.given_up()
+        logger.error("%s: the run is to be ended", self.stop_reason)
+        # Who resumes the run has changed something, or wants it all the same.
+        self._divergences.forget()
+        self.detail = self.stop_reason
+        self.rest()
 
     def _here(self) -> dict[str, Any]:
         """Return where the run is, as rows name it."""
@@ -356,7 +395,8 @@ class TrainingNode(Trainee):
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
-        if not self._resting:
+        # A save may have failed while samples were waited for.
+        if not (self._resting or self._desk.disk_full):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 
@@ -382,10 +422,15 @@ class TrainingNode(Trainee):
     # --- weights, rows, state ----------------------------------------------------------------------
 
     def _prepare_weights(self) -> None:
-        """Make the agent's weights the newest ones under the present model id."""
+        """Make the agent's weights the newest ones under the present model id.
+
+        Raises:
+            DivergenceError: They are of no use; those published before stay.
+        """
         outputs = self.agent.outputs(self._reference)[0, :MOST_OUTPUTS]
-        # What is not finite can't be compared, and is told of by the next update.
-        reference = tuple(map(float, outputs)) if np.isfinite(outputs).all() else ()
+        if not np.isfinite(outputs).all():
+            raise DivergenceError(self.agent.updates, "the network gives numbers that are not finite")
+        reference = tuple(map(float, outputs))
         self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
         self._unpublished = True
 
@@ -405,13 +450,22 @@ class TrainingNode(Trainee):
         Args:
             previous: The update that was told of before this one.
             values: What there is to tell of the updates since then; what is not finite is left out.
+
+        Raises:
+            DivergenceError: A figure has left all bounds; the agent is of no more use.
         """
+        reason = find_divergence(values, self.settings.guard)
+        if reason:
+            raise DivergenceError(self.agent.updates, reason)
         finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
         row = UpdateRow(**self._here(), update=self.agent.updates, previous=previous, values=finite)
         self._rows.add(row)
 
     def _saved(self, info: Manifest, path: Path) -> None:
         """Put a marker on the curves; called by the writing thread."""
+        if info.kind == "current" and self._divergences.overcome(info.updates):
+            logger.info("the training has passed the place where it diverged")
+            self.diverged = ""
         self._rows.add(
             CheckpointRow(
                 run_id=info.run_id,
@@ -456,6 +510,7 @@ class TrainingNode(Trainee):
             learner_waits=self._part_waited("learner", now),
             clients_wait=self._part_waited("clients", now),
             trouble=self.trouble,
+            diverged=self.diverged,
             stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,

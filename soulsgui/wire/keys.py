@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire contract spoken here."""
 
 # It becomes a part of keys and of access rules.
@@ -21,8 +21,9 @@ _DEVICES = frozenset(
 
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
-NODES = (TRAINER, TELEMETRY)
-"""The nodes of a server."""
+EVALUATOR = "evaluator"
+NODES = (TRAINER, TELEMETRY, EVALUATOR)
+"""The nodes of a server; a run without evaluations has no evaluator."""
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"

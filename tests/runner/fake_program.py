@@ -137,6 +137,15 @@ class Program:
             self.say_telemetry()
         self.say_telemetry("ended as asked")
 
+    def evaluator(self) -> None:
+        assert self.run is not None
+        while not self.stop.wait(PERIOD_S):
+            self.tick += 1
+            state = NodeState(
+                name="evaluator", instance=self.instance, tick=self.tick, run_id=self.run.run_id
+            )
+            self.redis.set(self.keys.node("evaluator"), state.to_json())
+
     def say_telemetry(self, farewell: str = "") -> None:
         assert self.run is not None
         path = self.run.root / "verdict.json"
@@ -213,7 +222,7 @@ def save(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["trainer", "telemetry", "client", "probe"])
+    parser.add_argument("role", choices=["trainer", "telemetry", "evaluator", "client", "probe"])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--server-file", type=Path)
     parser.add_argument("--name", default="")

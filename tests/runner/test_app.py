@@ -132,6 +132,31 @@ async def test_steps_goal_ends_the_run(runner: Runner) -> None:
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
 
 
+async def test_a_training_that_diverged_is_told_when_it_happens_and_when_it_is_overcome(
+    runner: Runner,
+) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+
+    def told(level: str, what: str) -> bool:
+        return any((event.level, event.what) == (level, what) for event in runner.events.since(0))
+
+    words = "The training diverged at update 3: loss is nan. It goes on from update 2 (restore 1 of 3)"
+    (run.root / "says.json").write_text(json.dumps({"diverged": words}))
+    await until(lambda: told("error", words))
+    (run.root / "says.json").unlink()
+    await until(lambda: told("info", "The training has passed the place where it diverged"))
+
+
+async def test_a_run_with_evaluations_has_an_evaluator_that_ends_with_it(runner: Runner) -> None:
+    await call(runner, "run.start", overrides={"evaluation.every_updates": 5})
+    await until(lambda: service_states(runner).get("evaluator") == "running")
+    await call(runner, "run.stop")
+    assert service_states(runner)["evaluator"] == "stopped"
+    await call(runner, "run.start")
+    assert "evaluator" not in service_states(runner)
+
+
 async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner: Runner) -> None:
     started = await call(runner, "run.start")
     run = RunFolder(runner.library.find(started["run_id"]).root)
