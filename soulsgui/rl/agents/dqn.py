@@ -19,6 +19,7 @@ from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
 from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
@@ -80,6 +81,12 @@ class DQNAgent:
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
         ).to_json()
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of the network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
+        return {"values": shape_report(self.online, inputs)}
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32."""

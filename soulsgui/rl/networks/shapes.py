@@ -1,6 +1,6 @@
 """A network in figures: each layer's output shape and parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,3 +60,27 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
         for hook in hooks:
             hook.remove()
     return found
+
+
+def shape_lines(name: str, report: Sequence[LayerShape]) -> list[str]:
+    """Return a network as a table for people: a line for it, and one for each layer.
+
+    Args:
+        name: What it is called.
+        report: Its layers.
+    """
+    total = sum(layer.parameters for layer in report)
+    widths = [
+        max((len(text) for text in column), default=0) for column in zip(*map(_texts, report), strict=True)
+    ]
+    lines = [f"{name}: {total:,} parameters"]
+    for layer in report:
+        place, kind, output, count = _texts(layer)
+        lines.append(
+            f"  {place:<{widths[0]}}  {kind:<{widths[1]}}  {output:>{widths[2]}}  {count:>{widths[3]}}"
+        )
+    return lines
+
+
+def _texts(layer: LayerShape) -> tuple[str, str, str, str]:
+    return layer.name, layer.kind, "×".join(map(str, layer.output)), f"{layer.parameters:,}"
