@@ -149,6 +149,9 @@ def with_progress(
         changes["episodes"] = telemetry.episodes
         if telemetry.mean_return is not None:
             changes["mean_return"] = telemetry.mean_return
+        if telemetry.verdict is not None and telemetry.verdict.reached_with is not None:
+            # Episodes that end while the run is being stopped do not take back what it has reached.
+            changes["mean_return"] = telemetry.verdict.reached_with
         if telemetry.best_mean_return is not None:
             changes["best_mean_return"] = telemetry.best_mean_return
     return record.model_copy(update=changes)

@@ -126,6 +126,7 @@ class Recorder:
             best_model_id=best.model_id if best else None,
             best_score=best.score if best else None,
             reached=self._aggregator.reached,
+            reached_with=self._aggregator.reached_with,
         )
 
     def record(
@@ -181,7 +182,7 @@ class Recorder:
             own=[value for one, value in end if one == attempt],
         )
         if standing and standing.attempt == attempt and standing.goal == self._goal:
-            self._aggregator.reached = standing.reached
+            self._aggregator.reached_with = standing.reached_with
 
     def _restored_best(self, standing: Standing | None) -> Best | None:
         if standing is None:
@@ -263,6 +264,7 @@ class Recorder:
             best_score=verdict.best_score,
             best_model_id=verdict.best_model_id,
             reached=verdict.reached,
+            reached_with=verdict.reached_with,
         )
 
 

@@ -103,11 +103,12 @@ def test_episodes_that_a_resume_overwrote_do_not_reach_the_goal(tmp_path: Path) 
 
 def test_a_reached_goal_is_known_after_a_restart_and_open_again_under_another_goal(tmp_path: Path) -> None:
     with _recorder(tmp_path, window=1, goal=5.0) as recorder:
-        _store(recorder, arrivals(episode(5.0, model_id=7)))
+        _store(recorder, arrivals(episode(6.0, model_id=7), episode(4.0, model_id=7)))
     with _recorder(tmp_path, window=1, goal=5.0) as recorder:
-        assert recorder.verdict == Verdict(best_model_id=7, best_score=5.0, reached=True)
+        assert recorder.mean_return == 4.0
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=True, reached_with=6.0)
     with _recorder(tmp_path, window=1, goal=9.0) as recorder:
-        assert recorder.verdict == Verdict(best_model_id=7, best_score=5.0, reached=False)
+        assert recorder.verdict == Verdict(best_model_id=7, best_score=6.0, reached=False)
 
 
 def test_another_window_ranks_the_models_anew(tmp_path: Path) -> None:

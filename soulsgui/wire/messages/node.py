@@ -18,11 +18,13 @@ class Verdict(Message):
         best_model_id: Model with the best mean return so far, None before there is one.
         best_score: Its mean return.
         reached: Whether `stop.mean_return` was reached.
+        reached_with: The mean return that reached it; what is played until the end may lower the mean again.
     """
 
     best_model_id: int | None = None
     best_score: float | None = None
     reached: bool = False
+    reached_with: float | None = None
 
 
 STALENESS_BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
