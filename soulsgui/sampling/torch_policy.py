@@ -15,7 +15,7 @@ from soulsgui.errors import CheckpointError
 from soulsgui.policies.distributions import Categorical
 from soulsgui.policies.normalise import normalise
 from soulsgui.policies.torch_spec import TorchPolicySpec
-from soulsgui.rl.networks.named import build_network
+from soulsgui.rl.networks.named import build_network, sees_images
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ class TorchPolicy:
         self._network = build_network(
             read.network, box, read.hidden_sizes, read.activation, read.num_actions, 1.0, generator
         )
-        self._raw = read.observation_dtype == "uint8" and not read.normalise
+        self._sees_images = sees_images(read.network, box)
         self._statistics: dict[str, NDArray[Any]] = {}
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
@@ -107,7 +107,7 @@ class TorchPolicy:
         if self.spec.normalise:
             inputs: NDArray[Any] = normalise(obs, self._statistics).reshape(obs.shape)
         else:
-            inputs = obs if self._raw else obs.astype(np.float32)
+            inputs = obs if self._sees_images else obs.astype(np.float32)
         with torch.no_grad():
             said: Floats = self._network(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
         return said

@@ -176,3 +176,36 @@ def test_a_description_that_can_not_be_read_is_refused(spoilt: dict[str, Any]) -
     del spec["activation"]
     with pytest.raises(CheckpointError, match="can't be read"):
         make_policy(spec)
+
+
+@pytest.mark.slow
+def test_ppo_learns_what_to_do_from_images() -> None:
+    # The right action is the one whose quarter of the image is bright; each step is an episode.
+    spaces = SpacesSpec(BoxSpec((1, 36, 40), "uint8"), DiscreteSpec(4))
+    agent = make_agent(
+        "nature_cnn", spaces, activation="relu", policy_init_scale=0.01, minibatch_size=64, learning_rate=3e-3
+    )
+    agent.settings.ppo.epochs = 4  # type: ignore[misc]
+    rng, steps, right = np.random.default_rng(0), 128, 0.0
+    for _ in range(12):
+        quarter = rng.integers(4, size=steps)
+        obs = rng.integers(0, 100, (2 * steps, 1, 36, 40), dtype=np.uint8)
+        for index, side in enumerate(quarter):
+            obs[2 * index, :, :, 10 * side : 10 * side + 10] += 100
+        action, log_prob = policy_of(agent).act(obs[::2], rng)
+        right = float((action == quarter).mean())
+        agent.update(
+            RolloutBatch(
+                obs=obs,
+                lengths=np.ones(steps, np.int64),
+                action=action,
+                log_prob=log_prob,
+                reward=(action == quarter).astype(np.float32),
+                terminated=np.ones(steps, np.bool_),
+                truncated=np.zeros(steps, np.bool_),
+            ),
+            0.0,
+        )
+        if right > 0.9:
+            break
+    assert right > 0.9

@@ -14,7 +14,7 @@ class LayerShape:
     Attributes:
         name: Its path in the network, for instance `torso.layers.0`.
         kind: Its class, for instance `Conv2d`.
-        output: Shape of its output for one observation, without the batch.
+        output: Shape of its output for one observation, without the batch; empty where it gives several.
         parameters: Numbers that are learned in it.
     """
 
@@ -40,11 +40,12 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     found: list[LayerShape] = []
     counted: set[str] = set()
 
-    def note(name: str, layer: nn.Module) -> Callable[[nn.Module, object, Tensor], None]:
-        def hook(_layer: nn.Module, _inputs: object, output: Tensor) -> None:
+    def note(name: str, layer: nn.Module) -> Callable[[nn.Module, object, object], None]:
+        def hook(_layer: nn.Module, _inputs: object, output: object) -> None:
             own = 0 if name in counted else sum(parameter.numel() for parameter in layer.parameters())
             counted.add(name)
-            found.append(LayerShape(name, type(layer).__name__, tuple(output.shape[1:]), own))
+            shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else ()
+            found.append(LayerShape(name, type(layer).__name__, shape, own))
 
         return hook
 
