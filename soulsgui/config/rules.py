@@ -30,6 +30,14 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
     if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
         told = " and ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
         broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
+    if settings.network.recurrent != "none" and (
+        settings.network.name != "mlp" or settings.algorithm == "vtrace"
+    ):
+        broken.append(
+            BrokenRule(
+                "network.recurrent", "should be none: a memory goes with network.name mlp, not with vtrace."
+            )
+        )
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
         broken.append(
@@ -39,6 +47,7 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
         )
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
+    broken += _broken_by_the_agent(settings)
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(
@@ -51,4 +60,14 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
         broken.append(
             BrokenRule("redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted.")
         )
+    return broken
+
+
+def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:
+    """Return the rules that the agents of the DQN family add."""
+    dqn, broken = settings.dqn, []
+    if not dqn.value_min < dqn.value_max:
+        broken.append(BrokenRule("dqn.value_max", "should be more than dqn.value_min."))
+    if settings.algorithm == "dqn" and dqn.agent == "iqn" and not settings.network.hidden_sizes:
+        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer for dqn.agent iqn."))
     return broken

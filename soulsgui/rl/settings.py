@@ -1,7 +1,7 @@
 """What an agent asks of its settings. Defaults, ranges and effects stand in the configuration's schema."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from soulsgui.policies.schedules import ScheduleName
 from soulsgui.rl.losses.dqn import TDLossName
@@ -29,6 +29,14 @@ class NetworkSettings(Protocol):
     @property
     def policy_init_scale(self) -> float:
         """Scale of the policy's last layer at the start."""
+
+    @property
+    def recurrent(self) -> Literal["none", "lstm", "gru"]:
+        """Cell of the memory."""
+
+    @property
+    def recurrent_size(self) -> int:
+        """Width of the memory."""
 
 
 class NormalizeSettings(Protocol):
@@ -73,6 +81,10 @@ class PPOSettings(Protocol):
     @property
     def minibatch_size(self) -> int:
         """Transitions in a gradient step, about."""
+
+    @property
+    def sequence_length(self) -> int:
+        """Most steps that a gradient goes back through a memory."""
 
     @property
     def learning_rate(self) -> float:
@@ -124,7 +136,55 @@ class PPOAgentSettings(ActorCriticSettings, Protocol):
 
 
 class DQNSettings(Protocol):
-    """The settings of deep Q-learning's update."""
+    """The settings of deep Q-learning's agents and of their update."""
+
+    @property
+    def agent(self) -> str:
+        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn` or `rainbow`."""
+
+    @property
+    def dueling(self) -> bool:
+        """Give value and advantages streams of their own."""
+
+    @property
+    def exploration(self) -> str:
+        """How clients explore: `noisy` puts noise into the weights."""
+
+    @property
+    def noisy_sigma(self) -> float:
+        """How large that noise is at first."""
+
+    @property
+    def replay(self) -> str:
+        """How transitions are drawn: `uniform` or `prioritised`."""
+
+    @property
+    def n_step(self) -> int | None:
+        """Steps of a window; None as the agent usually has it."""
+
+    @property
+    def quantiles(self) -> int:
+        """Quantiles of the return."""
+
+    @property
+    def kappa(self) -> float:
+        """Where the loss of quantiles turns linear."""
+
+    @property
+    def atoms(self) -> int:
+        """Atoms of the return's distribution."""
+
+    @property
+    def value_min(self) -> float:
+        """Value of the lowest atom."""
+
+    @property
+    def value_max(self) -> float:
+        """Value of the highest atom."""
+
+    @property
+    def q_clip(self) -> float | None:
+        """Largest absolute value of what follows; None: any."""
 
     @property
     def gamma(self) -> float:

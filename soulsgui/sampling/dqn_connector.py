@@ -29,9 +29,10 @@ from soulsgui.sampling.assembling import LogProb
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
-from soulsgui.sampling.samples import Sample, read_sample
+from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, learns_from_log_probs
+from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -61,10 +62,10 @@ class DQNConnector(Connector):
     _FAMILY = OFF_POLICY
 
     def __init__(self, config: ConfigLike, address: Address | None = None, name: str | None = None) -> None:
-        self._pushed: deque[bytes] = deque()
+        self._pushed: deque[bytes | Sample] = deque()
         self._known: dict[int, WeightsHeader] = {}
         self._policies: dict[int, Policy] = {}
-        self._epsilon: float | None = None
+        self._grant: Grant | None = None
         self._failure: SoulsGuiError | None = None
         self._complaint: UsageError | None = None
         self._thread = threading.Thread(target=self._run, name="connector", daemon=True)
@@ -84,13 +85,16 @@ class DQNConnector(Connector):
                 and counted. Q-learning asks for none: 0 is sent.
 
         Raises:
-            UsageError: An earlier push was no sample of this environment; this one was not taken.
+            UsageError: An earlier push was no sample of this environment; this one was not taken. Or the
+                policy has a memory, and the agent was not asked about this step.
             ClientRegistrationError: The server began another run or refused this client, or another process
                 took over the name.
         """
         self._check()
+        # What is remembered must change before the agent is asked again.
+        taken = data if self._recall is None else self._recalled(self._read_sample(data))
         if len(self._pushed) < MOST_HELD:
-            self._pushed.append(data)
+            self._pushed.append(taken)
         else:
             self._link.progress.drop(1)
 
@@ -131,8 +135,8 @@ class DQNConnector(Connector):
             self._use(newest)
         return self._weights
 
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
-        return explore(policy, obs, self._rng, self._epsilon, mask)[0]
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
+        return explore(policy, obs, self._rng, self._grant, mask)[0]
 
     # --- the thread --------------------------------------------------------------------------------
 
@@ -170,7 +174,7 @@ class DQNConnector(Connector):
         self._check_run(view)
         grant = self._link.answer_of_trainer(view)
         if grant is not None:
-            self._epsilon = grant.epsilon
+            self._grant = grant
         if view.header is None or view.tensors is None or not self._brings_weights(view):
             return
         if view.header != self._newest.header:
@@ -212,9 +216,9 @@ class DQNConnector(Connector):
 
         return log_prob
 
-    def _read(self, data: bytes) -> Sample | None:
+    def _read(self, data: bytes | Sample) -> Sample | None:
         try:
-            sample = read_sample(data, self._spaces)
+            sample = data if isinstance(data, Sample) else self._read_sample(data)
         except UsageError as error:
             logger.warning("a sample is not taken: %s", error.message)
             self._complaint = error
@@ -223,6 +227,6 @@ class DQNConnector(Connector):
         return sample
 
 
-def _unsaid(obs: NDArray[Any], action: NDArray[np.int64], mask: Mask | None) -> NDArray[np.float32]:
+def _unsaid(obs: NDArray[Any], action: NDArray[Any], mask: Mask | None) -> NDArray[np.float32]:
     """Return what stands for log-probabilities that nobody asks for."""
     return np.zeros(len(action), np.float32)

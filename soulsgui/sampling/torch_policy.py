@@ -98,6 +98,14 @@ class TorchPolicy:
         """Return the best valid action `[B]` int64 per observation `[B, *shape]`."""
         return Categorical(self.outputs(obs), mask).mode() + self.first_action
 
+    def to_environment(self, action: Ints) -> Ints:
+        """Return the actions: the environment takes them as they are stored."""
+        return action
+
+    def from_environment(self, action: Ints) -> Ints:
+        """Return the actions: they are stored as the environment takes them."""
+        return action
+
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` float32 of each action `[B]` at its observation `[B, *shape]`."""
         return Categorical(self.outputs(obs), mask).log_prob(action - self.first_action)

@@ -3,7 +3,6 @@
 import traceback
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import Vector
@@ -49,7 +48,7 @@ class WatchedStepper(EnvStepper):
         finally:
             self._watchdog.leave()
 
-    def step(self, actions: NDArray[np.int64]) -> StepResult:
+    def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment, as `EnvStepper.step`.
 
         Raises:

@@ -85,6 +85,8 @@ class Ingest:
             box.dtype,
             spaces.masked_actions,
             state_of(config.policy),
+            spaces.action.shape,
+            spaces.action.dtype,
         )
         self._sessions = sessions
         self._taker = taker
@@ -211,5 +213,6 @@ class Ingest:
                 np.repeat(np.arange(len(arrivals)), counts)[good],
                 [arrival.session.client for arrival in arrivals],
                 int(np.count_nonzero(np.bincount(chunks))),
+                [arrival.session.id for arrival in arrivals],
             )
         )

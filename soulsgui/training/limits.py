@@ -8,8 +8,6 @@ more than the learner takes in before they would be too old. And new weights wai
 from dataclasses import dataclass
 from typing import Protocol
 
-from soulsgui.config.sections.dqn import DQNSettings
-
 FIRST_STEPS = 1024
 """Most transitions on their way while it is not known how fast the learner is."""
 
@@ -28,6 +26,26 @@ class Delays(Protocol):
     @property
     def buffer_size(self) -> int:
         """Most transitions that are kept, or wait."""
+
+
+class PacingSettings(Delays, Protocol):
+    """The settings of an algorithm that keep its learner and the clients in step."""
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions drawn at once."""
+
+    @property
+    def learning_starts(self) -> int:
+        """Transitions to collect before the first update."""
+
+    @property
+    def replay_ratio(self) -> float:
+        """Transitions drawn by transitions inserted."""
+
+    @property
+    def replay_ratio_tolerance(self) -> float:
+        """How far the replay ratio may stray, as a part of it."""
 
 
 @dataclass
@@ -52,13 +70,13 @@ class ReplayBand:
     inserted: int = 0
 
     @classmethod
-    def of(cls, dqn: DQNSettings) -> "ReplayBand":
+    def of(cls, settings: PacingSettings) -> "ReplayBand":
         """Return the band of these settings: as wide as its tolerance allows after `learning_starts` more.
 
         It is at least a batch wide to either side: otherwise both could wait for each other.
         """
-        slack = dqn.replay_ratio_tolerance * dqn.replay_ratio * dqn.learning_starts
-        return cls(dqn.replay_ratio, max(slack, dqn.batch_size), dqn.batch_size)
+        slack = settings.replay_ratio_tolerance * settings.replay_ratio * settings.learning_starts
+        return cls(settings.replay_ratio, max(slack, settings.batch_size), settings.batch_size)
 
     @property
     def value(self) -> float:
@@ -159,9 +177,3 @@ def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int
         most: Never more than this.
     """
     return max(1, min(most, int(room / max(steps_per_entry, 1.0) / max(streams, 1))))
-
-
-def epsilon_at(dqn: DQNSettings, env_steps: int) -> float:
-    """Return the probability of a random action after so many environment steps: it goes down evenly."""
-    done = min(env_steps / dqn.epsilon_steps, 1.0)
-    return dqn.epsilon_start + (dqn.epsilon_end - dqn.epsilon_start) * done

@@ -1,7 +1,6 @@
 """What a training node finds out before its first turn."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import redis
@@ -35,7 +34,7 @@ def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
     try:
         spaces = SpacesSpec.from_env(made.observation_space, made.action_space)
         masked = gives_masks(made.reset(seed=settings.seed)[1])
-        return replace(spaces, action=replace(spaces.action, masked=masked))
+        return spaces.with_masks(masked)
     finally:
         made.close()
 

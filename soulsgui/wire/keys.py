@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from soulsgui.errors import UsageError
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the wire contract spoken here."""
 
 # It becomes a part of keys and of access rules.

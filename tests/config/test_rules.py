@@ -14,6 +14,8 @@ from soulsgui.config.schema import Settings
         ({"vtrace": {"batch_size": 512, "buffer_size": 1023}}, "vtrace.buffer_size"),
         ({"vtrace": {"learning_rate_schedule": "linear"}}, "vtrace.learning_rate_schedule"),
         ({"ppo": {"learning_rate_schedule": "linear"}}, "ppo.learning_rate_schedule"),
+        ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
+        ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "dqn", "network": {"name": "nature_cnn"}}, "network.name"),
     ],
 )

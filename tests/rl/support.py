@@ -23,6 +23,8 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
+        "recurrent": "none",
+        "recurrent_size": 16,
     }
     normalize = {"observations": True}
     ppo = {
@@ -30,6 +32,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "gae_lambda": 0.9,
         "epochs": 10,
         "minibatch_size": 128,
+        "sequence_length": 8,
         "learning_rate": 1e-3,
         "learning_rate_schedule": "constant",
         "clip": 0.2,
@@ -63,6 +66,18 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "target_interval": 5,
         "target_tau": 1.0,
         "max_grad_norm": 10.0,
+        "agent": "dqn",
+        "dueling": False,
+        "exploration": "epsilon",
+        "noisy_sigma": 0.5,
+        "replay": "uniform",
+        "n_step": None,
+        "quantiles": 16,
+        "kappa": 1.0,
+        "atoms": 21,
+        "value_min": -10.0,
+        "value_max": 10.0,
+        "q_clip": None,
     }
     for group in (network, normalize, dqn):
         group.update({name: changes.pop(name) for name in list(changes) if name in group})

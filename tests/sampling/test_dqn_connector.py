@@ -174,7 +174,7 @@ def _lengths(segments: Any) -> Any:
 def test_actions_are_as_random_as_the_grant_says(trainer: FreeTrainer, connector: DQNConnector) -> None:
     assert {connector.agent(OBS) for _ in range(50)} == {1}
     trainer.grant(None, epsilon=1.0)
-    until(lambda: connector._epsilon == 1.0, "the grant is heard")
+    until(lambda: connector._grant is not None and connector._grant.epsilon == 1.0, "the grant is heard")
     assert {connector.agent(OBS) for _ in range(50)} == {0, 1}
 
 

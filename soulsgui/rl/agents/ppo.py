@@ -1,6 +1,6 @@
 """Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from soulsgui.rl.agents.saved import (
     to_numpy,
     to_tensor,
 )
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.buffers.rollout import Bools, RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
@@ -34,6 +34,8 @@ from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import ActorCriticSettings, PPOAgentSettings
 
 Settings = TypeVar("Settings", bound=ActorCriticSettings)
+
+Floats = NDArray[np.float32]
 
 
 class ActorCritic(Generic[Settings]):
@@ -58,6 +60,7 @@ class ActorCritic(Generic[Settings]):
         self, spaces: SpacesSpec, settings: Settings, learning_rate: float, seed: int, device: str
     ) -> None:
         self.spaces = spaces
+        self._actions = spaces.numbered_actions("ppo")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
@@ -73,7 +76,7 @@ class ActorCritic(Generic[Settings]):
         """Build the networks and return all that is to be learned."""
         network = self.settings.network
         self.policy = self._network(
-            network.hidden_sizes, self.spaces.action.n, network.policy_init_scale, generator
+            network.hidden_sizes, self._actions.n, network.policy_init_scale, generator
         )
         self.value = self._network(network.value_hidden_sizes, 1, 1.0, generator)
         return [self.policy, self.value]
@@ -101,16 +104,16 @@ class ActorCritic(Generic[Settings]):
                 network=self.settings.network.name,
                 observation_shape=self.spaces.observation.shape,
                 observation_dtype=self.spaces.observation.dtype,
-                num_actions=self.spaces.action.n,
-                first_action=self.spaces.action.start,
+                num_actions=self._actions.n,
+                first_action=self._actions.start,
                 hidden_sizes=tuple(self.settings.network.hidden_sizes),
                 activation=self.settings.network.activation,
                 normalise=self._normalises,
             ).to_json()
         return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self.spaces.action.n,
-            first_action=self.spaces.action.start,
+            num_actions=self._actions.n,
+            first_action=self._actions.start,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
@@ -140,7 +143,7 @@ class ActorCritic(Generic[Settings]):
             if mask is not None:
                 logits = masked_logits(logits, torch.from_numpy(mask).to(self.device))
             index = logits.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
@@ -289,7 +292,7 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
             mask = batch.action_mask[batch.step_rows]
         data = PPORows(
             obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
-            action=torch.tensor(batch.action - self.spaces.action.start, device=self.device),
+            action=torch.tensor(batch.action - self._actions.start, device=self.device),
             log_prob=torch.tensor(batch.log_prob, device=self.device),
             advantage=advantage,
             target=target,
@@ -303,10 +306,9 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
     def _targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Compute advantages (normalised if so set), value targets and values, `[N]` each, as of now."""
         ppo = self.settings.ppo
-        all_values = self._gradient.values(inputs)
-        values, next_values = all_values[batch.step_rows], all_values[batch.step_rows + 1]
+        values, next_values, ends = self._values(batch, inputs)
         advantages = gae(
-            batch.reward, values, next_values, batch.terminated_steps, batch.ends, ppo.gamma, ppo.gae_lambda
+            batch.reward, values, next_values, batch.terminated_steps, ends, ppo.gamma, ppo.gae_lambda
         )
         targets = advantages + values
         if ppo.normalize_advantage:
@@ -316,8 +318,13 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         )
         return advantage, target, value
 
+    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+        """Return `[N]` each: values as of now, those of what came next, and where an estimate ends."""
+        values = self._gradient.values(inputs)
+        return values[batch.step_rows], values[batch.step_rows + 1], batch.ends
+
     def _run_pass(self, data: PPORows, steps: list[Tensor]) -> Tensor:
-        """Go once over the round in random order, in minibatches of nearly equal size.
+        """Go once over the round.
 
         Args:
             data: The round.
@@ -326,15 +333,21 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         Returns:
             The log-ratios `[N]` as the gradient steps saw them.
         """
-        ppo, count = self.settings.ppo, len(data.action)
-        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
-        minibatches = max(1, round(count / ppo.minibatch_size))
-        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        ppo = self.settings.ppo
         log_ratios = []
-        for columns in zip(*shuffled, strict=True):
-            figures = self._gradient(PPORows(*columns), ppo)
+        for rows in self._minibatches(data):
+            figures = self._gradient(rows, ppo)
             norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
             self._optimiser.step()
             log_ratios.append(figures.log_ratio)
             steps.append(torch.cat((figures.terms, norm[None])))
         return torch.cat(log_ratios)
+
+    def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
+        """Go once over the round in random order, in minibatches of nearly equal size."""
+        count = len(data.action)
+        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
+        minibatches = max(1, round(count / self.settings.ppo.minibatch_size))
+        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        for columns in zip(*shuffled, strict=True):
+            yield PPORows(*columns)

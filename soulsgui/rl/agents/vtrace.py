@@ -147,7 +147,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         return _Rows(
             inputs=self._inputs(batch.obs),
             at=here(batch.step_rows),
-            action=here(batch.action - self.spaces.action.start),
+            action=here(batch.action - self._actions.start),
             log_prob=here(batch.log_prob),
             reward=here(batch.reward),
             terminated=here(batch.terminated_steps),

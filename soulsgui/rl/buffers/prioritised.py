@@ -54,7 +54,7 @@ class PrioritisedReplay:
         self,
         obs: NDArray[Any],
         lengths: NDArray[np.integer[Any]],
-        action: NDArray[np.integer[Any]],
+        action: NDArray[Any],
         reward: NDArray[Any],
         terminated: NDArray[np.bool_],
         action_mask: NDArray[np.bool_] | None = None,

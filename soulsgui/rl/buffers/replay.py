@@ -20,7 +20,7 @@ class TransitionBatch(NamedTuple):
     | field | shape, dtype | meaning |
     |---|---|---|
     | obs | `[B, *shape]` | raw |
-    | action | `[B]` int64 | as given to the environment |
+    | action | `[B, *action_shape]` | as stored (`environments.actions`): `[B]` int64 for Discrete |
     | reward | `[B]` float32 | |
     | next_obs | `[B, *shape]` | raw; what followed the step, also where it ended or cut off its episode |
     | terminated | `[B]` bool | the step ended its episode in a final state |
@@ -28,7 +28,7 @@ class TransitionBatch(NamedTuple):
     """
 
     obs: NDArray[Any]
-    action: Ints
+    action: NDArray[Any]
     reward: NDArray[np.float32]
     next_obs: NDArray[Any]
     terminated: Bools
@@ -41,19 +41,21 @@ class NStepBatch(NamedTuple):
     | field | shape, dtype | meaning |
     |---|---|---|
     | obs | `[B, *shape]` | raw, at the first step |
-    | action | `[B]` int64 | of the first step |
+    | action | `[B, *action_shape]` | of the first step, as stored (`environments.actions`) |
     | reward | `[B]` float32 | discounted sum over the window |
     | next_obs | `[B, *shape]` | raw; what followed the window |
     | discount | `[B]` float32 | of the value of `next_obs`: 0 after a final state |
     | next_mask | `[B, A]` bool, or None | which actions are valid at `next_obs`; None: all are |
+    | weight | `[B]` float32, or None | what each one's loss is multiplied by; None: 1 |
     """
 
     obs: NDArray[Any]
-    action: Ints
+    action: NDArray[Any]
     reward: NDArray[np.float32]
     next_obs: NDArray[Any]
     discount: NDArray[np.float32]
     next_mask: Bools | None = None
+    weight: NDArray[np.float32] | None = None
 
 
 class UniformReplay:
@@ -76,9 +78,18 @@ class UniformReplay:
         capacity: Most transitions to keep.
         observation: What an observation is.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
     """
 
-    def __init__(self, capacity: int, observation: BoxSpec, masked_actions: int = 0) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        observation: BoxSpec,
+        masked_actions: int = 0,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
+    ) -> None:
         self.capacity = capacity
         self.inserted = 0
         self.stored = 0
@@ -91,7 +102,7 @@ class UniformReplay:
         self._row: Ints = np.zeros(capacity, np.int64)
         self._next_row: Ints = np.zeros(capacity, np.int64)
         self._last: Bools = np.zeros(capacity, np.bool_)  # of its segment: nobody shares its next row
-        self._action: Ints = np.zeros(capacity, np.int64)
+        self._action: NDArray[Any] = np.zeros((capacity, *action_shape), action_dtype)
         self._reward = np.zeros(capacity, np.float32)
         self._terminated: Bools = np.zeros(capacity, np.bool_)
         self._count = 0
@@ -105,7 +116,7 @@ class UniformReplay:
         self,
         obs: NDArray[Any],
         lengths: NDArray[np.integer[Any]],
-        action: NDArray[np.integer[Any]],
+        action: NDArray[Any],
         reward: NDArray[Any],
         terminated: Bools,
         action_mask: Bools | None = None,
@@ -116,7 +127,7 @@ class UniformReplay:
             obs: `[N + S, *shape]`, raw; segment i has `lengths[i] + 1` rows, the last one follows its last
                 step.
             lengths: `[S]`, steps of each segment, at least 1.
-            action: `[N]`, as given to the environment.
+            action: `[N, *action_shape]`, as stored.
             reward: `[N]`.
             terminated: `[S]` bool, the segment's last step ended its episode in a final state.
             action_mask: `[N + S, A]` bool, valid actions at each observation, where there are masks.
@@ -125,10 +136,10 @@ class UniformReplay:
             Transitions added, `N`; those among them that gave way at once to later ones count as well.
 
         Raises:
-            ValueError: The arrays don't fit together, or the observations are of another shape.
+            ValueError: The arrays don't fit together, or observations or actions are of another shape.
         """
         added = len(action)
-        self._check(obs, lengths, added, len(reward), len(terminated))
+        self._check(obs, lengths, action, len(reward), len(terminated))
         self._check_masks(len(obs), action_mask)
         if added:
             ends = np.zeros(added, np.bool_)
@@ -148,19 +159,27 @@ class UniformReplay:
             self.inserted += added
         return added
 
-    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
-        """Draw transitions uniformly, with replacement.
+    def draw(self, count: int, rng: np.random.Generator) -> Ints:
+        """Draw slots `[count]` uniformly, with replacement.
 
         Args:
             count: How many.
             rng: Draws as many whole numbers.
 
         Raises:
-            ValueError: There is none yet.
+            ValueError: There is no transition yet.
         """
         if not self._count:
             raise ValueError("no transition to draw yet")
-        return self.at(rng.integers(self._count, size=count))
+        return rng.integers(self._count, size=count)
+
+    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
+        """Draw transitions as `draw` does, and return them.
+
+        Raises:
+            ValueError: There is none yet.
+        """
+        return self.at(self.draw(count, rng))
 
     def slot(self, number: NDArray[np.integer[Any]]) -> Ints:
         """Return the slots of numbered transitions, of any shape; those of what gave way hold another."""
@@ -176,7 +195,7 @@ class UniformReplay:
         next_row = self._next_row.take(slots)
         return TransitionBatch(
             obs=self._obs.take(self._row.take(slots), axis=0),
-            action=self._action.take(slots),
+            action=self._action.take(slots, axis=0),
             reward=self._reward.take(slots),
             next_obs=self._obs.take(next_row, axis=0),
             terminated=self._terminated.take(slots),
@@ -189,7 +208,7 @@ class UniformReplay:
         next_row = self._next_row.take(window.last)
         return NStepBatch(
             obs=self._obs.take(self._row.take(slots), axis=0),
-            action=self._action.take(slots),
+            action=self._action.take(slots, axis=0),
             reward=window.reward,
             next_obs=self._obs.take(next_row, axis=0),
             discount=window.discount,
@@ -213,12 +232,18 @@ class UniformReplay:
         obs = self._obs.take(rows, axis=0)
         return TransitionBatch(
             obs=obs,
-            action=np.where(valid, self._action.take(path), 0),
+            action=self._actions_along(path, valid),
             reward=np.where(valid, self._reward.take(path), np.float32(0)),
             next_obs=obs[1:],
             terminated=self._terminated.take(path) & valid,
             next_mask=self._masks_at(rows[1:]),
         )
+
+    def _actions_along(self, path: Ints, valid: Bools) -> NDArray[Any]:
+        """Return the actions `[T, B, *action_shape]` in slots `[T, B]`, 0 where these are not valid."""
+        action: NDArray[Any] = self._action.take(path, axis=0)
+        action[~valid] = 0
+        return action
 
     def _masks_at(self, rows: Ints) -> Bools | None:
         """Return the masks `[..., A]` of rows `[...]`, None where there are none."""
@@ -231,7 +256,8 @@ class UniformReplay:
         |---|---|
         | obs | `[N + S, *shape]` |
         | ends | `[N]` bool, last step of its segment |
-        | action, reward | `[N]` |
+        | action | `[N, *action_shape]` |
+        | reward | `[N]` |
         | terminated | `[S]` bool |
         | counters | `[3]` int64: inserted, stored, capacity |
         | action_mask | `[N + S, A]` bool, where there are masks |
@@ -262,7 +288,7 @@ class UniformReplay:
             inserted, stored, capacity = (int(counter) for counter in state["counters"])
             ends, obs = state["ends"], state["obs"]
             lengths = np.diff(np.flatnonzero(ends), prepend=-1)
-            self._check(obs, lengths, len(ends), len(state["reward"]), len(state["terminated"]))
+            self._check(obs, lengths, state["action"], len(state["reward"]), len(state["terminated"]))
             if capacity != self.capacity or len(state["action"]) != len(ends):
                 raise ValueError(f"{len(state['action'])} transitions of a memory of {capacity}")
             self._check_masks(len(obs), state.get("action_mask"))
@@ -278,9 +304,11 @@ class UniformReplay:
             masks = state.get("action_mask")
             self._store(obs, ends, state["action"], state["reward"], state["terminated"], masks)
 
-    def _check(self, obs: NDArray[Any], lengths: NDArray[Any], steps: int, rewards: int, flags: int) -> None:
+    def _check(
+        self, obs: NDArray[Any], lengths: NDArray[Any], action: NDArray[Any], rewards: int, flags: int
+    ) -> None:
         """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
-        segments = len(lengths)
+        segments, steps = len(lengths), len(action)
         right = (steps + segments, steps, segments)
         if (segments and lengths.min() < 1) or lengths.sum() != steps or (len(obs), rewards, flags) != right:
             raise ValueError(
@@ -289,6 +317,8 @@ class UniformReplay:
             )
         if obs.shape[1:] != self._obs.shape[1:]:
             raise ValueError(f"observations of shape {obs.shape[1:]}, {self._obs.shape[1:]} is needed")
+        if action.shape[1:] != self._action.shape[1:]:
+            raise ValueError(f"actions of shape {action.shape[1:]}, {self._action.shape[1:]} is needed")
 
     def _check_masks(self, rows: int, masks: Bools | None) -> None:
         """Raise a ValueError unless there is a mask for each row where there are masks, and else none."""

@@ -85,6 +85,11 @@ class SequenceReplay:
         """Return the number of sequences that are kept, drawable yet or not."""
         return self._begun - self._gone
 
+    @property
+    def drawable(self) -> bool:
+        """Whether there is a sequence that can be drawn."""
+        return self._tree.total > 0
+
     def add(
         self,
         obs: NDArray[Any],

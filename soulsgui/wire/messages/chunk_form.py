@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
-from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, MAGIC, RECORD, STEP_BYTES, mark
+from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import FramesError, is_image, unpack_frames
 
 
@@ -44,6 +44,8 @@ class ChunkForm:
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         is_compressed: Whether chunks may be far larger when they are opened.
@@ -57,6 +59,8 @@ class ChunkForm:
         obs_dtype: str,
         masked_actions: int = 0,
         state: Mapping[str, Sequence[int]] | None = None,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
     ) -> None:
         self._run = mark(run_id)
         self._contract = mark(contract)
@@ -64,12 +68,15 @@ class ChunkForm:
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
         self.is_compressed = is_image(obs_shape, obs_dtype)
+        self._action_shape = action_shape
+        self._action_dtype = np.dtype(action_dtype).newbyteorder("<")
+        self._action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
         self._masked_actions = masked_actions
         self._mask_bytes = -(-masked_actions // 8)
         self._state = {name: tuple(shape) for name, shape in sorted((state or {}).items())}
         sizes = [math.prod(shape) * FLOAT.itemsize for shape in self._state.values()]
         # Of what has a size of its own, whatever stands in it: bytes a step, and bytes a segment.
-        self._step_bytes = STEP_BYTES + self._mask_bytes
+        self._step_bytes = self._action_bytes + 2 * FLOAT.itemsize + self._mask_bytes
         self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes
         if not self.is_compressed:
             self._step_bytes += self._obs_bytes
@@ -184,7 +191,7 @@ class ChunkForm:
             begins = begins + sizes
             return found
 
-        action = np.frombuffer(column(ACTION.itemsize, 0), ACTION)
+        action = np.frombuffer(column(self._action_bytes, 0), self._action_dtype)
         reward, log_prob = (np.frombuffer(column(FLOAT.itemsize, 0), FLOAT) for _ in range(2))
         state = {
             name: np.frombuffer(column(0, math.prod(shape) * FLOAT.itemsize), FLOAT).reshape(-1, *shape)
@@ -198,7 +205,7 @@ class ChunkForm:
             obs = images
         return Segments(
             **{name: records[name] for name in RECORD.names or () if name != "padding"},
-            action=action,
+            action=action.reshape(-1, *self._action_shape),
             reward=reward,
             log_prob=log_prob,
             obs=obs,
@@ -245,13 +252,17 @@ def unpack_chunk(
     obs_dtype: str,
     masked_actions: int = 0,
     state: Mapping[str, Sequence[int]] | None = None,
+    action_shape: tuple[int, ...] = (),
+    action_dtype: str = "int64",
 ) -> Segments:
     """Return the segments of one chunk, as `ChunkForm.open`.
 
     Raises:
         ChunkError: With the reason.
     """
-    form = ChunkForm(run_id, contract, obs_shape, obs_dtype, masked_actions, state)
+    form = ChunkForm(
+        run_id, contract, obs_shape, obs_dtype, masked_actions, state, action_shape, action_dtype
+    )
     opened = form.open([data])
     if opened.errors:
         raise opened.errors[0]

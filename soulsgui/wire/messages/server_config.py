@@ -10,7 +10,7 @@ from pydantic import Field
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message
 
-SEGMENT_FORMAT = 3
+SEGMENT_FORMAT = 4
 """Version of the columns of a chunk (`messages.chunk`)."""
 
 ON_POLICY = "on-policy"

@@ -108,3 +108,14 @@ def test_masks_and_states_come_in_the_order_of_their_segments() -> None:
     assert batch.action_mask is not None
     np.testing.assert_array_equal(batch.action_mask @ (1 << np.arange(3)), batch.obs[:, 0].astype(int) % 8)
     assert batch.state["hidden"].tolist() == [[0, 0], [3, 3], [100, 100], [1007, 1007]]
+
+
+def test_actions_of_several_numbers_come_in_the_order_of_their_segments() -> None:
+    store = RolloutStore(OBSERVATION, action_shape=(2,), action_dtype="float32")
+    store.begin(STEPS)
+    for part in reversed(PARTS[:4]):
+        store.add(part._replace(action=np.stack([part.action + 0.25, -part.action], 1)))
+    batch = store.batch(["a"])
+    assert batch.action.dtype == np.float32
+    numbers = np.concatenate([part.action for part in PARTS[:4]])
+    np.testing.assert_array_equal(batch.action, np.stack([numbers + 0.25, -numbers], 1))

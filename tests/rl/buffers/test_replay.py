@@ -317,3 +317,39 @@ def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
     held_now = replay.holds(numbers)
     assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
     assert replay.at(replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
+
+
+ACTIONS: list[tuple[tuple[int, ...], str]] = [((3,), "int64"), ((5,), "int8"), ((2,), "float32")]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), ACTIONS)
+def test_actions_of_any_shape_stay_with_their_observations(shape: tuple[int, ...], dtype: str) -> None:
+    replay, source = UniformReplay(30, BOX, action_shape=shape, action_dtype=dtype), Source()
+    for _ in range(5):
+        made = source.segments(7, 3, 1)
+        rows = np.broadcast_to(made["action"][:, None], (11, *shape)) / 2
+        replay.add(**made | {"action": rows.astype(dtype)})
+    drawn = replay.sample(300, np.random.default_rng(0))
+    expected = np.broadcast_to(drawn.obs[:, :1] / 2, (300, *shape)).astype(dtype)
+    np.testing.assert_array_equal(drawn.action, expected)
+    assert drawn.action.dtype == dtype
+    again = UniformReplay(30, BOX, action_shape=shape, action_dtype=dtype)
+    again.load_state(replay.state())
+    np.testing.assert_array_equal(again.sample(300, np.random.default_rng(0)).action, drawn.action)
+    slots = replay.slot(np.arange(44, 55))
+    np.testing.assert_array_equal(
+        replay.windows(slots[:1], np.full(30, -1), 1, 0.9).action, replay.at(slots[:1]).action
+    )
+    steps = replay.steps(slots[:3, None], np.array([[True], [True], [False]]))
+    np.testing.assert_array_equal(steps.action[:2, 0], replay.at(slots[:2]).action)
+    assert not steps.action[2].any()
+
+
+def test_actions_of_another_shape_are_refused() -> None:
+    replay, source = UniformReplay(10, BOX, action_shape=(2,), action_dtype="float32"), Source()
+    with pytest.raises(ValueError, match="actions of shape"):
+        replay.add(**source.segments(2))
+    other = UniformReplay(10, BOX)
+    other.add(**source.segments(2))
+    with pytest.raises(CheckpointError, match="actions of shape"):
+        replay.load_state(other.state())
