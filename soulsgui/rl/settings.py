@@ -140,7 +140,15 @@ class DQNSettings(Protocol):
 
     @property
     def agent(self) -> str:
-        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn` or `rainbow`."""
+        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn`, `rainbow` or `r2d2`."""
+
+    @property
+    def burn_in(self) -> int:
+        """Steps of a sequence that only make its stored state a present one."""
+
+    @property
+    def priority_mix(self) -> float:
+        """η: weight of the largest error in a sequence's priority."""
 
     @property
     def dueling(self) -> bool:
@@ -228,6 +236,50 @@ class DQNAgentSettings(Protocol):
 
     @property
     def dqn(self) -> DQNSettings:
+        """The update."""
+
+
+class SACSettings(Protocol):
+    """The settings of soft actor-critic's update."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size, for all that learns."""
+
+    @property
+    def target_tau(self) -> float:
+        """How far each update takes the target networks to the critics; 1 copies them."""
+
+    @property
+    def initial_temperature(self) -> float:
+        """Temperature at the start."""
+
+    @property
+    def learn_temperature(self) -> bool:
+        """Move the temperature so that the policy keeps its target entropy."""
+
+    @property
+    def target_entropy(self) -> float | None:
+        """Entropy over scaled actions to keep; None: minus the number of numbers in an action."""
+
+
+class SACAgentSettings(Protocol):
+    """The groups of settings that `SACAgent` reads."""
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Sizes of the networks."""
+
+    @property
+    def normalize(self) -> NormalizeSettings:
+        """Normalisation of the observations."""
+
+    @property
+    def sac(self) -> SACSettings:
         """The update."""
 
 

@@ -20,7 +20,7 @@ from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.patience import Patience
 from soulsgui.sampling.progress_log import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
-from soulsgui.sampling.rounds import Rounds
+from soulsgui.sampling.rounds import ExploringRounds, Rounds
 from soulsgui.sampling.turn import Turn, Way
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.sampling.wishes import Plan, Stepping
@@ -209,7 +209,10 @@ class RunPlayer:
 
     def _way_of_playing(self) -> Way:
         if self._family == OFF_POLICY:
-            return FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            free = FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            if self._config.settings.get("determinism") != "lockstep":
+                return free
+            return ExploringRounds(self._link, self._uploader, self._policy, free)
         return Rounds(self._link, self._uploader, self._policy)
 
     def _next_turn(self) -> Turn | None:

@@ -239,7 +239,7 @@ class Rollout:
         )
 
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
-        self._returns += np.where(result.valid, result.reward, 0.0)
+        np.add(self._returns, result.reward, out=self._returns, where=result.valid)
         self._lengths += result.valid
         ended = (result.terminated | result.truncated) & result.valid
         if np.count_nonzero(ended):

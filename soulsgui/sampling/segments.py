@@ -126,7 +126,7 @@ class SegmentRecorder:
         self._step_at[t] = self._next_step
         ended = (result.terminated | result.truncated) & result.valid
         self._next_step += result.valid
-        if ended.any():
+        if np.count_nonzero(ended):
             self._flags[t] = np.where(ended, result.terminated * TERMINATED + result.truncated * TRUNCATED, 0)
             for env in np.flatnonzero(ended):
                 self._final_obs[t, int(env)] = np.array(result.next_obs[env])

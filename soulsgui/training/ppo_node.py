@@ -108,7 +108,7 @@ class PPOTrainingNode(TrainingNode):
                 lengths=segments.length,
                 terminated=(segments.flags & TERMINATED) > 0,
                 truncated=(segments.flags & TRUNCATED) > 0,
-                obs=segments.obs,
+                obs=np.asarray(segments.obs),
                 action=segments.action,
                 log_prob=segments.log_prob,
                 reward=segments.reward,

@@ -56,7 +56,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
 
 def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {"hidden_sizes": (32, 32), "activation": "tanh"}
+    network = {"hidden_sizes": (32, 32), "activation": "tanh", "recurrent": "none", "recurrent_size": 16}
     normalize = {"observations": True, "clip": 10.0}
     dqn = {
         "gamma": 0.9,
@@ -78,6 +78,8 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "value_min": -10.0,
         "value_max": 10.0,
         "q_clip": None,
+        "burn_in": 3,
+        "priority_mix": 0.9,
     }
     for group in (network, normalize, dqn):
         group.update({name: changes.pop(name) for name in list(changes) if name in group})

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
@@ -114,10 +115,10 @@ class DQNAgent:
         actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:

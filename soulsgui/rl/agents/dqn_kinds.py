@@ -12,6 +12,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.categorical import categorical_spec
 from soulsgui.policies.implicit_quantile import implicit_quantile_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.rl.agents.recurrent_kind import RecurrentKind
 from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.dqn_parts import Kind as KindName
 from soulsgui.rl.dqn_parts import Parts
@@ -296,6 +297,8 @@ _KINDS: dict[KindName, Callable[[SpacesSpec, DQNAgentSettings], Kind]] = {
 def kind_of(spaces: SpacesSpec, settings: DQNAgentSettings) -> Kind:
     """Return the kind of agent that settings ask for."""
     parts = Parts.of(settings.dqn)
+    if parts.kind == "recurrent":
+        return RecurrentKind(spaces, settings)
     if parts.kind == "value" and not (parts.dueling or parts.noisy):
         return PlainValue(spaces, settings)
     return _KINDS[parts.kind](spaces, settings)

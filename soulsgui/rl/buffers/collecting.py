@@ -176,7 +176,7 @@ def _joined(column: Mapping[str, NDArray[Any]], obs: NDArray[Any]) -> Bools:
     """
     joined: Bools = np.zeros(len(column["lengths"]), np.bool_)
     upto = column["first_step"] + column["lengths"]
-    joined[1:] = column["first_step"][1:] == upto[:-1]
+    joined[1:] = (column["first_step"][1:] == upto[:-1]) & ~(column["terminated"] | column["truncated"])[:-1]
     for name in ("client", "env_index", "episode"):
         joined[1:] &= column[name][1:] == column[name][:-1]
     first = np.cumsum(column["lengths"] + 1)[:-1]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.chains import EpisodeChains
 from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
@@ -92,7 +93,7 @@ class SequenceReplay:
 
     def add(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         lengths: NDArray[np.integer[Any]],
         action: NDArray[np.integer[Any]],
         reward: NDArray[Any],

@@ -1,6 +1,6 @@
 """The gradient of R2D2's loss over stored sequences (Kapturowski et al. 2019, ICLR, section 2.3)."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import DQNStep
 from soulsgui.rl.losses import r2d2 as losses
 from soulsgui.rl.networks.recurrent_q import RecurrentQNetwork
+from soulsgui.rl.settings import DQNSettings
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float32]
@@ -43,22 +44,6 @@ class SequenceRows(NamedTuple):
     next_mask: Bools | None
 
 
-class R2D2Settings(Protocol):
-    """The settings of R2D2's update."""
-
-    @property
-    def gamma(self) -> float:
-        """Discount factor."""
-
-    @property
-    def burn_in(self) -> int:
-        """Steps of a sequence that only make its stored state a present one."""
-
-    @property
-    def priority_mix(self) -> float:
-        """η: weight of the largest error in a sequence's priority."""
-
-
 class R2D2Gradient:
     """Takes the gradient by autograd; double Q-learning over windows of n steps within the sequence.
 
@@ -76,13 +61,13 @@ class R2D2Gradient:
     ) -> None:
         self._online, self._target, self._flat, self._n = online, target, flat, n
 
-    def __call__(self, rows: SequenceRows, settings: R2D2Settings) -> DQNStep:
+    def __call__(self, rows: SequenceRows, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        windows = losses.sequence_windows(rows.reward, rows.terminated, rows.valid, self._n, settings.gamma)
+        windows = losses.sequence_windows(rows.reward, rows.terminated, rows.valid, self._n, dqn.gamma)
         obs, state, exact = self._here(rows.obs), self._here(rows.state), self._here(rows.exact)
-        online_q = self._online(obs, state, settings.burn_in, exact)
+        online_q = self._online(obs, state, dqn.burn_in, exact)
         with torch.no_grad():
-            target_q = self._target(obs, state, settings.burn_in, exact)
+            target_q = self._target(obs, state, dqn.burn_in, exact)
             target = losses.r2d2_target(
                 self._here(windows.reward),
                 self._here(windows.discount),
@@ -94,7 +79,7 @@ class R2D2Gradient:
         q_taken = online_q[:-1].gather(2, self._here(rows.action)[:, :, None]).squeeze(2)
         learned = self._here(rows.learned)
         loss, error = losses.sequence_loss(
-            q_taken, target, learned, self._here(rows.weight), settings.priority_mix
+            q_taken, target, learned, self._here(rows.weight), dqn.priority_mix
         )
         self._flat.gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
