@@ -30,14 +30,6 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
     if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
         told = " and ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
         broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
-    if settings.network.recurrent != "none" and (
-        settings.network.name != "mlp" or settings.algorithm == "vtrace"
-    ):
-        broken.append(
-            BrokenRule(
-                "network.recurrent", "should be none: a memory goes with network.name mlp, not with vtrace."
-            )
-        )
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
         broken.append(
@@ -101,6 +93,8 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
                 "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
             )
         )
+    if recurrent and settings.network.name != "mlp":
+        broken.append(BrokenRule("network.recurrent", "goes with network.name mlp only; otherwise none."))
     if recurrent and not settings.network.hidden_sizes:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
     if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
