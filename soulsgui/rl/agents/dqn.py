@@ -87,7 +87,8 @@ class DQNAgent:
         """Return the layers of the network by its name, with shapes and parameters."""
         obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
         inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
-        return {"values": shape_report(self.online, inputs)}
+        report = shape_report(self.online, run=lambda: self._kind.values(self.online, inputs))
+        return {"values": report}
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32."""

@@ -24,7 +24,9 @@ class LayerShape:
     parameters: int
 
 
-def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
+def shape_report(
+    network: nn.Module, *inputs: Tensor, run: Callable[[], object] | None = None
+) -> list[LayerShape]:
     """Run a network once and report its layers in the order they work.
 
     Only layers that have no layers of their own are listed, so that the parameters add up to those of the
@@ -33,6 +35,7 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     Args:
         network: Any network.
         inputs: What its `forward` takes, with the batch first.
+        run: Runs it once in another way than its `forward` with these inputs.
 
     Returns:
         The layers; one that works several times stands once for each, with its parameters at the first.
@@ -56,7 +59,7 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     ]
     try:
         with torch.no_grad():
-            network(*inputs)
+            network(*inputs) if run is None else run()
     finally:
         for hook in hooks:
             hook.remove()
