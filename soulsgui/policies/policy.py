@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.numpy_actor import NumpyActorPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 
 Floats = NDArray[np.float32]
@@ -55,7 +56,7 @@ class Policy(Protocol):
         """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {"mlp": NumpyMLPPolicy}
+KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {"mlp": NumpyMLPPolicy, "actor": NumpyActorPolicy}
 """How to make each kind of policy."""
 
 
