@@ -10,6 +10,7 @@ from soulsgui.errors import CheckpointError, ClientRegistrationError
 from soulsgui.policies import torch_spec
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
+from soulsgui.policies.numpy_actor import NumpyActorPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 
@@ -84,6 +85,7 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
+    "actor": NumpyActorPolicy,
     "recurrent": NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,

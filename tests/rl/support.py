@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.ppo import ActorCritic
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -25,6 +25,9 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "policy_init_scale": 0.01,
         "recurrent": "none",
         "recurrent_size": 16,
+        "action_std": "state_independent",
+        "initial_std": 0.5,
+        "squash": "tanh",
     }
     normalize = {"observations": True}
     ppo = {
@@ -115,7 +118,7 @@ def random_batch(
 ) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
-    policy = NumpyMLPPolicy(agent.policy_spec())
+    policy = make_policy(agent.policy_spec())
     policy.load(agent.export_weights())
     shape = agent.spaces.observation.shape
     obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)
