@@ -7,15 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
+from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_actor import NumpyActorPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
 class Policy(Protocol):
-    """Chooses actions with weights that came over the wire."""
+    """Chooses actions with weights that came over the wire.
+
+    One with a memory has `remembered` (`policies.remembered.remembered_by`): each call of `act` or `greedy`
+    is then a step of every environment, and who steps them says when an episode ended.
+    """
 
     @property
     def num_actions(self) -> int:
@@ -56,7 +63,13 @@ class Policy(Protocol):
         """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
 
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {"mlp": NumpyMLPPolicy, "actor": NumpyActorPolicy}
+KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
+    "mlp": NumpyMLPPolicy,
+    "actor": NumpyActorPolicy,
+    "recurrent": NumpyRecurrentPolicy,
+    CATEGORICAL: CategoricalMLPPolicy,
+    IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
+}
 """How to make each kind of policy."""
 
 

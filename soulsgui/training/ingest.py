@@ -213,5 +213,6 @@ class Ingest:
                 np.repeat(np.arange(len(arrivals)), counts)[good],
                 [arrival.session.client for arrival in arrivals],
                 int(np.count_nonzero(np.bincount(chunks))),
+                [arrival.session.id for arrival in arrivals],
             )
         )

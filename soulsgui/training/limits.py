@@ -6,8 +6,7 @@ more than the learner takes in before they would be too old. And new weights wai
 """
 
 from dataclasses import dataclass
-
-from soulsgui.config.sections.dqn import DQNSettings
+from typing import Protocol
 
 FIRST_STEPS = 1024
 """Most transitions on their way while it is not known how fast the learner is."""
@@ -15,6 +14,38 @@ FIRST_STEPS = 1024
 AHEAD_S = 0.3
 """So many seconds of the learner's work may be on their way at most: the way there and back takes a part of
 that, and more would only make the samples older."""
+
+
+class Delays(Protocol):
+    """The settings of an asynchronous algorithm that say how old and how many samples may be."""
+
+    @property
+    def max_model_delay(self) -> int:
+        """Publishes after which samples are too old."""
+
+    @property
+    def buffer_size(self) -> int:
+        """Most transitions that are kept, or wait."""
+
+
+class PacingSettings(Delays, Protocol):
+    """The settings of an algorithm that keep its learner and the clients in step."""
+
+    @property
+    def batch_size(self) -> int:
+        """Transitions drawn at once."""
+
+    @property
+    def learning_starts(self) -> int:
+        """Transitions to collect before the first update."""
+
+    @property
+    def replay_ratio(self) -> float:
+        """Transitions drawn by transitions inserted."""
+
+    @property
+    def replay_ratio_tolerance(self) -> float:
+        """How far the replay ratio may stray, as a part of it."""
 
 
 @dataclass
@@ -39,13 +70,13 @@ class ReplayBand:
     inserted: int = 0
 
     @classmethod
-    def of(cls, dqn: DQNSettings) -> "ReplayBand":
+    def of(cls, settings: PacingSettings) -> "ReplayBand":
         """Return the band of these settings: as wide as its tolerance allows after `learning_starts` more.
 
         It is at least a batch wide to either side: otherwise both could wait for each other.
         """
-        slack = dqn.replay_ratio_tolerance * dqn.replay_ratio * dqn.learning_starts
-        return cls(dqn.replay_ratio, max(slack, dqn.batch_size), dqn.batch_size)
+        slack = settings.replay_ratio_tolerance * settings.replay_ratio * settings.learning_starts
+        return cls(settings.replay_ratio, max(slack, settings.batch_size), settings.batch_size)
 
     @property
     def value(self) -> float:
@@ -102,7 +133,7 @@ class Pace:
         return self._steps / self._seconds if self._steps > 0 and self._seconds > 0 else None
 
 
-def steps_ahead(dqn: DQNSettings, publish_s: float, steps_per_s: float | None) -> int:
+def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None) -> int:
     """Return how many transitions all clients together may have on their way.
 
     As many as the learner takes in during `AHEAD_S`, and during half of `max_model_delay` publishes at most:
@@ -110,32 +141,30 @@ def steps_ahead(dqn: DQNSettings, publish_s: float, steps_per_s: float | None) -
     bounded amount will do.
 
     Args:
-        dqn: The settings.
+        delays: The settings.
         publish_s: Least time between two publishes.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
     """
     if steps_per_s is None:
-        return min(FIRST_STEPS, dqn.buffer_size)
-    return min(int(steps_per_s * min(publish_s * dqn.max_model_delay / 2, AHEAD_S)), dqn.buffer_size)
+        return min(FIRST_STEPS, delays.buffer_size)
+    return min(int(steps_per_s * min(publish_s * delays.max_model_delay / 2, AHEAD_S)), delays.buffer_size)
 
 
-def publish_interval(
-    dqn: DQNSettings, publish_s: float, outstanding: int, steps_per_s: float | None
-) -> float:
+def publish_interval(delays: Delays, publish_s: float, outstanding: int, steps_per_s: float | None) -> float:
     """Return the time between two publishes, in seconds.
 
     More than `publish_s` when more is on its way than `steps_ahead` says, because the learner has become
     slower or because clients came: what is on its way must arrive within half of `max_model_delay` publishes.
 
     Args:
-        dqn: The settings.
+        delays: The settings.
         publish_s: Least time between two publishes.
         outstanding: Transitions that may be on their way.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
     """
     if steps_per_s is None:
         return publish_s
-    return max(publish_s, outstanding / steps_per_s / (dqn.max_model_delay / 2))
+    return max(publish_s, outstanding / steps_per_s / (delays.max_model_delay / 2))
 
 
 def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int) -> int:
@@ -148,9 +177,3 @@ def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int
         most: Never more than this.
     """
     return max(1, min(most, int(room / max(steps_per_entry, 1.0) / max(streams, 1))))
-
-
-def epsilon_at(dqn: DQNSettings, env_steps: int) -> float:
-    """Return the probability of a random action after so many environment steps: it goes down evenly."""
-    done = min(env_steps / dqn.epsilon_steps, 1.0)
-    return dqn.epsilon_start + (dqn.epsilon_end - dqn.epsilon_start) * done

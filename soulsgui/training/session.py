@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field
 
+from soulsgui.training.exploring import Orders
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.chunk import Reason
@@ -39,6 +40,7 @@ class Session:
         taken: Newest entry that was taken over or refused; what comes again with it or before it is not new.
         stored: Chunks it had stored when its beat was last looked at.
         stored_steps: Transitions in them.
+        told: How it was told to explore.
         plays: Whether it takes part, as far as is known.
         most_entries: Most entries that it was ever granted, 0 before it was granted any.
         most_size: Their bytes, likewise.
@@ -66,7 +68,7 @@ class Session:
     granted_steps: int = 0
     most_entries: int = 0
     most_size: int = 0
-    told_epsilon: float | None = None
+    told: Orders | None = None
     plays: bool = True
     round: RoundShare | None = None
 
@@ -74,7 +76,7 @@ class Session:
         self,
         bytes_ahead: int,
         steps_ahead: int | None = None,
-        epsilon: float | None = None,
+        orders: Orders | None = None,
         held: bool = False,
     ) -> Grant:
         """Return the grant to write now.
@@ -82,7 +84,7 @@ class Session:
         Args:
             bytes_ahead: Bytes the client may have on the way.
             steps_ahead: Transitions it may have on the way; None for any number.
-            epsilon: Probability of a random action; None when the policy itself explores.
+            orders: How it is to explore; None: as its policy says.
             held: Whether no more is granted than was before.
         """
         if not held:
@@ -92,7 +94,8 @@ class Session:
             self.most_size = max(self.most_size, self.granted_bytes)
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
-        self.told_epsilon = epsilon
+        self.told = orders
+        exploring = orders or Orders()
         return Grant(
             session=self.id,
             status=self.status,
@@ -100,7 +103,9 @@ class Session:
             credit_entries=self.granted_entries,
             credit_bytes=self.granted_bytes,
             credit_steps=None if steps_ahead is None else self.granted_steps,
-            epsilon=epsilon,
+            epsilon=exploring.epsilon,
+            temperature=exploring.temperature,
+            ladder=exploring.ladder,
             rejected=dict(self.rejected),
             round=self.round,
         )

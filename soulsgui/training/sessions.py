@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 
 from soulsgui.training.admission import problem_of
+from soulsgui.training.exploring import Exploration, Orders
 from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.training.refusals import Refusals
 from soulsgui.training.session import Session
@@ -16,8 +17,6 @@ from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, Hello
 
 logger = logging.getLogger(__name__)
-
-_EPSILON_STEP = 0.005
 
 
 class Sessions:
@@ -33,7 +32,7 @@ class Sessions:
         by_client: The session of each client that has one.
         playing: How many of them take part, as far as is known.
         steps_ahead: Transitions all clients together may have on the way; None for any number.
-        epsilon: Probability of a random action; None when the policy itself explores.
+        exploration: How those who play explore; None: as their policy says.
         held: Whether nobody is granted more than was before: the server's memory fills up.
         most_envs: Environments that a client may step side by side.
     """
@@ -52,7 +51,7 @@ class Sessions:
         self.by_client: dict[str, Session] = {}
         self.playing = 0
         self.steps_ahead: int | None = None
-        self.epsilon: float | None = None
+        self.exploration: Exploration | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
         self.held = False
         self.most_envs = MAX_ENVS
@@ -79,24 +78,45 @@ class Sessions:
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
-        return session.grant(self.bytes_ahead, self._steps_ahead(session), self.epsilon, self.held)
+        return self._grant(session, self._orders())
+
+    def _grant(self, session: Session, orders: Mapping[str, Orders]) -> Grant:
+        steps = self._steps_ahead(session)
+        return session.grant(self.bytes_ahead, steps, orders.get(session.client), self.held)
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""
-        return {client: self.grant(session) for client, session in self.by_client.items()}
+        orders = self._orders()
+        return {client: self._grant(session, orders) for client, session in self.by_client.items()}
 
     def grants_due(self) -> dict[str, Grant]:
         """Return the grants of those who need more, or who explore otherwise than they should."""
+        orders = self._orders()
         return {
-            client: self.grant(session)
+            client: self._grant(session, orders)
             for client, session in self.by_client.items()
-            if self.needs_credit(session) or self._explores_otherwise(session)
+            if self.needs_credit(session) or self._explores_otherwise(session, orders.get(client))
         }
 
-    def _explores_otherwise(self, session: Session) -> bool:
-        if self.epsilon is None or session.status != "accepted":
-            return False
-        return session.told_epsilon is None or abs(session.told_epsilon - self.epsilon) >= _EPSILON_STEP
+    @staticmethod
+    def _explores_otherwise(session: Session, orders: Orders | None) -> bool:
+        return session.status == "accepted" and orders is not None and orders.worth_telling(session.told)
+
+    def _orders(self) -> dict[str, Orders]:
+        """Return how each client is to explore; on a ladder, those who play stand in the order they came."""
+        exploration = self.exploration
+        if exploration is None:
+            return {}
+        if exploration.ladder is None:
+            alike = exploration.orders(0, 1)
+            return dict.fromkeys(self.by_client, alike)
+        count = sum(session.num_envs for session in self.by_client.values() if session.plays)
+        first, found = 0, {}
+        for client, session in self.by_client.items():
+            found[client] = exploration.orders(first, count)
+            if session.plays:
+                first += session.num_envs
+        return found
 
     def needs_credit(self, session: Session) -> bool:
         """Whether a session is to be granted more: it has used up more than half of its credit."""

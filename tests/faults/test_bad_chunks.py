@@ -171,7 +171,7 @@ def _assert_only_good(node: RunningNode, steps: int) -> None:
     """Look at all that reached the learner."""
     memory = node.node._memory
     assert len(memory) == memory.inserted == steps
-    drawn = memory.sample(20_000, np.random.default_rng(1))
+    drawn = memory.ring.sample(20_000, np.random.default_rng(1))
     assert node.node.spaces.observation.contains(drawn.obs).all()
     assert node.node.spaces.observation.contains(drawn.next_obs).all()
     assert np.isin(drawn.action, (0, 1)).all()

@@ -9,6 +9,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.training import DQNTrainingNode
 from soulsgui.training.checkpoint import read_checkpoint
+from soulsgui.training.exploring import Exploration
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.metrics import AttemptRow
@@ -71,7 +72,8 @@ def test_a_run_goes_on_with_its_counters_and_an_empty_memory(redis_address: Addr
         assert node.node.env_steps == 4 * 2 * HALF
         _play_on(player, node, 1)  # in its session: it needs no new hello
         sessions = node.node._intake.sessions
-        until(lambda: sessions.epsilon == pytest.approx(1 - 5 * 2 * HALF / 1000), "it explores as before")
+        wanted = Exploration(pytest.approx(1 - 5 * 2 * HALF / 1000))
+        until(lambda: sessions.exploration == wanted, "it explores as before")
         assert (node.node.agent.updates, len(node.node._memory)) == (5, 2 * HALF)
         _play_on(player, node, 1)
         assert node.wait_for_updates(6).env_steps == 6 * 2 * HALF

@@ -33,7 +33,7 @@ def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, 
         assert form.is_compressed
         sent = client.progress
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
-        drawn = node.node._memory.sample(2000, np.random.default_rng(0))
+        drawn = node.node._memory.ring.sample(2000, np.random.default_rng(0))
     assert drawn.obs.shape == (2000, STACK, 12, 12)
     assert (drawn.obs == drawn.obs[:, :, :1, :1]).all()
     newest = drawn.obs[:, -1, 0, 0].astype(np.int64)

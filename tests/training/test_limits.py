@@ -9,7 +9,6 @@ from soulsgui.training.limits import (
     Pace,
     ReplayBand,
     entries_to_read,
-    epsilon_at,
     publish_interval,
     steps_ahead,
 )
@@ -160,10 +159,3 @@ def test_so_many_entries_are_read_as_there_is_room_for(
     room: float, steps_per_entry: float, streams: int, entries: int
 ) -> None:
     assert entries_to_read(room, steps_per_entry, streams, 200) == entries
-
-
-def test_random_actions_become_rarer_evenly() -> None:
-    settings = DQNSettings(epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=1000)
-    assert [epsilon_at(settings, steps) for steps in (0, 250, 1000, 10**9)] == pytest.approx(
-        [1.0, 0.8, 0.2, 0.2]
-    )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from soulsgui.training.admission import most_envs
+from soulsgui.training.exploring import Exploration, Orders
 from soulsgui.training.session import ENTRIES_AHEAD, Session
 from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
@@ -113,9 +114,9 @@ def test_credits_are_totals_since_the_hello() -> None:
 def test_steps_are_granted_as_totals_that_never_go_back() -> None:
     session = _admitted(_sessions())
     assert session.grant(AHEAD).credit_steps is None
-    assert session.grant(AHEAD, 100, 0.5).credit_steps == 100
+    assert session.grant(AHEAD, 100, Orders(0.5)).credit_steps == 100
     session.received_steps(30, EntryId(1, 1))
-    assert session.grant(AHEAD, 100, 0.25).model_dump(include={"credit_steps", "epsilon"}) == {
+    assert session.grant(AHEAD, 100, Orders(0.25)).model_dump(include={"credit_steps", "epsilon"}) == {
         "credit_steps": 130, "epsilon": 0.25,
     }  # fmt: skip
     assert session.grant(AHEAD, 10).credit_steps == 130  # less is granted from now on, none is taken back
@@ -132,7 +133,7 @@ def test_steps_are_granted_anew_when_half_is_used_up(received: int, needs: bool)
 
 def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
     sessions = _sessions()
-    sessions.steps_ahead, sessions.epsilon = 100, 0.1
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.1)
     for client in ("a", "b", "c", "d"):
         _admitted(sessions, client)
     assert sessions.playing == 4
@@ -148,20 +149,20 @@ def test_those_who_play_share_the_steps_and_can_make_one_each() -> None:
 
 def test_a_publish_tells_those_whose_grant_has_to_change() -> None:
     sessions = _sessions()
-    sessions.steps_ahead, sessions.epsilon = 100, 0.5
+    sessions.steps_ahead, sessions.exploration = 100, Exploration(0.5)
     used, unused = _admitted(sessions, "used"), _admitted(sessions, "unused")
     assert set(sessions.grants_due()) == {"used", "unused"}
     assert sessions.grants_due() == {}
     used.received_steps(30, EntryId(10**15, 0))
     assert set(sessions.grants_due()) == {"used"}
-    sessions.epsilon = 0.499
+    sessions.exploration = Exploration(0.499)
     assert sessions.grants_due() == {}
-    sessions.epsilon = 0.49
+    sessions.exploration = Exploration(0.49)
     assert {client: grant.epsilon for client, grant in sessions.grants_due().items()} == {
         "used": 0.49,
         "unused": 0.49,
     }
-    sessions.held, sessions.epsilon = True, 0.49
+    sessions.held, sessions.exploration = True, Exploration(0.49)
     unused.received_steps(50, EntryId(10**15, 0))
     assert sessions.grants_due() == {}
 

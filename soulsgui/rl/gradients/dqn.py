@@ -1,14 +1,15 @@
 """The gradient of deep Q-learning's loss, by autograd: for any network and device."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.losses import dqn as losses
+from soulsgui.rl.gradients.rules import Judged, Rule, TensorRows, ValueRule
 from soulsgui.rl.settings import DQNSettings
 
 
@@ -21,27 +22,42 @@ class DQNRows(NamedTuple):
     | action | `[B]` int64 | index of the action taken |
     | reward | `[B]` float32 | |
     | next_obs | `[B, size]` float32 | inputs of the networks after the step |
-    | terminated | `[B]` bool | the step ended its episode in a final state |
+    | discount | `[B]` float32 | of what follows: gamma to the power of the steps, 0 after a final state |
     | next_mask | `[B, A]` bool, or None | which actions are valid after the step; None: all are |
+    | weight | `[B]` float32, or None | importance weights; None: all 1 |
     """
 
     obs: NDArray[np.float32]
     action: NDArray[np.int64]
     reward: NDArray[np.float32]
     next_obs: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
+    discount: NDArray[np.float32]
     next_mask: NDArray[np.bool_] | None = None
+    weight: NDArray[np.float32] | None = None
+
+
+class DQNStep(NamedTuple):
+    """What a gradient step tells of itself.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | figures | `[4]` | the loss; means of values, of what they are drawn to, of the differences |
+    | error | `[B]` | how wrong each sample was, never negative: its new priority |
+    """
+
+    figures: Tensor
+    error: Tensor
 
 
 class DQNGradient(Protocol):
     """Writes the gradient of the mean loss of the temporal differences."""
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> Tensor:
+    def __call__(self, rows: Any, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there.
 
-        Returns:
-            `[4]`: the loss, and the means of the values of the actions taken, of the targets, and of the
-            absolute temporal differences.
+        Args:
+            rows: What the agent makes of a batch: `DQNRows`, or `gradients.r2d2.SequenceRows`.
+            dqn: The settings.
         """
 
 
@@ -49,32 +65,41 @@ class AutogradDQNGradient:
     """Takes the gradient by autograd. Also the yardstick for `dqn_by_hand`.
 
     Args:
-        online: From `[B, size]` to the values of the actions `[B, A]`; learns.
+        online: From `[B, size]` to what the rule reads; learns.
         target: Likewise; values the next actions.
         flat: Holds the parameters of `online`.
+        rule: How returns are learned; None: their mean.
     """
 
-    def __init__(self, online: nn.Module, target: nn.Module, flat: FlatParameters) -> None:
+    def __init__(
+        self, online: nn.Module, target: nn.Module, flat: FlatParameters, rule: Rule | None = None
+    ) -> None:
         self._online, self._target, self._flat = online, target, flat
+        self._rule = rule or ValueRule()
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> Tensor:
+    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        device = self._flat.parameter.device
-        obs, action, reward, next_obs, terminated = (
-            torch.tensor(column, device=device)
-            for column in (rows.obs, rows.action, rows.reward, rows.next_obs, rows.terminated)
-        )
-        next_mask = None if rows.next_mask is None else torch.tensor(rows.next_mask, device=device)
+        tensors = to_tensors(rows, self._flat.parameter.device)
         with torch.no_grad():
-            next_target_q = self._target(next_obs)
-            next_online_q = self._online(next_obs) if dqn.double else next_target_q
-            target = losses.double_dqn_target(
-                reward, terminated, next_online_q, next_target_q, dqn.gamma, dqn.double, next_mask
-            )
-        q_taken = self._online(obs).gather(1, action.unsqueeze(1)).squeeze(1)
-        loss = losses.td_loss(q_taken, target, dqn.loss)
+            following = self._target(tensors.next_obs)
+            chooser = self._online(tensors.next_obs) if Parts.of(dqn).double else following
+            aim = self._rule.aim(tensors, following, chooser, dqn)
+        judged = self._rule.judge(self._online(tensors.obs), aim, tensors, dqn)
         self._flat.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        q_taken = q_taken.detach()
-        error = (q_taken - target).abs()
-        return torch.stack((loss.detach(), q_taken.mean(), target.mean(), error.mean()))
+        judged.loss.backward()  # type: ignore[no-untyped-call]
+        return told(judged)
+
+
+def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
+    """Copy rows to where the networks live."""
+    obs, action, reward, next_obs, discount = (torch.tensor(column, device=device) for column in rows[:5])
+    next_mask, weight = (
+        None if column is None else torch.tensor(column, device=device) for column in rows[5:]
+    )
+    return TensorRows(obs, action, reward, next_obs, discount, next_mask, weight)
+
+
+def told(judged: Judged) -> DQNStep:
+    """Return what a step tells of itself."""
+    figures = judged.loss.detach(), judged.value, judged.aim, judged.error.mean()
+    return DQNStep(torch.stack(figures), judged.error)

@@ -62,6 +62,20 @@ class RoundShare(Message):
     steps: int = Field(ge=0)
 
 
+class Ladder(Message):
+    """Where a client's environments stand among all that play, each exploring less than the one before.
+
+    Attributes:
+        first: Number of its first environment among all.
+        count: Environments of all clients together.
+        exponent: What the last one's epsilon is raised to, less 1 (7 in Ape-X, arXiv 1803.00933).
+    """
+
+    first: int = Field(ge=0)
+    count: int = Field(ge=1)
+    exponent: float = Field(ge=0, le=100)
+
+
 class Grant(Message):
     """What the trainer allows one client: the `grant:<client>` key.
 
@@ -72,7 +86,9 @@ class Grant(Message):
         credit_bytes: Bytes that may be sent since the hello, in total; repeats are harmless.
         credit_entries: Entries that may be sent since the hello, in total.
         credit_steps: Transitions that may be sent since the hello, in total; None without such a limit.
-        epsilon: Probability of a random action; None when the policy itself explores.
+        epsilon: Probability of a random action; None when it is not to be one.
+        temperature: Draw actions by their values, those `temperature` apart e to 1; None: don't.
+        ladder: How epsilon differs among environments; None: it does not.
         rejected: Segments refused since the hello, by reason.
         round: The part of the present round, None while it plays no part.
     """
@@ -86,6 +102,8 @@ class Grant(Message):
     credit_entries: int = 0
     credit_steps: int | None = None
     epsilon: float | None = Field(default=None, ge=0, le=1)
+    temperature: float | None = Field(default=None, gt=0)
+    ladder: Ladder | None = None
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
 

@@ -13,6 +13,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
+from soulsgui.rl.gradients.ppo_by_hand import HandMLP
 from soulsgui.rl.losses.dqn import TDLossName
 from soulsgui.rl.networks import build_mlp
 from tests.rl.support import dqn_settings, transitions
@@ -28,6 +29,7 @@ class Case:
     double: bool
     loss: TDLossName
     gamma: float
+    weighted: bool
     seed: int
 
 
@@ -41,6 +43,7 @@ cases = st.builds(
     double=st.booleans(),
     loss=st.sampled_from(["huber", "mse"]),
     gamma=st.sampled_from([0.0, 0.9, 1.0]),
+    weighted=st.booleans(),
     seed=st.integers(0, 2**16),
 )
 
@@ -53,26 +56,31 @@ def test_equals_autograd(case: Case) -> None:
     target = build_mlp(4, case.hidden_sizes, case.actions, case.activation, 1.0, generator)
     flat = FlatParameters([online])
     fixed = FlatParameters([target])
-    rows = random_rows(case.count, case.actions, case.seed)
+    rows = random_rows(case.count, case.actions, case.seed, case.gamma)
+    if case.weighted:
+        weight = np.random.default_rng(case.seed).random(case.count, np.float32)
+        rows = rows._replace(weight=weight)
     if case.masked:
         mask = np.random.default_rng(case.seed).random((case.count, case.actions)) < 0.5
         mask[:, 0] |= ~mask.any(axis=1)
         rows = rows._replace(next_mask=mask)
-    dqn = dqn_settings(double=case.double, loss=case.loss, gamma=case.gamma).dqn
+    dqn = dqn_settings(double=case.double, loss=case.loss).dqn
     expected = AutogradDQNGradient(online, target, flat)(rows, dqn)
     gradient = flat.gradient.clone()
     flat.gradient.fill_(7.0)
-    figures = HandDQNGradient(online, target)(rows, dqn)
+    step = HandDQNGradient(HandMLP(online), HandMLP(target))(rows, dqn)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-5, rtol=1e-4)
-    torch.testing.assert_close(figures, expected, atol=1e-5, rtol=1e-5)
+    for found, wanted in zip(step, expected, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     assert not fixed.gradient.any(), "the target network does not learn"
 
 
-def random_rows(count: int, actions: int, seed: int = 0) -> DQNRows:
+def random_rows(count: int, actions: int, seed: int = 0, gamma: float = 0.9) -> DQNRows:
     spaces = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(actions))
     batch = transitions(count, seed, spaces)
     # Half a unit wide: the errors lie on both sides of Huber's bend.
-    return DQNRows(batch.obs / 4, batch.action, 0.5 * batch.reward, batch.next_obs / 4, batch.terminated)
+    discount = np.where(batch.terminated, np.float32(0), np.float32(gamma))
+    return DQNRows(batch.obs / 4, batch.action, 0.5 * batch.reward, batch.next_obs / 4, discount)
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
@@ -87,10 +95,15 @@ def test_figures_are_those_of_a_linear_network(by_hand: bool) -> None:
     rows = random_rows(2, 2)._replace(
         action=torch.tensor([0, 1]).numpy(),
         reward=torch.tensor([1.0, 4.0]).numpy(),
-        terminated=torch.tensor([False, True]).numpy(),
+        discount=torch.tensor([0.5, 0.0]).numpy(),
     )
-    gradient = HandDQNGradient(online, target) if by_hand else AutogradDQNGradient(online, target, flat)
-    figures = gradient(rows, dqn_settings(gamma=0.5).dqn)
+    gradient = (
+        HandDQNGradient(HandMLP(online), HandMLP(target))
+        if by_hand
+        else AutogradDQNGradient(online, target, flat)
+    )
+    figures, error = gradient(rows, dqn_settings().dqn)
     # Values 2 and 5; targets 1 + 0.5 * 30 (the online network's choice, 1) and 4; errors -14 and 1.
     assert figures.tolist() == pytest.approx([(13.5 + 0.5) / 2, 3.5, 10.0, 7.5])
+    assert error.tolist() == pytest.approx([14.0, 1.0])
     assert flat.gradient[-2:].tolist() == pytest.approx([-0.5, 0.5])
