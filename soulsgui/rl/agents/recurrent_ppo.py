@@ -43,7 +43,6 @@ class RecurrentPPOAgent(PPOAgent):
     def __init__(
         self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        self._actions = spaces.numbered_actions("A policy with a memory (network.recurrent)")
         super().__init__(spaces, settings, seed, device)
         # What the newest look at the round found: how it is laid out, its observations, states `[P, S]`.
         self._look: tuple[Stretches, Tensor, Tensor] | None = None
