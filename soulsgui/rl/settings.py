@@ -28,14 +28,6 @@ class NetworkSettings(Protocol):
         """Scale of the policy's last layer at the start."""
 
     @property
-    def recurrent(self) -> Literal["none", "lstm", "gru"]:
-        """Cell of the memory."""
-
-    @property
-    def recurrent_size(self) -> int:
-        """Width of the memory."""
-
-    @property
     def action_std(self) -> Std:
         """Where the deviations of actions within bounds come from."""
 
@@ -46,6 +38,14 @@ class NetworkSettings(Protocol):
     @property
     def squash(self) -> Squash:
         """How actions are kept within their bounds."""
+
+    @property
+    def recurrent(self) -> Literal["none", "lstm", "gru"]:
+        """Cell of the memory."""
+
+    @property
+    def recurrent_size(self) -> int:
+        """Width of the memory."""
 
 
 class NormalizeSettings(Protocol):

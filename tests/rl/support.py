@@ -22,11 +22,11 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
-        "recurrent": "none",
-        "recurrent_size": 16,
         "action_std": "state_independent",
         "initial_std": 0.5,
         "squash": "tanh",
+        "recurrent": "none",
+        "recurrent_size": 16,
     }
     normalize = {"observations": True}
     ppo = {
