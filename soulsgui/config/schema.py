@@ -101,6 +101,7 @@ class Settings(Section):
         chosen = self.evaluation.best_by
         return chosen == "evaluation" or (chosen == "auto" and self.explores and self.evaluates_every > 0)
 
+    @property
     def longest_segment(self) -> int:
         """Longest segment that clients send: sequences of R2D2 begin where segments do, and overlap."""
         if self.algorithm == "dqn" and self.dqn.agent == "r2d2":

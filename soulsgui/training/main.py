@@ -11,6 +11,7 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
+from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
@@ -51,5 +52,6 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)
+    tell_networks(node.agent, run)
     node.run()
     return 0

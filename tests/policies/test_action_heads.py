@@ -10,7 +10,7 @@ from gymnasium import spaces
 from soulsgui.environments.actions import action_from_space
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
-from soulsgui.policies.numpy_actor import actor_spec
+from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import make_policy
 from tests.environments.toys import SPACES_TAKEN
@@ -76,7 +76,7 @@ def test_choices_are_stored_as_they_are_taken_laid_out_flat(takes: str) -> None:
 
 
 NETWORK = MLPPolicySpec((2,), 3, 0, (4,), "tanh", normalise=False)
-GOOD = actor_spec(NETWORK, HeadSpec(action_from_space(SPACES_TAKEN["box"]).to_json()))
+GOOD = actor_spec(NETWORK.to_json(), HeadSpec(action_from_space(SPACES_TAKEN["box"]).to_json()))
 
 
 def _spoilt(**changed: Any) -> dict[str, Any]:

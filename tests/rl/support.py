@@ -18,6 +18,7 @@ SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 def ppo_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
     network = {
+        "name": "mlp",
         "hidden_sizes": (64, 64),
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
@@ -58,7 +59,13 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
 
 def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {"hidden_sizes": (32, 32), "activation": "tanh", "recurrent": "none", "recurrent_size": 16}
+    network = {
+        "name": "mlp",
+        "hidden_sizes": (32, 32),
+        "activation": "tanh",
+        "recurrent": "none",
+        "recurrent_size": 16,
+    }
     normalize = {"observations": True, "clip": 10.0}
     dqn = {
         "gamma": 0.9,

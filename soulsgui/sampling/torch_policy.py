@@ -1,0 +1,101 @@
+"""Policies that numpy can't run: the server's network itself, built here from its description.
+
+The only room of the clients that knows torch; `policies.policy.make_policy` comes here when a server asks.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.policies.normalise import normalise
+from soulsgui.policies.torch_spec import TorchPolicySpec
+from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting, unreadable
+from soulsgui.rl.agents.dqn_kinds import kind_of, settings_told
+from soulsgui.rl.networks.named import build_network, sees_images
+
+_STATISTICS = ("mean", "var", "eps", "clip")
+
+
+class TorchPolicy(ValuingPolicy):
+    """Acts with the network that exported the weights, on the CPU.
+
+    Args:
+        spec: The policy spec as JSON (`TorchPolicySpec.to_json`).
+
+    Raises:
+        CheckpointError: The spec can't be read.
+        UsageError: There is no such network here, or it can't see such observations.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.spec = read = TorchPolicySpec.from_json(spec)
+        super().__init__(read.num_actions, read.first_action)
+        self._box = BoxSpec(read.observation_shape, read.observation_dtype)
+        # Weights come over the wire: the first ones are never acted with.
+        self._make(torch.Generator().manual_seed(0))
+        self._sees_images = sees_images(read.network, self._box)
+        self._statistics: dict[str, NDArray[Any]] = {}
+
+    def _make(self, generator: torch.Generator) -> None:
+        spec, box = self.spec, self._box
+        self._network: nn.Module
+        self._run: Callable[[Tensor], Tensor]
+        if spec.values is None:
+            policy = build_network(
+                spec.network, box, spec.hidden_sizes, spec.activation, spec.num_actions, 1.0, generator
+            )
+            self._network, self._run = policy, policy
+            return
+        try:
+            kind = kind_of(SpacesSpec(box, DiscreteSpec(spec.num_actions)), settings_told(spec))
+            self._network = network = kind.network(generator)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise unreadable(error) from error
+
+        def run(inputs: Tensor) -> Tensor:
+            return kind.values(network, inputs)
+
+        self._run = run
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over; nothing is kept of the arrays given.
+
+        Args:
+            tensors: At least those of the network, as `policy.NAME`, and the normaliser's.
+
+        Raises:
+            CheckpointError: A tensor is missing, misshapen or not finite.
+        """
+        state = self._network.state_dict()
+        arrays = {name: fitting(tensors, f"policy.{name}", tuple(old.shape)) for name, old in state.items()}
+        if self.spec.normalise:
+            shapes = zip(_STATISTICS, ((self._box.size,), (self._box.size,), (), ()), strict=True)
+            self._statistics = {name: fitting(tensors, f"normaliser.{name}", shape) for name, shape in shapes}
+        with torch.no_grad():
+            for name, tensor in state.items():
+                tensor.copy_(torch.from_numpy(arrays[name]))
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
+        if self.spec.normalise:
+            inputs: NDArray[Any] = normalise(obs, self._statistics).reshape(obs.shape)
+        else:
+            inputs = obs if self._sees_images else obs.astype(np.float32)
+        with torch.no_grad():
+            said: Floats = self._run(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
+        return said
+
+
+def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy:
+    """Make the policy for a client's process: it leaves the computer's other cores to the game.
+
+    Args:
+        spec: As `TorchPolicy`.
+    """
+    torch.set_num_threads(1)
+    return TorchPolicy(spec)
