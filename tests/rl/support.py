@@ -59,7 +59,13 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
 
 def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {"hidden_sizes": (32, 32), "activation": "tanh", "recurrent": "none", "recurrent_size": 16}
+    network = {
+        "name": "mlp",
+        "hidden_sizes": (32, 32),
+        "activation": "tanh",
+        "recurrent": "none",
+        "recurrent_size": 16,
+    }
     normalize = {"observations": True, "clip": 10.0}
     dqn = {
         "gamma": 0.9,
