@@ -8,7 +8,7 @@ from functools import partial
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
-from soulsgui.sampling.turn import Turn, Way
+from soulsgui.sampling.turn import Act, Turn, Way
 from soulsgui.sampling.uploader import Uploader
 
 
@@ -26,7 +26,7 @@ class Rounds:
         self._uploader = uploader
         self._round, self._played = -1, 0
         self._session = ""
-        self.act = policy.act
+        self.act: Act = policy.act
 
     def turn(self, view: View) -> Turn | None:
         """Return what is left of the present round, as `turn.Way`."""

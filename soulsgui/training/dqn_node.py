@@ -16,7 +16,9 @@ class DQNTrainingNode(OffPolicyTrainingNode):
     def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
         dqn, spaces = self.settings.dqn, self.spaces
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
-        return DQNAgent(spaces, self.settings, self.settings.seed), WindowReplay(ring, 1, dqn.gamma)
+        return DQNAgent(spaces, self.settings, self.settings.seed, self.device), WindowReplay(
+            ring, 1, dqn.gamma
+        )
 
     @property
     def _pacing(self) -> DQNSettings:

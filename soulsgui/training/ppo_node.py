@@ -36,7 +36,7 @@ class PPOTrainingNode(TrainingNode):
     family = ON_POLICY
 
     def _make_agent(self) -> None:
-        self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed)
+        self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed, self.device)
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown
