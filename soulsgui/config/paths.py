@@ -143,6 +143,11 @@ class RunFolder:
         return self.root / "run.json"
 
     @property
+    def paused(self) -> Path:
+        """There while the run is to rest: written by the runner, looked at by a trainer that begins."""
+        return self.root / "paused"
+
+    @property
     def attempts(self) -> Path:
         """Number of attempts begun, written by the trainer."""
         return self.root / "attempts.json"

@@ -20,6 +20,7 @@ from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
 from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
+from soulsgui.config.sections.vtrace import VTraceSettings
 
 
 class Settings(Section):
@@ -39,9 +40,10 @@ class Settings(Section):
         "costs speed. Runs of ppo are repeatable without it.",
         to_clients=True,
     )
-    algorithm: Literal["ppo", "dqn"] = setting(
+    algorithm: Literal["ppo", "dqn", "vtrace"] = setting(
         "ppo",
-        "Learning algorithm: ppo (synchronous, on-policy) or dqn (asynchronous, off-policy).",
+        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy) or vtrace "
+        "(asynchronous actor and critic, corrected for the age of the samples).",
         to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
@@ -51,6 +53,9 @@ class Settings(Section):
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
     learner: LearnerSettings = Field(default_factory=LearnerSettings, description="The hardware that learns.")
+    vtrace: VTraceSettings = Field(
+        default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
+    )
     publish: PublishSettings = Field(
         default_factory=PublishSettings, description="How often new weights go to the clients."
     )
@@ -97,6 +102,13 @@ class Settings(Section):
         """Whether the best model is chosen by its evaluation."""
         chosen = self.evaluation.best_by
         return chosen == "evaluation" or (chosen == "auto" and self.explores and self.evaluates_every > 0)
+
+    @property
+    def longest_segment(self) -> int:
+        """Longest segment that clients send: sequences of R2D2 begin where segments do, and overlap."""
+        if self.algorithm == "dqn" and self.dqn.agent == "r2d2":
+            return min(self.client.segment_length, self.dqn.sequence_length // 2)
+        return self.client.segment_length
 
     @property
     def a_client_may_tell_the_spaces(self) -> bool:

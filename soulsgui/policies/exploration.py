@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.policies.policy import Floats, Mask, Policy
+from soulsgui.policies.valuing import draw
 
 Ints = NDArray[np.int64]
 
@@ -14,7 +15,7 @@ def epsilon_greedy(
     policy: Policy,
     obs: NDArray[Any],
     rng: np.random.Generator,
-    epsilon: float,
+    epsilon: float | NDArray[np.float64],
     mask: Mask | None = None,
 ) -> tuple[Ints, Floats]:
     """Act greedily, but with probability ε take any of the `n` actions, all alike (arXiv 1312.5602, alg. 1).
@@ -27,7 +28,7 @@ def epsilon_greedy(
         policy: Its outputs are the values of the actions.
         obs: `[B, *shape]`, raw.
         rng: Decides when to explore, and where to.
-        epsilon: ε, 0 to 1.
+        epsilon: ε, 0 to 1; one for all, or one for each observation `[B]`.
         mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
 
     Returns:
@@ -36,7 +37,7 @@ def epsilon_greedy(
     Raises:
         ValueError: ε is no probability.
     """
-    if not 0.0 <= epsilon <= 1.0:
+    if not (np.min(epsilon) >= 0.0 and np.max(epsilon) <= 1.0):
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
     actions: int | Ints = policy.num_actions
     greedy = policy.greedy(obs, mask)
@@ -47,8 +48,60 @@ def epsilon_greedy(
         # The n-th valid action is where the n-th one is counted first.
         drawn = rng.integers(actions)[:, None]
         anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.first_action
-    chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
     by_chance = epsilon / actions
+    exploring = rng.random(len(obs)) < epsilon
+    if not np.count_nonzero(exploring):  # mostly: of each step of a few environments this is a good part
+        return greedy, np.full(len(obs), np.log(1.0 - epsilon + by_chance), np.float32)
+    chosen = np.where(exploring, anywhere, greedy)
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.
     probability = np.where(chosen == greedy, 1.0 - epsilon + by_chance, by_chance)
     return chosen, np.log(probability).astype(np.float32)
+
+
+def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -> NDArray[np.float64]:
+    """Return the ε of some environments out of all: `ε_i = ε ^ (1 + exponent * i / (N - 1))`.
+
+    Each explores in its own way, from ε down to hardly at all (Ape-X, arXiv 1803.00933, section 4.1).
+
+    Args:
+        epsilon: ε of the first of all.
+        first: i of the first one wanted.
+        many: How many are wanted.
+        count: N, how many there are; those beyond have the ε of the last.
+        exponent: 7 in the source.
+
+    Returns:
+        `[many]`.
+    """
+    place = np.minimum(np.arange(first, first + many) / max(count - 1, 1), 1.0)
+    return np.asarray(epsilon ** (1.0 + exponent * place), np.float64)
+
+
+def boltzmann(
+    policy: Policy,
+    obs: NDArray[Any],
+    rng: np.random.Generator,
+    temperature: float,
+    mask: Mask | None = None,
+) -> tuple[Ints, Floats]:
+    """Draw actions by their values: those one temperature apart are taken e to 1 (Sutton 1990).
+
+    Args:
+        policy: Its outputs are the values of the actions.
+        obs: `[B, *shape]`, raw.
+        rng: Decides.
+        temperature: Above 0; the lower, the greedier.
+        mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+
+    Returns:
+        Actions `[B]` int64, and `[B]` float32 the log-probability that this rule takes them.
+
+    Raises:
+        ValueError: The temperature is not above 0.
+    """
+    if not temperature > 0.0:
+        raise ValueError(f"the temperature must be above 0, not {temperature}")
+    logits = policy.outputs(obs) / np.float32(temperature)
+    if mask is not None:
+        logits[~mask] = -np.inf
+    return draw(logits, rng, policy.first_action)

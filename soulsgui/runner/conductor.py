@@ -27,6 +27,7 @@ from soulsgui.runner.opening import (
     refuse_reached,
     without_goal,
 )
+from soulsgui.runner.pausing import Pausing
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
@@ -45,6 +46,7 @@ class Conductor:
 
     Attributes:
         begun: Ids of the runs that were begun, resumed or taken over here.
+        pausing: Lets the run that goes on rest.
 
     Args:
         folders: The user's folders.
@@ -81,6 +83,7 @@ class Conductor:
         self._let_in = let_in
         self._standing = Standing(folders, library, knowledge)
         self._ending = Ending(self._standing, library, supervisor, knowledge, events, bus)
+        self.pausing = Pausing(self._standing, supervisor, bus, events)
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.begun: set[str] = set()
@@ -100,6 +103,11 @@ class Conductor:
     def over(self) -> asyncio.Event:
         """Set while no run goes on."""
         return self._standing.over
+
+    @property
+    def loss(self) -> str:
+        """What of the run that ended last no checkpoint holds, in words; empty when everything is saved."""
+        return self._standing.loss
 
     @property
     def _active(self) -> Active | None:

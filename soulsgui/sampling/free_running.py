@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.exploration import epsilon_greedy
+from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
@@ -14,6 +14,7 @@ from soulsgui.sampling.rollout import Rollout
 from soulsgui.sampling.turn import Mask, Turn
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import WeightsHeader
 
 
@@ -21,23 +22,29 @@ def explore(
     policy: Policy,
     obs: NDArray[Any],
     rng: np.random.Generator,
-    epsilon: float | None,
+    grant: Grant | None,
     mask: Mask | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Choose actions as the server wants it (`Grant.epsilon`).
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Choose actions as the server wants it.
 
     Args:
         policy: The network.
         obs: `[N, *shape]`, raw.
         rng: Source of chance.
-        epsilon: Probability of a random action; None draws from what the policy says.
+        grant: Says how to explore; None, or one that does not, draws from what the policy says.
         mask: Which actions are valid, `[N, A]`; None: all are.
 
     Returns:
         Actions `[N]` and their log-probabilities `[N]`.
     """
-    if epsilon is None:
+    if grant is None or (grant.epsilon is None and grant.temperature is None):
         return policy.act(obs, rng, mask)
+    if grant.temperature is not None:
+        return boltzmann(policy, obs, rng, grant.temperature, mask)
+    epsilon: float | NDArray[np.float64] = grant.epsilon or 0.0
+    if grant.ladder is not None:
+        rungs = grant.ladder
+        epsilon = ladder(grant.epsilon or 0.0, rungs.first, len(obs), rungs.count, rungs.exponent)
     return epsilon_greedy(policy, obs, rng, epsilon, mask)
 
 
@@ -73,13 +80,13 @@ class FreeRunning:
         self._heard: View | None = None
         self._newest: View | None = None
         self._let_in = False
-        self._epsilon: float | None = None
+        self._grant: Grant | None = None
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions, as `turn.Way`."""
-        return explore(self._policy, obs, rng, self._epsilon, mask)
+        return explore(self._policy, obs, rng, self._grant, mask)
 
     def turn(self, view: View) -> Turn | None:
         """Return a turn with the newest weights while samples are taken, as `turn.Way`."""
@@ -96,7 +103,7 @@ class FreeRunning:
         """Take over what a view says; while the server is silent, what it said last stays."""
         grant = self._link.answer_of_trainer(view)
         if grant is not None:
-            self._let_in, self._epsilon = grant.status == "accepted", grant.epsilon
+            self._let_in, self._grant = grant.status == "accepted", grant
         # Between two runs there may be the weights of one and the description of the other.
         if view.header is not None and view.header.run_id == self._run_id:
             self._newest = view

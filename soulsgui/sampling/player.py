@@ -10,6 +10,7 @@ from typing import Any
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
@@ -117,6 +118,10 @@ class RunPlayer:
             self._ended,
             self._clock,
             environment.spaces.masked_actions,
+            environment.spaces.action.shape,
+            environment.spaces.action.dtype,
+            self._policy.to_environment,
+            remembered_by(self._policy),
         )
 
     def play(self) -> None:

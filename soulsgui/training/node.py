@@ -19,7 +19,8 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
-from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.errors import CheckpointError, ServiceError, SoulsGuiError
+from soulsgui.printable import error_words
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
@@ -48,6 +49,7 @@ BLOCK_MS = 50
 
 _REFUSED_WAIT_S = 0.5
 _HELD = "clients are granted nothing more: the server's memory fills up"
+_PAUSED = "by request: clients are granted nothing, and nothing is learned"
 _COUNT_EVERY_S = 0.25
 
 
@@ -99,6 +101,8 @@ class TrainingNode(Trainee):
         self._unpublished = False
         self._returning = False
         self._resting = False
+        self._paused = False
+        self._waited_before: list[str] = []
         self._failure = ""
         self._farewell = ""
 
@@ -162,7 +166,7 @@ class TrainingNode(Trainee):
             self._divergences.note(self.agent.updates, reason)
             raise
         except BaseException as error:
-            self._failure = str(error) or type(error).__name__
+            self._failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
             raise
         finally:
             self._close()
@@ -185,6 +189,23 @@ class TrainingNode(Trainee):
         self._resting = True
         for waiting in self._waits.values():
             waiting.set(False, time.monotonic())
+
+    def pause(self) -> None:
+        """Take nothing in, grant nothing and train no more until `go_on`; commands are still obeyed."""
+        if not self._paused:
+            logger.info("paused")
+            self._paused = True
+            self._waited_before = [name for name, waiting in self._waits.items() if waiting.waiting]
+            for name in self._waited_before:
+                self._waits[name].set(False, time.monotonic())
+
+    def go_on(self) -> None:
+        """Go on where `pause` came."""
+        if self._paused:
+            logger.info("goes on")
+            self._paused = False
+            for name in self._waited_before:
+                self._waits[name].set(True, time.monotonic())
 
     def hold(self, seconds: float) -> None:
         """Grant clients nothing more for a while: the server's memory fills up.
@@ -288,6 +309,8 @@ class TrainingNode(Trainee):
         if self.agent.updates:
             self._desk.save_current()
         self.phase = "waiting"
+        if self.run_folder.paused.exists():
+            self.pause()
         self._tell_of_divergence()
 
     def _tell_of_divergence(self) -> None:
@@ -328,7 +351,7 @@ class TrainingNode(Trainee):
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
         except BaseException as error:
-            self._failure = self._failure or str(error)
+            self._failure = self._failure or error_words(error)
             raise
         finally:
             self._count_refusals()
@@ -363,8 +386,8 @@ class TrainingNode(Trainee):
             self._count_refusals()
 
     def _work(self, connection: redis.Redis, began: float) -> None:
-        """Take in, obey, train; at rest, and while the disk is full, only obey."""
-        if self._resting or self._desk.disk_full:
+        """Take in, obey, train; at rest, in a pause, and while the disk is full, only obey."""
+        if self._resting or self._paused or self._desk.disk_full:
             self._stop.wait(BLOCK_MS / 1000)
             self._desk.look(connection)
             return
@@ -372,7 +395,8 @@ class TrainingNode(Trainee):
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
-        if not self._resting:
+        # A save may have failed while samples were waited for.
+        if not (self._resting or self._desk.disk_full):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 
@@ -504,4 +528,6 @@ class TrainingNode(Trainee):
             return "saving" if self._desk.saving else "stopping", self.detail
         if self._desk.disk_full:
             return "paused", self._desk.unsaved
+        if self._paused:
+            return "paused", _PAUSED
         return self.phase, self.detail or (_HELD if self._intake.sessions.held else "")

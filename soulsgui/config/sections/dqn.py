@@ -8,6 +8,26 @@ from soulsgui.config.declaring import Section, setting
 class DQNSettings(Section):
     """Deep Q-learning: asynchronous, off-policy."""
 
+    agent: Literal["dqn", "qr_dqn", "c51", "iqn", "rainbow", "r2d2"] = setting(
+        "dqn",
+        "What is learned of the return: its mean (dqn), its quantiles (qr_dqn, iqn) or its distribution over "
+        "fixed atoms (c51). rainbow is c51 with everything: double, dueling, noisy, prioritised and windows "
+        "of 3 steps, whatever the settings of these say; to leave one out, take c51 and set the others. r2d2 "
+        "learns the mean with a memory (`network.recurrent`), from sequences; double, dueling, prioritised.",
+    )
+    dueling: bool = setting(
+        False,
+        "Give the value of a state and the advantages of the actions layers of their own: the last one of "
+        "`network.hidden_sizes` exists for each (arXiv 1511.06581).",
+    )
+    n_step: int | None = setting(
+        None,
+        "Rewards that are added up before the value of what follows is asked for. Null: 3 for rainbow, 5 for "
+        "r2d2, 1 for the others.",
+        unit="steps",
+        ge=1,
+        le=1000,
+    )
     gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
     learning_rate: float = setting(5e-4, "Step size of the optimiser (Adam).", gt=0, le=1)
     batch_size: int = setting(64, "Transitions per gradient step.", unit="transitions", ge=1, le=1_000_000)
@@ -53,7 +73,74 @@ class DQNSettings(Section):
         gt=0,
         le=1,
     )
+    q_clip: float | None = setting(
+        None,
+        "Values (or quantiles) of what follows are limited to plus and minus this in the target; null does "
+        "not limit them. c51 and rainbow have `dqn.value_min` and `dqn.value_max` instead.",
+        gt=0,
+    )
+    quantiles: int = setting(
+        32,
+        "Quantiles of each action's return: those of qr_dqn (200 in the paper), and how many levels iqn "
+        "draws for each update and averages over to act (8 to 64).",
+        ge=1,
+        le=1000,
+    )
+    kappa: float = setting(
+        1.0,
+        "Difference where the loss of quantiles turns from square to linear; 0 is pure quantile regression.",
+        ge=0,
+    )
+    atoms: int = setting(51, "Atoms of the return's distribution in c51 and rainbow.", ge=2, le=1000)
+    value_min: float = setting(-10.0, "Lowest return that c51 and rainbow can tell: that of the first atom.")
+    value_max: float = setting(10.0, "Highest return that c51 and rainbow can tell: that of the last atom.")
+    replay: Literal["uniform", "prioritised"] = setting(
+        "uniform",
+        "How transitions are drawn: all alike, or those more often that surprised more (arXiv 1511.05952).",
+    )
+    priority_exponent: float = setting(
+        0.6, "How much surprise counts for prioritised replay: 0 not at all, 1 in proportion.", ge=0, le=1
+    )
+    priority_correction: float = setting(
+        0.4,
+        "How much of the bias of prioritised replay the weights of samples undo at first: 0 nothing, 1 all. "
+        "It rises evenly to 1 over `dqn.priority_correction_steps`.",
+        ge=0,
+        le=1,
+    )
+    priority_correction_steps: int = setting(
+        100_000, "Environment steps until all of that bias is undone.", unit="steps", ge=1
+    )
+    sequence_length: int = setting(
+        40,
+        "Of `dqn.agent` r2d2: steps of an episode that are learned from together. A gradient step takes "
+        "so many sequences that `dqn.batch_size` is met best; clients send pieces of at most half of it.",
+        unit="steps",
+        ge=2,
+        le=10_000,
+    )
+    burn_in: int = setting(
+        20,
+        "Of `dqn.agent` r2d2: steps before those, which only bring what was remembered then up to date. The "
+        "beginning of an episode needs none.",
+        unit="steps",
+        ge=0,
+        le=10_000,
+    )
+    priority_mix: float = setting(
+        0.9,
+        "Of `dqn.agent` r2d2: how much the largest surprise in a sequence counts for its priority; the rest "
+        "is their mean.",
+        ge=0,
+        le=1,
+    )
     max_grad_norm: float = setting(10.0, "Gradients longer than this are shortened to it.", gt=0)
+    exploration: Literal["epsilon", "ladder", "boltzmann", "noisy"] = setting(
+        "epsilon",
+        "How clients explore: by random actions (epsilon), fewer of them in each environment than in the one "
+        "before (ladder), by drawing actions by their values (boltzmann), or by noise in the weights, drawn "
+        "anew at each publish (noisy; arXiv 1706.10295).",
+    )
     epsilon_start: float = setting(
         1.0, "Probability of a random action at the beginning of the run.", ge=0, le=1
     )
@@ -63,6 +150,26 @@ class DQNSettings(Section):
         "Environment steps over which the probability of a random action goes down evenly.",
         unit="steps",
         ge=1,
+    )
+    ladder_exponent: float = setting(
+        7.0,
+        "Of `dqn.exploration` ladder: environment i of N takes random actions with the probability "
+        "epsilon^(1 + exponent * i / (N - 1)), over all clients (arXiv 1803.00933).",
+        ge=0,
+        le=100,
+    )
+    temperature_start: float = setting(
+        1.0,
+        "Of `dqn.exploration` boltzmann, at the beginning of the run: actions whose values lie this far "
+        "apart are taken 2.7 to 1.",
+        gt=0,
+    )
+    temperature_end: float = setting(0.05, "The same at last.", gt=0)
+    temperature_steps: int = setting(
+        10_000, "Environment steps over which the temperature goes down evenly.", unit="steps", ge=1
+    )
+    noisy_sigma: float = setting(
+        0.5, "Of `dqn.exploration` noisy: how large the noise in the weights is at first.", gt=0, le=10
     )
     max_model_delay: int = setting(
         50,

@@ -1,4 +1,7 @@
-"""Deep Q-learning: networks, optimiser, normaliser, random state and the update over a drawn batch."""
+"""The DQN family: networks, optimiser, normaliser, random state and the update over a drawn batch.
+
+What its members differ in stands in `dqn_kinds`.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -7,29 +10,37 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.normalise import RunningNormaliser, normalise
-from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
 from soulsgui.rl.buffers.replay import NStepBatch, TransitionBatch
+from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters, clip_norm_
-from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient, DQNRows
-from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
-from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
+from soulsgui.rl.gradients.dqn import DQNRows
+from soulsgui.rl.networks import named_layers
+from soulsgui.rl.networks.noisy import resample_noise
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
+_SEEDS = 2**62
 
 
 class DQNAgent:
     """Learns the values of numbered actions from transitions of any policy.
 
-    Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461). The
+    Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461); its
+    parts, and what it learns of the return, are chosen by `dqn.agent` and its fellows (`rl.dqn_parts`). The
     network sees observations normalised by the statistics of all that `observe` was shown: those of the
     moment, the same in the update as in the weights exported then.
+
+    With noise in its weights (arXiv 1706.10295), each update has noise of its own, in both networks; what
+    clients get are plain weights, with one noise drawn for all of them after each update: between two
+    publishes a policy explores consistently, over whole episodes if need be.
 
     Attributes:
         updates: Gradient steps so far.
@@ -47,24 +58,21 @@ class DQNAgent:
         self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
         self.spaces = spaces
+        self._actions = spaces.numbered_actions("dqn")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
         self.sample_rng = np.random.default_rng(seed)
-        network, size = settings.network, spaces.observation.size
-        generator = torch.Generator().manual_seed(seed)
-        online = build_mlp(size, network.hidden_sizes, spaces.action.n, network.activation, 1.0, generator)
-        draw_by_fan_in(online, generator)
-        self.online = online.to(self.device)
+        self.parts = Parts.of(settings.dqn)
+        self._kind = kind_of(spaces, settings)
+        self._noise = torch.Generator().manual_seed(seed)
+        self._noise_seed = seed
+        self.online = self._kind.network(self._noise).to(self.device)
         self.target = copy.deepcopy(self.online)
         self._flat, self._target_flat = FlatParameters([self.online]), FlatParameters([self.target])
         self._optimiser = torch.optim.Adam([self._flat.parameter], lr=settings.dqn.learning_rate, fused=True)
-        self._gradient: DQNGradient = (
-            HandDQNGradient(self.online, self.target)
-            if self.device.type == "cpu"
-            else AutogradDQNGradient(self.online, self.target, self._flat)
-        )
-        self.normaliser = RunningNormaliser(size, settings.normalize.clip)
+        self._gradient = self._kind.gradient(self.online, self.target, self._flat, self.sample_rng)
+        self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
         self._statistics = self.normaliser.frozen()
         # Stays where the networks are: reading a number there would wait for them at each update.
         self._sums = torch.zeros(len(FIGURES), device=self.device)
@@ -72,26 +80,19 @@ class DQNAgent:
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
-        return MLPPolicySpec(
-            observation_shape=self.spaces.observation.shape,
-            num_actions=self.spaces.action.n,
-            first_action=self.spaces.action.start,
-            hidden_sizes=tuple(self.settings.network.hidden_sizes),
-            activation=self.settings.network.activation,
-            normalise=self.settings.normalize.observations,
-        ).to_json()
+        return self._kind.policy_spec()
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32."""
-        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.online, "policy")}
+        self._noise_to_act_with()
+        arrays = self._kind.exported(self.online)
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
         return arrays
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the values `[B, actions]` of the online network at raw observations `[B, *shape]`."""
-        with torch.no_grad():
-            return to_numpy(self.online(torch.from_numpy(self._inputs(obs)).to(self.device)))
+        """Return the values `[B, actions]` that the exported weights give to raw ones `[B, *shape]`."""
+        return to_numpy(self._values(obs))
 
     def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`.
@@ -100,18 +101,17 @@ class DQNAgent:
             obs: The observations.
             mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
         """
-        with torch.no_grad():
-            values = self.online(torch.from_numpy(self._inputs(obs)).to(self.device))
-            if mask is not None:
-                values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
-            index = values.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        values = self._values(obs)
+        if mask is not None:
+            values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
+        index = values.argmax(dim=1)
+        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:
@@ -122,6 +122,9 @@ class DQNAgent:
         """
         dqn = self.settings.dqn
         self._optimiser.param_groups[0]["lr"] = dqn.learning_rate
+        if self.parts.noisy:
+            self._noise_seed = int(self.sample_rng.integers(_SEEDS))
+            self._draw_noise(self._noise_seed)
         step = self._gradient(self._rows(batch), dqn)
         norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
         self._optimiser.step()
@@ -168,7 +171,7 @@ class DQNAgent:
         arrays |= adam_arrays(self._optimiser, self._flat.parameter)
         arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
         counters = {"updates": self.updates, "summed": self._summed}
-        return arrays, counters | {"rng": self.sample_rng.bit_generator.state}
+        return arrays, counters | {"rng": self.sample_rng.bit_generator.state, "noise": self._noise_seed}
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Continue from what `state` returned; nothing is changed when it does not fit.
@@ -181,14 +184,14 @@ class DQNAgent:
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
         check_shapes(tensors, shapes, self._flat.parameter.numel())
         try:
-            updates, summed = int(meta["updates"]), int(meta["summed"])
+            updates, summed, noise = (int(meta[name]) for name in ("updates", "summed", "noise"))
             self.sample_rng.bit_generator.state = dict(meta["rng"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"The counters and the random state of the agent can't be read: {error!r}.",
                 "Resume from an older checkpoint.",
             ) from error
-        self.updates, self._summed = updates, summed
+        self.updates, self._summed, self._noise_seed = updates, summed, noise
         with torch.no_grad():
             for name, tensor in self._named_tensors():
                 tensor.copy_(to_tensor(tensors[name]))
@@ -198,10 +201,26 @@ class DQNAgent:
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [
-            *named_layers(self.online, "online"),
-            *named_layers(self.target, "target"),
+            *_named_parameters(self.online, "online"),
+            *_named_parameters(self.target, "target"),
             ("figures.sums", self._sums),
         ]
+
+    def _values(self, obs: NDArray[Any]) -> Tensor:
+        """Return the values `[B, actions]` of the network that is exported."""
+        self._noise_to_act_with()
+        with torch.no_grad():
+            return self._kind.values(self.online, torch.from_numpy(self._inputs(obs)).to(self.device))
+
+    def _noise_to_act_with(self) -> None:
+        """Give the online network the noise of the exported weights: the same until the next update."""
+        if self.parts.noisy:
+            self._draw_noise(self._noise_seed + _SEEDS)
+
+    def _draw_noise(self, seed: int) -> None:
+        self._noise.manual_seed(seed)
+        for network in (self.online, self.target):
+            resample_noise(network, self._noise)
 
     def _inputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]`."""
@@ -220,10 +239,17 @@ class DQNAgent:
             discount, weight = np.where(batch.terminated, np.float32(0), gamma), None
         return DQNRows(
             obs=inputs[:count],
-            action=batch.action - self.spaces.action.start,
+            action=batch.action - self._actions.start,
             reward=batch.reward,
             next_obs=inputs[count:],
             discount=discount,
             next_mask=batch.next_mask,
             weight=weight,
         )
+
+
+def _named_parameters(network: nn.Module, prefix: str) -> list[tuple[str, Tensor]]:
+    """Name what is learned in a network; the layers of an MLP by their place alone."""
+    if isinstance(network, nn.Sequential):
+        return list(named_layers(network, prefix))
+    return [(f"{prefix}.{name}", parameter) for name, parameter in network.named_parameters()]

@@ -1,14 +1,15 @@
 """The gradient of deep Q-learning's loss, by autograd: for any network and device."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.losses import dqn as losses
+from soulsgui.rl.gradients.rules import Judged, Rule, TensorRows, ValueRule
 from soulsgui.rl.settings import DQNSettings
 
 
@@ -51,38 +52,54 @@ class DQNStep(NamedTuple):
 class DQNGradient(Protocol):
     """Writes the gradient of the mean loss of the temporal differences."""
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def __call__(self, rows: Any, dqn: DQNSettings) -> DQNStep:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there.
+
+        Args:
+            rows: What the agent makes of a batch: `DQNRows`, or `gradients.r2d2.SequenceRows`.
+            dqn: The settings.
+        """
 
 
 class AutogradDQNGradient:
     """Takes the gradient by autograd. Also the yardstick for `dqn_by_hand`.
 
     Args:
-        online: From `[B, size]` to the values of the actions `[B, A]`; learns.
+        online: From `[B, size]` to what the rule reads; learns.
         target: Likewise; values the next actions.
         flat: Holds the parameters of `online`.
+        rule: How returns are learned; None: their mean.
     """
 
-    def __init__(self, online: nn.Module, target: nn.Module, flat: FlatParameters) -> None:
+    def __init__(
+        self, online: nn.Module, target: nn.Module, flat: FlatParameters, rule: Rule | None = None
+    ) -> None:
         self._online, self._target, self._flat = online, target, flat
+        self._rule = rule or ValueRule()
 
     def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        device = self._flat.parameter.device
-        obs, action, reward, next_obs, discount = (torch.tensor(column, device=device) for column in rows[:5])
-        next_mask, weight = (
-            None if column is None else torch.tensor(column, device=device) for column in rows[5:]
-        )
+        tensors = to_tensors(rows, self._flat.parameter.device)
         with torch.no_grad():
-            next_target_q = self._target(next_obs)
-            next_online_q = self._online(next_obs) if dqn.double else next_target_q
-            target = losses.n_step_target(
-                reward, discount, next_online_q, next_target_q, dqn.double, next_mask
-            )
-        q_taken = self._online(obs).gather(1, action.unsqueeze(1)).squeeze(1)
-        loss, error = losses.td_sample_loss(q_taken, target, dqn.loss, weight)
+            following = self._target(tensors.next_obs)
+            chooser = self._online(tensors.next_obs) if Parts.of(dqn).double else following
+            aim = self._rule.aim(tensors, following, chooser, dqn)
+        judged = self._rule.judge(self._online(tensors.obs), aim, tensors, dqn)
         self._flat.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        means = loss.detach(), q_taken.detach().mean(), target.mean(), error.mean()
-        return DQNStep(torch.stack(means), error)
+        judged.loss.backward()  # type: ignore[no-untyped-call]
+        return told(judged)
+
+
+def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
+    """Copy rows to where the networks live."""
+    obs, action, reward, next_obs, discount = (torch.tensor(column, device=device) for column in rows[:5])
+    next_mask, weight = (
+        None if column is None else torch.tensor(column, device=device) for column in rows[5:]
+    )
+    return TensorRows(obs, action, reward, next_obs, discount, next_mask, weight)
+
+
+def told(judged: Judged) -> DQNStep:
+    """Return what a step tells of itself."""
+    figures = judged.loss.detach(), judged.value, judged.aim, judged.error.mean()
+    return DQNStep(torch.stack(figures), judged.error)

@@ -1,4 +1,4 @@
-"""The gradient of deep Q-learning's loss for MLPs on the CPU, written out in numpy.
+"""The gradient of deep Q-learning's loss for small networks on the CPU, written out in numpy.
 
 `AutogradDQNGradient` defines what is right; the tests hold both together.
 """
@@ -6,36 +6,40 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from soulsgui.rl.gradients.dqn import DQNRows, DQNStep
-from soulsgui.rl.gradients.ppo_by_hand import HandMLP
+from soulsgui.rl.dqn_parts import Parts
+from soulsgui.rl.gradients.dqn import DQNRows, DQNStep, to_tensors, told
+from soulsgui.rl.gradients.network_by_hand import HandNetwork
+from soulsgui.rl.gradients.rules import Rule
 from soulsgui.rl.losses.dqn import TDLossName, n_step_target
 from soulsgui.rl.settings import DQNSettings
 
 Floats = NDArray[np.float32]
+_CPU = torch.device("cpu")
 
 
 class HandDQNGradient:
-    """Takes the gradient by hand.
+    """Takes the gradient of values by hand.
 
     Args:
-        online: From `[B, size]` to the values of the actions `[B, A]`, as `HandMLP` takes it; learns.
+        online: From `[B, size]` to the values of the actions `[B, A]`; learns.
         target: Likewise; values the next actions.
     """
 
-    def __init__(self, online: nn.Sequential, target: nn.Sequential) -> None:
-        self._online, self._target = HandMLP(online), HandMLP(target)
+    def __init__(self, online: HandNetwork, target: HandNetwork) -> None:
+        self._online, self._target = online, target
 
     def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
         next_target_q = self._target.forward(rows.next_obs)
-        next_online_q = self._online.forward(rows.next_obs) if dqn.double else next_target_q
+        next_online_q = self._online.forward(rows.next_obs) if Parts.of(dqn).double else next_target_q
+        if dqn.q_clip is not None:
+            next_target_q = np.clip(next_target_q, -dqn.q_clip, dqn.q_clip)
         reward, discount, online, target_q = (
             torch.tensor(x) for x in (rows.reward, rows.discount, next_online_q, next_target_q)
         )
         next_mask = None if rows.next_mask is None else torch.tensor(rows.next_mask)
-        target = n_step_target(reward, discount, online, target_q, dqn.double, next_mask).numpy()
+        target = n_step_target(reward, discount, online, target_q, True, next_mask).numpy()
         q = self._online.forward(rows.obs)  # over the values of the next actions: they are read by now
         every = np.arange(len(q))
         q_taken = q[every, rows.action]
@@ -46,6 +50,35 @@ class HandDQNGradient:
         size = np.abs(error)
         figures = (loss, q_taken.mean(), target.mean(), size.mean())
         return DQNStep(torch.tensor(figures, dtype=torch.float32), torch.from_numpy(size))
+
+
+class HandRuleGradient:
+    """Takes the gradient by a network's outputs by autograd, and from there on by hand.
+
+    Args:
+        online: From `[B, size]` to what the rule reads; learns.
+        target: Likewise; values the next actions.
+        rule: How returns are learned.
+    """
+
+    def __init__(self, online: HandNetwork, target: HandNetwork, rule: Rule) -> None:
+        self._online, self._target, self._rule = online, target, rule
+
+    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+        tensors = to_tensors(rows, _CPU)
+        following = torch.from_numpy(self._target.forward(rows.next_obs))
+        double = Parts.of(dqn).double
+        chooser = torch.from_numpy(self._online.forward(rows.next_obs)) if double else following
+        with torch.no_grad():
+            aim = self._rule.aim(tensors, following, chooser, dqn)
+        outputs = torch.from_numpy(self._online.forward(rows.obs)).requires_grad_()
+        judged = self._rule.judge(outputs, aim, tensors, dqn)
+        judged.loss.backward()  # type: ignore[no-untyped-call]
+        if outputs.grad is None:
+            raise RuntimeError("the loss does not depend on the outputs")
+        self._online.backward(rows.obs, outputs.grad.numpy())
+        return told(judged)
 
 
 def td_gradient(

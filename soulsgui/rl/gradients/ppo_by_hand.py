@@ -32,12 +32,14 @@ class HandMLP:
     """An MLP's forward and backward pass, on the parameters and gradients of a torch network on the CPU.
 
     Args:
-        network: Alternating linear layers and one kind of activation; the gradients exist (`FlatParameters`).
+        network: Linear layers with one kind of activation between them, which may also follow the last one;
+            the gradients exist (`FlatParameters`).
     """
 
     def __init__(self, network: nn.Sequential) -> None:
         self._layers = [_layer(module) for module in network if isinstance(module, nn.Linear)]
         self._tanh = any(isinstance(module, nn.Tanh) for module in network)
+        self._plain_end = isinstance(network[-1], nn.Linear)
         self._outputs: list[Floats] = []
 
     def forward(self, inputs: Floats) -> Floats:
@@ -48,7 +50,7 @@ class HandMLP:
         for layer, output in zip(self._layers, self._outputs, strict=True):
             np.dot(hidden, layer.weight.T, out=output)
             output += layer.bias
-            if output is not self._outputs[-1]:
+            if output is not self._outputs[-1] or not self._plain_end:
                 if self._tanh:
                     np.tanh(output, out=output)
                 else:
@@ -56,29 +58,56 @@ class HandMLP:
             hidden = output
         return hidden
 
-    def backward(self, inputs: Floats, gradient: Floats) -> None:
+    def backward(self, inputs: Floats, gradient: Floats, further: bool = False) -> Floats | None:
         """Write the parameters' gradients.
 
         Args:
             inputs: What `forward` was called with last.
             gradient: Of the loss by the output, `[B, outputs]`.
+            further: Whether the gradient by the inputs is wanted.
+
+        Returns:
+            The gradient by the inputs `[B, size]`, if it is wanted.
         """
+        if not self._plain_end:
+            gradient = self._before_activation(gradient.copy(), self._outputs[-1])
         ones = np.ones(len(inputs), np.float32)
         for index in range(len(self._layers) - 1, -1, -1):
             layer = self._layers[index]
             hidden = self._outputs[index - 1] if index else inputs
             np.dot(gradient.T, hidden, out=layer.weight_gradient)
             np.dot(ones, gradient, out=layer.bias_gradient)
-            if not index:
-                return
+            if not index and not further:
+                return None
             gradient = np.dot(gradient, layer.weight)
-            if self._tanh:
-                # tanh' = 1 - tanh^2
-                squared = np.square(hidden)
-                squared *= gradient
-                gradient -= squared
-            else:
-                gradient *= hidden > 0
+            if index:
+                gradient = self._before_activation(gradient, hidden)
+        return gradient
+
+    def input_gradient(self, gradient: Floats) -> Floats:
+        """Return the gradient `[B, size]` by what `forward` was called with last; no parameter's is written.
+
+        Args:
+            gradient: Of the loss by the output, `[B, outputs]`.
+        """
+        if not self._plain_end:
+            gradient = self._before_activation(gradient.copy(), self._outputs[-1])
+        for index in range(len(self._layers) - 1, -1, -1):
+            gradient = np.dot(gradient, self._layers[index].weight)
+            if index:
+                gradient = self._before_activation(gradient, self._outputs[index - 1])
+        return gradient
+
+    def _before_activation(self, gradient: Floats, output: Floats) -> Floats:
+        """Turn the gradient by an activation's output into the one by its input, in place."""
+        if self._tanh:
+            # tanh' = 1 - tanh^2
+            squared = np.square(output)
+            squared *= gradient
+            gradient -= squared
+        else:
+            gradient *= output > 0
+        return gradient
 
 
 class HandPPOGradient:

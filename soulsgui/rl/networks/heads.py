@@ -4,11 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.rl.networks.initial import fan_in_
-from soulsgui.rl.networks.noisy import NoisyLinear
+from soulsgui.rl.networks.mlp import ACTIVATIONS
+from soulsgui.rl.networks.noisy import SIGMA, NoisyLinear
 
 
 class Stream(nn.Sequential):
-    """Linear layers with relu between them: one hidden layer, or none where its width is 0.
+    """Linear layers with an activation between them: one hidden layer, or none where its width is 0.
 
     Args:
         features: Number of inputs.
@@ -16,20 +17,30 @@ class Stream(nn.Sequential):
         outputs: Number of outputs.
         noisy: Noise in the weights of both layers.
         generator: Where the weights are drawn from.
+        activation: `tanh` or `relu`.
+        sigma: How large the noise is at first (`NoisyLinear`).
     """
 
     def __init__(
-        self, features: int, hidden: int, outputs: int, noisy: bool, generator: torch.Generator
+        self,
+        features: int,
+        hidden: int,
+        outputs: int,
+        noisy: bool,
+        generator: torch.Generator,
+        activation: str = "relu",
+        sigma: float = SIGMA,
     ) -> None:
         def linear(fan_in: int, fan_out: int) -> nn.Module:
             if noisy:
-                return NoisyLinear(fan_in, fan_out, generator)
+                return NoisyLinear(fan_in, fan_out, generator, sigma)
             layer = nn.Linear(fan_in, fan_out)
             fan_in_(layer, generator)
             return layer
 
         if hidden:
-            super().__init__(linear(features, hidden), nn.ReLU(), linear(hidden, outputs))
+            between = ACTIVATIONS[activation]()
+            super().__init__(linear(features, hidden), between, linear(hidden, outputs))
         else:
             super().__init__(linear(features, outputs))
 
@@ -40,6 +51,9 @@ class ActionHead(nn.Module):
     Dueling: `Q(s, a) = V(s) + A(s, a) - mean_a A(s, a)`, each atom for itself (Wang et al. 2016,
     arXiv 1511.06581, eq. 9; with atoms as in Rainbow, arXiv 1710.02298).
 
+    Attributes:
+        atoms: Numbers for each action.
+
     Args:
         features: Number of inputs.
         actions: Number of actions.
@@ -48,6 +62,8 @@ class ActionHead(nn.Module):
         dueling: Whether value and advantages have streams of their own.
         noisy: Noise in the weights.
         generator: Where the weights are drawn from.
+        activation: Between the layers of a stream.
+        sigma: How large the noise is at first (`NoisyLinear`).
     """
 
     def __init__(
@@ -59,11 +75,15 @@ class ActionHead(nn.Module):
         dueling: bool,
         noisy: bool,
         generator: torch.Generator,
+        activation: str = "relu",
+        sigma: float = SIGMA,
     ) -> None:
         super().__init__()
+        self.atoms = atoms
         self._shape = (-1, actions, atoms)
-        self.advantage = Stream(features, hidden, actions * atoms, noisy, generator)
-        self.value = Stream(features, hidden, atoms, noisy, generator) if dueling else None
+        rest = noisy, generator, activation, sigma
+        self.advantage = Stream(features, hidden, actions * atoms, *rest)
+        self.value = Stream(features, hidden, atoms, *rest) if dueling else None
 
     def forward(self, features: Tensor) -> Tensor:
         """Return `[B, actions, atoms]`."""

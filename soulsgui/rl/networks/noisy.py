@@ -42,6 +42,11 @@ class NoisyLinear(nn.Module):
             drawn = torch.randn(noise.shape, generator=generator)
             noise.copy_(drawn.sign() * drawn.abs().sqrt())
 
+    def plain(self) -> tuple[Tensor, Tensor]:
+        """Return weight and bias of the linear layer that this one is with its present noise."""
+        noise = torch.outer(self.noise_out, self.noise_in)
+        return self.weight + self.weight_sigma * noise, self.bias + self.bias_sigma * self.noise_out
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Return `[B, outputs]` for `[B, inputs]`.
 

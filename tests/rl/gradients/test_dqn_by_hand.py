@@ -13,6 +13,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
+from soulsgui.rl.gradients.ppo_by_hand import HandMLP
 from soulsgui.rl.losses.dqn import TDLossName
 from soulsgui.rl.networks import build_mlp
 from tests.rl.support import dqn_settings, transitions
@@ -67,7 +68,7 @@ def test_equals_autograd(case: Case) -> None:
     expected = AutogradDQNGradient(online, target, flat)(rows, dqn)
     gradient = flat.gradient.clone()
     flat.gradient.fill_(7.0)
-    step = HandDQNGradient(online, target)(rows, dqn)
+    step = HandDQNGradient(HandMLP(online), HandMLP(target))(rows, dqn)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-5, rtol=1e-4)
     for found, wanted in zip(step, expected, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
@@ -96,7 +97,11 @@ def test_figures_are_those_of_a_linear_network(by_hand: bool) -> None:
         reward=torch.tensor([1.0, 4.0]).numpy(),
         discount=torch.tensor([0.5, 0.0]).numpy(),
     )
-    gradient = HandDQNGradient(online, target) if by_hand else AutogradDQNGradient(online, target, flat)
+    gradient = (
+        HandDQNGradient(HandMLP(online), HandMLP(target))
+        if by_hand
+        else AutogradDQNGradient(online, target, flat)
+    )
     figures, error = gradient(rows, dqn_settings().dqn)
     # Values 2 and 5; targets 1 + 0.5 * 30 (the online network's choice, 1) and 4; errors -14 and 1.
     assert figures.tolist() == pytest.approx([(13.5 + 0.5) / 2, 3.5, 10.0, 7.5])

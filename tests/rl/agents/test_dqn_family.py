@@ -1,0 +1,206 @@
+"""Every member of the DQN family: the same numbers for clients and after a resume, and what it learns."""
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load, save
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.off_policy import OffPolicyAgent
+from soulsgui.rl.buffers.replay import NStepBatch
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.dqn import AutogradDQNGradient
+from tests.rl.support import SPACES, dqn_settings, transitions
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "dueling": {"dueling": True},
+    "noisy": {"exploration": "noisy"},
+    "noisy dueling": {"exploration": "noisy", "dueling": True},
+    "qr_dqn": {"agent": "qr_dqn"},
+    "dueling qr_dqn": {"agent": "qr_dqn", "dueling": True},
+    "c51": {"agent": "c51"},
+    "iqn": {"agent": "iqn"},
+    "dueling iqn": {"agent": "iqn", "dueling": True},
+    "rainbow": {"agent": "rainbow"},
+}
+every_member = pytest.mark.parametrize("changes", MEMBERS.values(), ids=list(MEMBERS))
+
+
+def windows(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStepBatch:
+    one = transitions(count, seed, spaces)
+    rng = np.random.default_rng(seed)
+    discount = np.where(one.terminated, 0, 0.9 ** rng.integers(1, 4, count)).astype(np.float32)
+    weight = rng.random(count, np.float32)
+    return NStepBatch(one.obs, one.action, one.reward, one.next_obs, discount, None, weight)
+
+
+def trained(updates: int = 3, seed: int = 0, **changes: Any) -> DQNAgent:
+    agent = DQNAgent(SPACES, dqn_settings(**changes), seed)
+    for index in range(updates):
+        batch = windows(16, index)
+        agent.observe(batch.obs)
+        agent.update(batch)
+    return agent
+
+
+def policy_of(agent: DQNAgent) -> Policy:
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(load(save(agent.export_weights())))
+    return policy
+
+
+@every_member
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"hidden_sizes": (32, 16), "activation": "tanh"},
+        {"hidden_sizes": (8,), "activation": "relu", "observations": False},
+    ],
+    ids=["two layers", "one layer"],
+)
+def test_clients_value_actions_as_the_agent_does(changes: dict[str, Any], network: dict[str, Any]) -> None:
+    agent = trained(**changes, **network)
+    obs = np.random.default_rng(1).normal(3, 2, (10_000, 4)).astype(np.float32)
+    expected, policy = agent.outputs(obs), policy_of(agent)
+    assert expected.std(axis=0).min() > 1e-3, "they depend on the observation"
+    np.testing.assert_allclose(policy.outputs(obs), expected, atol=1e-5, rtol=1e-5)
+    best_two = np.sort(expected, axis=1)[:, -2:]
+    decided = best_two[:, 1] - best_two[:, 0] > 1e-4
+    assert decided.mean() > 0.9
+    np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1)[decided] + 1)
+    np.testing.assert_array_equal(policy.greedy(obs)[decided], agent.act_greedy(obs)[decided])
+
+
+@every_member
+def test_a_resumed_agent_goes_on_to_the_bit(changes: dict[str, Any]) -> None:
+    agent = trained(seed=3, **changes)
+    tensors, meta = agent.state()
+    resumed: OffPolicyAgent = DQNAgent(SPACES, agent.settings, seed=99)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    obs = transitions(100, 5).obs
+    for _ in range(2):
+        np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
+        for name, array in agent.export_weights().items():
+            np.testing.assert_array_equal(array, resumed.export_weights()[name])
+        errors = [one.update(windows(16, 7)) for one in (agent, resumed)]
+        np.testing.assert_array_equal(*errors)
+    for name, array in agent.state()[0].items():
+        np.testing.assert_array_equal(array, resumed.state()[0][name], err_msg=name)
+    assert agent.figures() == resumed.figures()
+
+
+@every_member
+def test_an_error_for_each_sample_is_its_priority(changes: dict[str, Any]) -> None:
+    error = trained(**changes).update(windows(16, 9))
+    assert error.shape == (16,)
+    assert error.dtype == np.float32
+    assert (error >= 0).all()
+    assert error.std() > 0
+
+
+@pytest.mark.parametrize("agent", ["qr_dqn", "c51", "dqn"])
+@pytest.mark.parametrize("sizes", [(), (16,), (32, 16), (8, 8, 8)])
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("double", [True, False])
+def test_the_gradient_by_hand_is_that_of_autograd(
+    agent: str, sizes: tuple[int, ...], activation: str, double: bool
+) -> None:
+    by_hand = trained(
+        updates=1, agent=agent, dueling=True, hidden_sizes=sizes, activation=activation, double=double,
+        q_clip=0.3, observations=False,
+    )  # fmt: skip
+    assert not isinstance(by_hand._gradient, AutogradDQNGradient)
+    online, target = copy.deepcopy(by_hand.online), copy.deepcopy(by_hand.target)
+    flat = FlatParameters([online])
+    rule = getattr(by_hand._gradient, "_rule", None)
+    batch, dqn = windows(20, 4), by_hand.settings.dqn
+    rows = by_hand._rows(batch)._replace(next_mask=np.random.default_rng(0).random((20, 3)) < 0.9)
+    rows.next_mask[:, 0] = True  # type: ignore[index]
+    expected = AutogradDQNGradient(online, target, flat, rule)(rows, dqn)
+    step = by_hand._gradient(rows, dqn)
+    torch.testing.assert_close(by_hand._flat.gradient, flat.gradient, atol=2e-5, rtol=1e-4)
+    for found, wanted in zip(step, expected, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+
+
+# --- noise -------------------------------------------------------------------------------------------
+
+
+def test_published_noise_stands_still_until_the_next_update_and_is_another_after_it() -> None:
+    agent = trained(exploration="noisy", learning_rate=1e-30)
+    obs = transitions(50).obs
+    first = agent.outputs(obs)
+    np.testing.assert_array_equal(agent.outputs(obs), first)
+    np.testing.assert_allclose(policy_of(agent).outputs(obs), first, atol=1e-5)
+    agent.update(windows(16))
+    assert np.abs(agent.outputs(obs) - first).max() > 0.05, "the weights are the same, the noise is not"
+
+
+def test_each_update_has_noise_of_its_own_in_both_networks() -> None:
+    agent = trained(updates=0, exploration="noisy", learning_rate=1e-30, target_interval=1000)
+    batch = windows(16)
+    losses, targets = [], []
+    for _ in range(2):
+        agent.update(batch)
+        figures = agent.figures()
+        losses.append(figures["q_mean"])
+        targets.append(figures["target_mean"])
+    assert losses[0] != losses[1]
+    assert targets[0] != targets[1]
+
+
+# --- what is learned -----------------------------------------------------------------------------------
+
+ONE_STATE = SpacesSpec(BoxSpec((1,), "float32"), DiscreteSpec(1))
+
+
+def one_state(agent: str, rewards: np.ndarray[Any, Any], **changes: Any) -> DQNAgent:
+    """Learn the return of a task that is over after one step, from rewards drawn once for all."""
+    settings = dqn_settings(
+        agent=agent, hidden_sizes=(32,), observations=False, learning_rate=5e-3, activation="relu",
+        target_interval=1000, quantiles=16, **changes,
+    )  # fmt: skip
+    learner = DQNAgent(ONE_STATE, settings, seed=0)
+    rng = np.random.default_rng(2)
+    obs, zeros = np.ones((64, 1), np.float32), np.zeros(64, np.int64)
+    for step in range(800):
+        settings.dqn.learning_rate = 5e-3 * max(1 - step / 800, 0.02)
+        drawn = rng.choice(rewards, 64).astype(np.float32)
+        learner.update(NStepBatch(obs, zeros, drawn, obs, np.zeros(64, np.float32)))
+    return learner
+
+
+@pytest.mark.parametrize("agent", ["qr_dqn", "iqn"])
+def test_learned_quantiles_are_as_wide_as_the_rewards(agent: str) -> None:
+    """SoulsAI's quantiles all fell onto the mean: their spread was 0."""
+    rewards = np.random.default_rng(1).normal(0, 10, 20_000)
+    learner = one_state(agent, rewards)
+    obs = torch.ones(1, 1)
+    with torch.no_grad():
+        if agent == "iqn":
+            level = (torch.arange(200)[None] + 0.5) / 200
+            quantiles = learner.online(obs, level).flatten().sort().values.numpy()
+        else:
+            quantiles = learner.online(obs).flatten().numpy()
+    assert quantiles.std() == pytest.approx(10, rel=0.1)
+    assert quantiles.mean() == pytest.approx(0, abs=1)
+    levels = (np.arange(len(quantiles)) + 0.5) / len(quantiles)
+    inner = (levels > 0.05) & (levels < 0.95)
+    np.testing.assert_allclose(quantiles[inner], np.quantile(rewards, levels)[inner], atol=1.5)
+
+
+def test_learned_atoms_have_the_probabilities_of_the_rewards() -> None:
+    rewards = np.array([-4.0, 0.0, 0.0, 10.0])
+    learner = one_state("c51", rewards)
+    with torch.no_grad():
+        probs = learner.online(torch.ones(1, 1)).exp()[0, 0].numpy()
+    atoms = np.linspace(-10, 10, 21)
+    for value, chance in ((-4.0, 0.25), (0.0, 0.5), (10.0, 0.25)):
+        assert probs[np.argmin(np.abs(atoms - value))] == pytest.approx(chance, abs=0.05)
+    assert learner.outputs(np.ones((1, 1), np.float32)) == pytest.approx(1.5, abs=0.3)
