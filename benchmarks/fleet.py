@@ -42,8 +42,12 @@ class Fleet:
         self.server = RunningServer(folder, (*_WORDS, *words))
         self.redis = self.server.redis()
         self.keys = Keys("souls:")
-        self.server.wait_updates(100)
-        self.real = next(client.id for client in self.server.status().clients)
+        try:
+            self.server.wait_updates(100)
+            self.real = next(client.id for client in self.server.status().clients)
+        except BaseException:
+            self.server.close()
+            raise
 
     def beats(self) -> dict[str, Heartbeat]:
         """Return what every simulated client says of itself."""

@@ -163,6 +163,11 @@ class RunFolder:
         return self.root / "spaces.json"
 
     @property
+    def network(self) -> Path:
+        """The layers of the networks, for people."""
+        return self.root / "network.txt"
+
+    @property
     def store(self) -> Path:
         """Every episode, metric and event."""
         return self.root / "telemetry.sqlite"

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from soulsgui.config.schema import Settings
 from soulsgui.system import is_loopback
 
+_ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "vtrace")
+
 
 @dataclass(frozen=True)
 class BrokenRule:
@@ -25,6 +27,9 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                     "`linear` needs stop.env_steps, the steps to spread over.",
                 )
             )
+    if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
+        told = " and ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
+        broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
         broken.append(
@@ -32,6 +37,8 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
             )
         )
+    if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
+        broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
     broken += _broken_by_the_agent(settings)
     if settings.determinism == "lockstep" and settings.algorithm != "ppo":
         if not settings.explores:
@@ -86,6 +93,8 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
                 "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
             )
         )
+    if recurrent and settings.network.name != "mlp":
+        broken.append(BrokenRule("network.recurrent", "goes with network.name mlp only; otherwise none."))
     if recurrent and not settings.network.hidden_sizes:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
     if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):

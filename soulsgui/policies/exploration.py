@@ -1,5 +1,6 @@
 """Exploration around a policy that is greedy by itself."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def epsilon_greedy(
     Raises:
         ValueError: ε is no probability.
     """
-    if not (np.min(epsilon) >= 0.0 and np.max(epsilon) <= 1.0):
+    least, most = (epsilon.min(), epsilon.max()) if isinstance(epsilon, np.ndarray) else (epsilon, epsilon)
+    if not (least >= 0.0 and most <= 1.0):
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
     actions: int | Ints = policy.num_actions
     greedy = policy.greedy(obs, mask)
@@ -58,6 +60,7 @@ def epsilon_greedy(
     return chosen, np.log(probability).astype(np.float32)
 
 
+@lru_cache(maxsize=4)  # asked for at each step, and mostly of the same
 def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -> NDArray[np.float64]:
     """Return the ε of some environments out of all: `ε_i = ε ^ (1 + exponent * i / (N - 1))`.
 
@@ -71,10 +74,12 @@ def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -
         exponent: 7 in the source.
 
     Returns:
-        `[many]`.
+        `[many]`, not to be written to.
     """
     place = np.minimum(np.arange(first, first + many) / max(count - 1, 1), 1.0)
-    return np.asarray(epsilon ** (1.0 + exponent * place), np.float64)
+    found = np.asarray(epsilon ** (1.0 + exponent * place), np.float64)
+    found.flags.writeable = False
+    return found
 
 
 def boltzmann(

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, ClientRegistrationError
+from soulsgui.policies import torch_spec
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
@@ -62,11 +63,31 @@ class Policy(Protocol):
         """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
 
 
+def _torch_policy(spec: Mapping[str, Any]) -> Policy:
+    """Make a policy that needs torch, which is imported here and nowhere else on a client.
+
+    Raises:
+        ClientRegistrationError: There is no torch on this computer.
+    """
+    try:
+        from soulsgui.sampling.torch_policy import make_torch_policy
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ClientRegistrationError(
+            f"The network {spec.get('network')} of this run needs PyTorch, which is not installed here.",
+            "Install it on this computer with: pip install torch. Or choose network.name mlp on the server: "
+            "that one needs none.",
+        ) from error
+    return make_torch_policy(spec)
+
+
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
     "recurrent": NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
+    torch_spec.KIND: _torch_policy,
 }
 """How to make each kind of policy."""
 
@@ -79,6 +100,8 @@ def make_policy(spec: Mapping[str, Any]) -> Policy:
 
     Raises:
         CheckpointError: There is no such kind here, or its description can't be read.
+        ClientRegistrationError: It needs what is not installed here.
+        UsageError: Its network can't be made here.
     """
     kind = spec.get("kind")
     if kind not in KINDS:

@@ -8,7 +8,11 @@ from soulsgui.rl.losses.dqn import TDLossName
 
 
 class NetworkSettings(Protocol):
-    """Sizes of the networks."""
+    """Kind and sizes of the networks."""
+
+    @property
+    def name(self) -> str:
+        """`mlp`, or what `networks.named` builds."""
 
     @property
     def hidden_sizes(self) -> Sequence[int]:

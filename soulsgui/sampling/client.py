@@ -10,6 +10,7 @@ from redis.exceptions import NoPermissionError
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
@@ -198,11 +199,22 @@ class Client:
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
             known = config if config.spaces else self._tell_spaces(config, environment)
             if known is not None:
+                policy = self._policy(known)
                 with self._link.checked("environment"):
-                    player = RunPlayer(self._link, self._stop, known, environment, self._count_episode)
+                    player = RunPlayer(
+                        self._link, self._stop, known, environment, policy, self._count_episode
+                    )
                 player.play()
         finally:
             environment.close()
+
+    def _policy(self, config: ServerConfig) -> Policy:
+        """Make the network of a run; what it says is compared with the server's when there are weights."""
+        try:
+            return make_policy(config.policy)
+        except SoulsGuiError:
+            self._link.progress.checks["network"] = False
+            raise
 
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
         """Tell a server that can't make the environment what it is like.

@@ -9,7 +9,7 @@ from typing import Any
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy
 from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
@@ -75,6 +75,7 @@ class RunPlayer:
         stop: Set when the process should stop.
         config: The run.
         environment: What is played; its owner closes it.
+        policy: The network that the run describes, without weights.
         on_episode: Called after each finished episode.
 
     Raises:
@@ -87,6 +88,7 @@ class RunPlayer:
         stop: threading.Event,
         config: ServerConfig,
         environment: Environment,
+        policy: Policy,
         on_episode: Callable[[], None],
     ) -> None:
         self._link = link
@@ -105,7 +107,7 @@ class RunPlayer:
         self._attempt = config.attempt
         self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
-        self._policy = make_policy(config.policy)
+        self._policy = policy
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()

@@ -13,6 +13,7 @@ from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
 from soulsgui.training.hardware import choose_threads
+from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
@@ -56,5 +57,6 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)
+    tell_networks(node.agent, run)
     node.run()
     return 0

@@ -210,11 +210,10 @@ class VTraceTrainingNode(TrainingNode):
         return self._intake.sessions.grants_due()
 
     def _set_limits(self) -> None:
-        """Say what clients may have on their way."""
-        publish_s = self.settings.publish.min_seconds
-        self._intake.sessions.steps_ahead = limits.steps_ahead(
-            self.settings.vtrace, publish_s, self._pace.steps_per_s
-        )
+        """Say what clients may have on their way: at least what the next two updates take."""
+        vtrace, publish_s = self.settings.vtrace, self.settings.publish.min_seconds
+        ahead = limits.steps_ahead(vtrace, publish_s, self._pace.steps_per_s)
+        self._intake.sessions.steps_ahead = max(ahead, 2 * vtrace.batch_size)
 
     def _publish_when_due(self, now: float) -> None:
         """Publish the agent when it has changed, but not too often."""

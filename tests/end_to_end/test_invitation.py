@@ -416,7 +416,10 @@ def test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was
     wait_for(lambda: updates() >= before + 2, "it plays on", 15)
     run = cable.status(folder).run
     report.lost(run.lost_chunks, "chunks by their numbers")
-    assert (run.rejected, run.lost_chunks) == ({}, 0)
+    report.lost(sum(run.rejected.values()), "segments that came too late")
+    # A round that nobody could fill is over after `ppo.round_timeout`: what was made for it comes too late.
+    assert set(run.rejected) <= ({"late"} if cut_s else set())
+    assert run.lost_chunks == 0
 
 
 @pytest.mark.skipif(not _ENCRYPTING, reason="no server program on the PATH has TLS")

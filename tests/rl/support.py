@@ -18,6 +18,7 @@ SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 def ppo_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
     network = {
+        "name": "mlp",
         "hidden_sizes": (64, 64),
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",

@@ -12,12 +12,12 @@ from soulsgui.errors import UsageError
 from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.sampling import PPOConnector
+from soulsgui.sampling import DQNConnector, PPOConnector
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from tests.environments.toys import Masked
 from tests.sampling.free_trainer import PlayingClient
-from tests.training.nodes import RunningNode, running_node, small_settings
+from tests.training.nodes import RunningNode, dqn_settings, running_node, small_settings
 
 ENV_ID = "tests.environments.toys:ToysMasked-v0"
 PPO = small_settings(
@@ -28,6 +28,15 @@ PPO = small_settings(
     ppo__n_steps=20,
     ppo__learning_rate=0.05,
     client__segment_length=2,
+)
+R2D2 = dqn_settings(
+    env__id=ENV_ID,
+    env__num_envs=2,
+    dqn__agent="r2d2",
+    dqn__burn_in=1,
+    dqn__sequence_length=4,
+    network__recurrent="lstm",
+    network__recurrent_size=6,
 )
 
 
@@ -132,3 +141,50 @@ def test_a_loop_by_hand_sends_what_its_agent_remembered(
         finally:
             connector.close()
     assert all(one.check() > 3 for one in rounds)
+
+
+def _check_sequences(node: RunningNode) -> None:
+    """Check what the replay memory of a `Masked` holds: where sequences begin, and with what."""
+    batch = node.node._memory.draw(4000, np.random.default_rng(0)).batch
+    assert set(batch.obs[0, :, 1]) == {0.0, 2.0}, "segments of at most two steps, episodes of three"
+    np.testing.assert_array_equal(batch.exact, batch.obs[0, :, 1] == 0)
+    assert not batch.state[batch.exact].any()
+    assert (np.abs(batch.state[~batch.exact]).max(axis=1) > 0).all()
+    np.testing.assert_array_equal(batch.valid.sum(0), 3 - batch.obs[0, :, 1])
+
+
+def test_r2d2_learns_from_what_a_client_remembered(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, R2D2) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        client = PlayingClient(redis_address)
+        try:
+            assert node.wait_for_updates(20).rejected == {}
+        finally:
+            client.stop.set()
+            client._thread.join(20)
+        assert client.failure is None
+        _check_sequences(node)
+
+
+def test_r2d2_learns_from_what_a_loop_by_hand_remembered(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path, R2D2) as node:
+        connector = DQNConnector({"env": {"id": ENV_ID}}, redis_address, "c")
+        try:
+            env, step_id = Masked(), 0
+            obs, info = env.reset()
+            for _ in range(120):
+                with connector as (agent, model_id):
+                    action = agent(obs, info["action_mask"])
+                after, reward, terminated, truncated, told = env.step(action)
+                masks = {"action_mask": info["action_mask"], "next_action_mask": told["action_mask"]}
+                connector.push_sample(
+                    pack_sample(obs, action, reward, after, terminated, truncated, masks, model_id, step_id)
+                )
+                obs, info, step_id = after, told, step_id + 1
+                if terminated or truncated:
+                    obs, info = env.reset()
+                    step_id = 0
+            assert node.wait_for_updates(3).rejected == {}
+            _check_sequences(node)
+        finally:
+            connector.close()

@@ -12,8 +12,17 @@ Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_
 class NetworkSettings(Section):
     """Shape of the networks."""
 
+    name: str = setting(
+        "mlp",
+        "`mlp`, which clients run without PyTorch; `mlp_layer_norm`, with layer normalisation; `nature_cnn` "
+        "and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on the server and "
+        "on every client (soulsgui.rl.networks.named). Clients need PyTorch for all but `mlp`.",
+        pattern=r"^(mlp|mlp_layer_norm|nature_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+    )
     hidden_sizes: Layers = setting(
-        (64, 64), "Width of each hidden layer of the policy network, or of the Q-network."
+        (64, 64),
+        "Width of each hidden layer of the policy network, or of the Q-network; of the dense layers behind "
+        "the filters where images are seen (512 in the source of nature_cnn, 256 in that of impala_resnet).",
     )
     value_hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the value network.")
     activation: Literal["tanh", "relu"] = setting("tanh", "Activation between the layers.")

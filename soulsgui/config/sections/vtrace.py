@@ -55,8 +55,8 @@ class VTraceSettings(Section):
     )
     buffer_size: int = setting(
         4096,
-        "Transitions that may wait to be learned from. While so many wait the streams are not read, and "
-        "clients may have no more than this on their way: small values keep samples young.",
+        "Transitions that may wait to be learned from, at least two batches. While so many wait the streams "
+        "are not read, and clients may have no more than this on their way: small values keep samples young.",
         unit="transitions",
         ge=1,
         le=10_000_000,

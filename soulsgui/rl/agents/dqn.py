@@ -24,6 +24,7 @@ from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
 from soulsgui.rl.networks.noisy import resample_noise
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
@@ -81,6 +82,13 @@ class DQNAgent:
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
         return self._kind.policy_spec()
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of the network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
+        report = shape_report(self.online, run=lambda: self._kind.values(self.online, inputs))
+        return {"values": report}
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32."""

@@ -1,6 +1,6 @@
 """Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
+from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.rl.agents.saved import (
     Arrays,
     adam_arrays,
@@ -26,7 +27,9 @@ from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
 from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
-from soulsgui.rl.networks import build_mlp, named_layers
+from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.named import MLP, build_network, named_tensors, sees_images
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import ActorCriticSettings, PPOAgentSettings
 
@@ -64,26 +67,49 @@ class ActorCritic(Generic[Settings]):
         self._rng = np.random.default_rng(seed)
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
         self._optimiser = torch.optim.Adam([self._flat.parameter], lr=learning_rate, eps=1e-5, fused=True)
+        self._normalises = settings.normalize.observations and not sees_images(
+            settings.network.name, spaces.observation
+        )
         self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
 
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
         """Build the networks and return all that is to be learned."""
-        network, size = self.settings.network, self.spaces.observation.size
-        self.policy = build_mlp(
-            size,
-            network.hidden_sizes,
-            self._actions.n,
-            network.activation,
-            network.policy_init_scale,
-            generator,
-        ).to(self.device)
-        self.value = build_mlp(size, network.value_hidden_sizes, 1, network.activation, 1.0, generator).to(
-            self.device
+        network = self.settings.network
+        self.policy = self._network(
+            network.hidden_sizes, self._actions.n, network.policy_init_scale, generator
         )
+        self.value = self._network(network.value_hidden_sizes, 1, 1.0, generator)
         return [self.policy, self.value]
+
+    def _network(
+        self, hidden_sizes: Sequence[int], outputs: int, scale: float, generator: torch.Generator
+    ) -> nn.Module:
+        network, box = self.settings.network, self.spaces.observation
+        if network.name == MLP:
+            mlp = build_mlp(box.size, hidden_sizes, outputs, network.activation, scale, generator)
+            return mlp.to(self.device)
+        built = build_network(network.name, box, hidden_sizes, network.activation, outputs, scale, generator)
+        return built.to(self.device)
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of each network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        inputs = self._inputs(obs)
+        return {"policy": shape_report(self.policy, inputs), "value": shape_report(self.value, inputs)}
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
+        if self.settings.network.name != MLP:
+            return TorchPolicySpec(
+                network=self.settings.network.name,
+                observation_shape=self.spaces.observation.shape,
+                observation_dtype=self.spaces.observation.dtype,
+                num_actions=self._actions.n,
+                first_action=self._actions.start,
+                hidden_sizes=tuple(self.settings.network.hidden_sizes),
+                activation=self.settings.network.activation,
+                normalise=self._normalises,
+            ).to_json()
         return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
             num_actions=self._actions.n,
@@ -95,8 +121,8 @@ class ActorCritic(Generic[Settings]):
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.policy, "policy")}
-        if self.settings.normalize.observations:
+        arrays = {name: to_numpy(tensor) for name, tensor in named_tensors(self.policy, "policy")}
+        if self._normalises:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
@@ -162,15 +188,20 @@ class ActorCritic(Generic[Settings]):
         check_shapes(tensors, shapes, self._flat.parameter.numel())
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
-        return [*named_layers(self.policy, "policy"), *named_layers(self.value, "value")]
+        return [*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value")]
 
     def _inputs(self, obs: NDArray[Any]) -> Tensor:
-        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]` on the device."""
-        if self.settings.normalize.observations:
-            inputs = self.normaliser.normalise(obs)
+        """Turn raw observations `[N, *shape]` into what the networks take, on the device.
+
+        That is `[N, size]` float32 for an MLP and otherwise `[N, *shape]`, images as the bytes they are.
+        """
+        name, box = self.settings.network.name, self.spaces.observation
+        shape = (len(obs), box.size) if name == MLP else (len(obs), *box.shape)
+        if self._normalises:
+            inputs: NDArray[Any] = self.normaliser.normalise(obs)
         else:
-            inputs = obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
-        return torch.from_numpy(inputs).to(self.device)
+            inputs = obs if sees_images(name, box) else obs.astype(np.float32)
+        return torch.from_numpy(inputs.reshape(shape)).to(self.device)
 
 
 class PPOAgent(ActorCritic[PPOAgentSettings]):
@@ -195,9 +226,14 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         self._gradient = self._make_gradient()
 
     def _make_gradient(self) -> PPOGradient:
-        if self.device.type == "cpu":
-            return HandPPOGradient(self.policy, self.value)
-        return AutogradPPOGradient(self.policy, self.value, self._flat)
+        policy, value = self.policy, self.value
+        if (
+            self.device.type == "cpu"
+            and isinstance(policy, nn.Sequential)
+            and isinstance(value, nn.Sequential)
+        ):
+            return HandPPOGradient(policy, value)
+        return AutogradPPOGradient(policy, value, self._flat)
 
     def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
         """Learn from one round, collected with the weights and statistics exported last.
@@ -229,7 +265,8 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
             kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
             if ppo.target_kl is not None and kl > ppo.target_kl:
                 break
-        self.normaliser.update(batch.obs[batch.step_rows])
+        if self._normalises:
+            self.normaliser.update(batch.obs[batch.step_rows])
         self.updates += 1
         means = torch.stack(steps).mean(dim=0).tolist()
         if not np.isfinite(means).all():

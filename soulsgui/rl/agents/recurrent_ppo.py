@@ -15,9 +15,11 @@ from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
 from soulsgui.rl.buffers.stretches import Stretches
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
-from soulsgui.rl.networks import build_mlp, named_layers
+from soulsgui.rl.networks import build_mlp
 from soulsgui.rl.networks.initial import orthogonal_
+from soulsgui.rl.networks.named import named_tensors
 from soulsgui.rl.networks.recurrent import RecurrentTorso
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.networks.torso import build_torso
 from soulsgui.rl.settings import PPOAgentSettings
 
@@ -51,7 +53,7 @@ class RecurrentPPOAgent(PPOAgent):
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: memory, policy and normaliser, copied, float32."""
-        named = [*self.memory.named_tensors(), *named_layers(self.policy, "policy")]
+        named = [*self.memory.named_tensors(), *named_tensors(self.policy, "policy")]
         arrays = {name: to_numpy(tensor) for name, tensor in named}
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
@@ -78,6 +80,15 @@ class RecurrentPPOAgent(PPOAgent):
                 logits = logits.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
             index: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
         return index + self._actions.start
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of each network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        starts = torch.zeros(1, 1, dtype=torch.bool, device=self.device)
+        memory = shape_report(self.memory, self._inputs(obs)[None], self._nothing(1), starts)
+        features = torch.zeros(1, self.memory.features, device=self.device)
+        heads = {"policy": self.policy, "value": self.value}
+        return {"memory": memory} | {name: shape_report(head, features) for name, head in heads.items()}
 
     def _spec(self) -> RecurrentPolicySpec:
         network = self.settings.network

@@ -89,7 +89,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         rows = self._rows(batch)
         for _ in range(settings.epochs):
             self._step(rows)
-        if self.settings.normalize.observations:
+        if self._normalises:
             self.normaliser.update(batch.obs[batch.step_rows])
         self.updates += 1
 

@@ -40,7 +40,7 @@ def r2d2_agent(seed: int = 0, updates: int = 0, cell: str = "lstm", **changes: A
 
 
 def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
-    """Return sequences of random steps: whole and short ones, some that begin and some that end episodes."""
+    """Return sequences of random steps: whole and short ones, some begin their episodes, some end them."""
     rng = np.random.default_rng(seed)
     steps = BURN_IN + LENGTH
     valid = np.arange(steps)[:, None] < np.array([steps, steps, steps, 2, 6, 1])

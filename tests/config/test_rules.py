@@ -1,0 +1,35 @@
+"""Rules between settings: what is refused, and by which key."""
+
+from typing import Any
+
+import pytest
+
+from soulsgui.config.rules import broken_rules
+from soulsgui.config.schema import Settings
+
+
+@pytest.mark.parametrize(
+    ("changed", "key"),
+    [
+        ({"vtrace": {"batch_size": 512, "buffer_size": 1023}}, "vtrace.buffer_size"),
+        ({"vtrace": {"learning_rate_schedule": "linear"}}, "vtrace.learning_rate_schedule"),
+        ({"ppo": {"learning_rate_schedule": "linear"}}, "ppo.learning_rate_schedule"),
+        ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
+        ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
+        ({"algorithm": "dqn", "network": {"name": "nature_cnn"}}, "network.name"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key: str) -> None:
+    assert [rule.key for rule in broken_rules(Settings.model_validate(changed))] == [key]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"vtrace": {"batch_size": 512, "buffer_size": 1024}},
+        {"vtrace": {"learning_rate_schedule": "linear"}, "stop": {"env_steps": 1000}},
+        {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
+    ],
+)
+def test_settings_that_go_together_are_good(changed: dict[str, Any]) -> None:
+    assert broken_rules(Settings.model_validate(changed)) == []
