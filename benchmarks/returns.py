@@ -176,9 +176,10 @@ def in_words(row: Row) -> str:
     best = [one.best_return for one in row.seeds if one.best_return is not None]
     best_words = f"; best models {statistics.fmean(best):.1f}" if best else ""
     seconds = statistics.fmean(one.seconds for one in row.seeds)
+    steps = round(statistics.fmean(one.env_steps for one in row.seeds))
     return (
         f"{row.name:<24} {row.value:8.1f} ± {row.spread:<6.1f} published {row.reference:8.1f} "
-        f"({row.reference_name}){best_words}; {row.repeats} seed(s), {seconds:.0f} s each"
+        f"({row.reference_name}){best_words}; {row.repeats} seed(s), {steps:,} steps in {seconds:.0f} s each"
     )
 
 
