@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from soulsgui.config.schema import Settings
 from soulsgui.system import is_loopback
 
-_ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "vtrace")
+_ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "dqn", "vtrace")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 )
             )
     if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
-        told = " and ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
+        told = ", ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
         broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:

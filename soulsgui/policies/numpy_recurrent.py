@@ -1,7 +1,7 @@
-"""A policy with a memory (LSTM, GRU) over numbered actions in numpy: what a client runs instead of torch."""
+"""A policy with a memory (LSTM, GRU) over actions of any kind, in numpy: what a client runs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.distributions import Categorical
+from soulsgui.policies.action_heads import ActionHead, HeadSpec
 from soulsgui.policies.normalise import normalise
+from soulsgui.policies.numpy_mlp import check_tensors
 from soulsgui.policies.remembered import Remembered
 
 Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 ACTIVATIONS = ("tanh", "relu")
 GATES = {"lstm": 4, "gru": 3}
@@ -31,30 +31,38 @@ class RecurrentPolicySpec:
 
     Args:
         observation_shape: Shape of one observation; it is flattened.
-        num_actions: Number of actions.
-        first_action: The smallest action (`start` of the Discrete space).
         hidden_sizes: Width of each layer before the memory, each followed by the activation; at least one.
         activation: `tanh` or `relu`.
         cell: `lstm` or `gru`.
         units: Width of the memory.
         head_sizes: Width of each hidden layer behind the memory, each followed by `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
+        head: What makes actions of what the last layer says.
     """
 
     observation_shape: tuple[int, ...]
-    num_actions: int
-    first_action: int
     hidden_sizes: tuple[int, ...]
     activation: str
     cell: str
     units: int
     head_sizes: tuple[int, ...]
     normalise: bool
+    head: HeadSpec
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data, with `state` (`server_config.state_of`) in it."""
-        fields = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}
-        return {"kind": KIND, **fields, "state": {FIELD: [self.state_size]}}
+        return {
+            "kind": KIND,
+            "observation_shape": list(self.observation_shape),
+            "hidden_sizes": list(self.hidden_sizes),
+            "activation": self.activation,
+            "cell": self.cell,
+            "units": self.units,
+            "head_sizes": list(self.head_sizes),
+            "normalise": self.normalise,
+            "head": self.head.to_json(),
+            "state": {FIELD: [self.state_size]},
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RecurrentPolicySpec":
@@ -68,14 +76,13 @@ class RecurrentPolicySpec:
                 raise ValueError(f"activation {data['activation']!r}, cell {data['cell']!r}")
             spec = cls(
                 observation_shape=tuple(int(side) for side in data["observation_shape"]),
-                num_actions=int(data["num_actions"]),
-                first_action=int(data["first_action"]),
                 hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
                 activation=str(data["activation"]),
                 cell=str(data["cell"]),
                 units=int(data["units"]),
                 head_sizes=tuple(int(size) for size in data["head_sizes"]),
                 normalise=bool(data["normalise"]),
+                head=HeadSpec.from_json(data["head"]),
             )
             if not spec.hidden_sizes or data["state"] != {FIELD: [spec.state_size]}:
                 raise ValueError(f"hidden_sizes {spec.hidden_sizes}, state {data['state']!r}")
@@ -97,7 +104,7 @@ class RecurrentPolicySpec:
         size = int(np.prod(self.observation_shape))
         for name, sizes in (
             ("torso", (size, *self.hidden_sizes)),
-            ("policy", (self.units, *self.head_sizes, self.num_actions)),
+            ("policy", (self.units, *self.head_sizes, self.head.outputs)),
         ):
             for index, (inputs, outputs) in enumerate(pairwise(sizes)):
                 shapes[f"{name}.{index}.weight"] = (outputs, inputs)
@@ -108,7 +115,7 @@ class RecurrentPolicySpec:
         if self.normalise:
             shapes |= {"normaliser.mean": (size,), "normaliser.var": (size,)}
             shapes |= {"normaliser.eps": (), "normaliser.clip": ()}
-        return shapes
+        return shapes | self.head.tensors
 
 
 class NumpyRecurrentPolicy:
@@ -129,7 +136,10 @@ class NumpyRecurrentPolicy:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = RecurrentPolicySpec.from_json(spec)
-        self.num_actions, self.first_action = self.spec.num_actions, self.spec.first_action
+        self.head = ActionHead(self.spec.head)
+        numbered = self.spec.head.kind == "discrete"
+        self.num_actions = self.spec.head.outputs if numbered else 0
+        self.first_action = int(self.spec.head.start) if numbered else 0
         self.remembered = Remembered({FIELD: (self.spec.state_size,)})
         self._tensors: dict[str, Floats] = {}
         self._statistics: dict[str, Floats] = {}
@@ -144,14 +154,8 @@ class NumpyRecurrentPolicy:
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.
         """
-        for name, shape in self.spec.tensor_shapes().items():
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-                found = "missing" if tensor is None else f"of shape {tensor.shape}, or not finite"
-                raise CheckpointError(
-                    f"The weights don't fit the policy: {name} of shape {shape} is {found}.",
-                    "Check that client and server run the same environment and the same run.",
-                )
+        check_tensors(tensors, self.spec.tensor_shapes())
+        self.head.load(tensors)
         # Matrices from inputs to outputs, as the rows of observations come.
         self._tensors = {
             name: np.array(tensors[name].T, dtype=np.float32, order="C") for name in self.spec.tensor_shapes()
@@ -161,54 +165,49 @@ class NumpyRecurrentPolicy:
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
-    ) -> tuple[Ints, Floats]:
+    ) -> tuple[NDArray[Any], Floats]:
         """Draw one action per environment, and remember what was seen.
 
         Args:
             obs: `[N, *shape]`, raw, one of each environment that is remembered.
-            rng: Gives one uniform number per observation.
-            mask: `[N, actions]` bool, which actions are valid, at least one each; the others have probability
-                0. None: all are.
+            rng: What chance comes from.
+            mask: `[N, A]` bool, which actions are valid, at least one in each choice; None: all are.
 
         Returns:
-            Actions `[N]` int64 and their log-probabilities `[N]` float32.
+            Stored actions `[N, ...]` and their log-probabilities `[N]` float32.
 
         Raises:
             ValueError: Another number of environments is remembered.
         """
-        distribution = Categorical(self._remembering(obs), mask)
-        index = distribution.sample(rng)
-        return index + self.first_action, distribution.log_prob(index)
+        distribution = self.head.distribution(self._remembering(obs), mask)
+        drawn = distribution.sample(rng)
+        return self.head.stored(drawn), distribution.log_prob(drawn)
 
-    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> Ints:
-        """Return the best action `[N]` int64 per environment, and remember what was seen.
+    def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
+        """Return the best stored action `[N, ...]` per environment, and remember what was seen.
 
         Only valid ones count (`mask` as in `act`).
 
         Raises:
             ValueError: Another number of environments is remembered.
         """
-        outputs = self._remembering(obs)
-        if mask is not None:
-            outputs = np.where(mask, outputs, -np.inf)
-        index: Ints = outputs.argmax(axis=1)
-        return index + self.first_action
+        return self.head.stored(self.head.distribution(self._remembering(obs), mask).mode())
 
-    def to_environment(self, action: Ints) -> Ints:
-        """Return the actions: the environment takes them as they are stored."""
-        return action
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`."""
+        return self.head.to_environment(action)
 
-    def from_environment(self, action: Ints) -> Ints:
-        """Return the actions: they are stored as the environment takes them."""
-        return action
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
+        return self.head.from_environment(action)
 
-    def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
-        """Return the log-probability `[N]` of each action at what follows what is remembered.
+    def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
+        """Return the log-probability `[N]` of each stored action at what follows what is remembered.
 
         Nothing is remembered of it: asked before `act`, it says what that will find.
         """
         outputs, _ = self._through(obs, self.remembered.fields[FIELD])
-        return Categorical(outputs, mask).log_prob(action - self.first_action)
+        return self.head.distribution(outputs, mask).log_prob(self.head.drawn(action))
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]` that are each seen twice at first.
@@ -216,7 +215,7 @@ class NumpyRecurrentPolicy:
         The second time every weight has its say, those of the memory too.
 
         Returns:
-            `[B, actions]`, logits or values; the memory stays as it is.
+            `[B, outputs]`, such as logits or values; the memory stays as it is.
         """
         _, state = self._through(obs, np.zeros((len(obs), self.spec.state_size), np.float32))
         return self._through(obs, state)[0]
@@ -229,7 +228,7 @@ class NumpyRecurrentPolicy:
         return outputs
 
     def _through(self, obs: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
-        """Run the network: `[N, *shape]`, `[N, S]` to outputs `[N, actions]` and the next state `[N, S]`."""
+        """Run the network: `[N, *shape]`, `[N, S]` to outputs `[N, outputs]` and the next state `[N, S]`."""
         tensors = self._tensors
         if self.spec.normalise:
             hidden = normalise(obs, self._statistics)

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError, ClientRegistrationError
 from soulsgui.policies import torch_spec
+from soulsgui.policies.action_heads import HeadSpec
+from soulsgui.policies.actor import ACTOR, ActorPolicy
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
@@ -82,8 +84,28 @@ def _torch_policy(spec: Mapping[str, Any]) -> Policy:
     return make_torch_policy(spec)
 
 
+def _actor_policy(spec: Mapping[str, Any]) -> Policy:
+    """Make a policy of a network and a head.
+
+    Raises:
+        CheckpointError: Its description can't be read.
+    """
+    network, head = spec.get("network"), spec.get("head")
+    makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
+        "mlp": NumpyMLPPolicy,
+        torch_spec.KIND: _torch_policy,
+    }
+    if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in makers:
+        raise CheckpointError(
+            "The description of the policy can't be read: it has no network, or no head.",
+            "Client and server are of different versions: update the older one.",
+        )
+    return ActorPolicy(makers[network["kind"]](network), HeadSpec.from_json(head))
+
+
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
+    ACTOR: _actor_policy,
     "recurrent": NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,

@@ -22,6 +22,8 @@ class TorchPolicySpec:
         hidden_sizes: Width of each dense layer.
         activation: `tanh` or `relu`.
         normalise: Whether observations are normalised with the statistics that come with the weights.
+        values: What is learned of the return (settings of `dqn` by name) where the outputs are values of the
+            actions; None where they are logits of a policy.
     """
 
     network: str
@@ -32,6 +34,7 @@ class TorchPolicySpec:
     hidden_sizes: tuple[int, ...]
     activation: str
     normalise: bool
+    values: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
@@ -58,6 +61,7 @@ class TorchPolicySpec:
                 hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
                 activation=str(data["activation"]),
                 normalise=bool(data["normalise"]),
+                values=None if data.get("values") is None else dict(data["values"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(

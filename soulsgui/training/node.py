@@ -396,7 +396,7 @@ class TrainingNode(Trainee):
         self._read(connection)
         self._desk.look(connection)
         # A save may have failed while samples were waited for.
-        if not (self._resting or self._desk.disk_full):
+        if not (self._resting or self._paused or self._desk.disk_full):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 

@@ -92,12 +92,16 @@ def _deliver(player: Player) -> None:
 
 def _rounds(node: RunningNode, player: Player, count: int) -> float:
     """Play rounds; return the longest time from a delivery to the weights that came of it."""
+
+    def to_play() -> bool:
+        player.beat()  # a client that is silent for long is no member of the next round
+        return player.share() is not None
+
     longest = 0.0
     for _ in range(count):
-        until(player.share, "a round to play", 60)
+        until(to_play, "a round to play", 60)
         share = player.share()
         assert share is not None
-        player.beat()
         _deliver(player)
         began = time.monotonic()
         until(lambda last=share: player.weights()[0].model_id > last.round_id, "new weights", 60)

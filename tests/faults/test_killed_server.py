@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.runner.policy import RestartLimits
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 
 STEPS, ENVS, CLIENTS = 256, 4, 2
 WITHIN_S = 5.0
+IN_A_ROW = RestartLimits().max_failures - 1
 
 
 @pytest.fixture
@@ -49,7 +51,9 @@ def _kill_again_and_again(server: RunningServer, kills: int, report: Report) -> 
     server.wait_updates(3)
     before = server.status().run
     seconds = []
-    for _ in range(kills):
+    for number in range(kills):
+        if number and number % IN_A_ROW == 0:
+            time.sleep(RestartLimits().healthy_s + 2)  # more in a row, and the runner rightly gives it up
         time.sleep(rng.uniform(0, 1.0))  # a kill comes at any moment
         seconds.append(_kill_redis(server, report))
     server.wait_updates(3)

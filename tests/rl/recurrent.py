@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_recurrent import FIELD, NumpyRecurrentPolicy
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -14,10 +15,12 @@ CUTS = ((17, True), (6, False), (6, True), (3, False), (1, False), (20, True))
 """Steps of each segment, and whether its episode ends with it."""
 
 
-def recurrent_agent(seed: int = 0, updates: int = 0, **changes: Any) -> RecurrentPPOAgent:
+def recurrent_agent(
+    seed: int = 0, updates: int = 0, spaces: SpacesSpec = SPACES, **changes: Any
+) -> RecurrentPPOAgent:
     """Return an agent whose policy depends on what it saw, after some updates."""
     settings = {"recurrent": "lstm", "policy_init_scale": 3.0, "epochs": 2, "minibatch_size": 16, **changes}
-    agent = RecurrentPPOAgent(SPACES, ppo_settings(hidden_sizes=(12,), **settings), seed)
+    agent = RecurrentPPOAgent(spaces, ppo_settings(hidden_sizes=(12,), **settings), seed)
     for index in range(updates):
         agent.update(played(agent, seed=index), progress=0.0)
     return agent

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.ppo import ActorCritic
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -23,6 +23,9 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
+        "action_std": "state_independent",
+        "initial_std": 0.5,
+        "squash": "tanh",
         "recurrent": "none",
         "recurrent_size": 16,
     }
@@ -56,7 +59,13 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
 
 def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {"hidden_sizes": (32, 32), "activation": "tanh", "recurrent": "none", "recurrent_size": 16}
+    network = {
+        "name": "mlp",
+        "hidden_sizes": (32, 32),
+        "activation": "tanh",
+        "recurrent": "none",
+        "recurrent_size": 16,
+    }
     normalize = {"observations": True, "clip": 10.0}
     dqn = {
         "gamma": 0.9,
@@ -109,7 +118,7 @@ def random_batch(
 ) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
-    policy = NumpyMLPPolicy(agent.policy_spec())
+    policy = make_policy(agent.policy_spec())
     policy.load(agent.export_weights())
     shape = agent.spaces.observation.shape
     obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)

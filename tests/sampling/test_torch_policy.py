@@ -12,10 +12,12 @@ from safetensors.numpy import load, save
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
 from soulsgui.policies.policy import make_policy
+from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
-from tests.rl.support import ppo_settings
+from tests.rl.agents.test_dqn_family import MEMBERS, windows
+from tests.rl.support import dqn_settings, ppo_settings
 
 IMAGES = SpacesSpec(BoxSpec((36, 40, 3), "uint8"), DiscreteSpec(4, start=2))
 VECTORS = SpacesSpec(BoxSpec((2, 3), "float64"), DiscreteSpec(4, start=2))
@@ -49,7 +51,7 @@ def round_of(agent: PPOAgent, policy: TorchPolicy, seed: int = 0) -> RolloutBatc
     )
 
 
-def policy_of(agent: PPOAgent) -> TorchPolicy:
+def policy_of(agent: PPOAgent | DQNAgent) -> TorchPolicy:
     """As a client gets it."""
     policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
     assert isinstance(policy, TorchPolicy)
@@ -176,6 +178,59 @@ def test_a_description_that_can_not_be_read_is_refused(spoilt: dict[str, Any]) -
     del spec["activation"]
     with pytest.raises(CheckpointError, match="can't be read"):
         make_policy(spec)
+
+
+def trained_values(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any) -> DQNAgent:
+    sizes = {"hidden_sizes": (16, 8), "quantiles": 4, "atoms": 5}
+    agent = DQNAgent(spaces, dqn_settings(name=name, learning_rate=0.01, **(sizes | changes)), seed)
+    for index in range(2):
+        batch = windows(8, index, spaces)
+        agent.observe(batch.obs)
+        error = agent.update(batch)
+        assert np.isfinite(error).all()
+    return agent
+
+
+@pytest.mark.parametrize("changes", [{}, *MEMBERS.values()], ids=["dqn", *MEMBERS])
+@pytest.mark.parametrize(
+    ("name", "spaces"), [("nature_cnn", IMAGES), ("mlp_layer_norm", VECTORS), (OWN, VECTORS)]
+)
+def test_a_client_values_actions_as_the_server_does(
+    name: str, spaces: SpacesSpec, changes: dict[str, Any]
+) -> None:
+    agent = trained_values(name, spaces, **changes)
+    assert bool(agent.normaliser.count) == (spaces is VECTORS)
+    policy, obs = policy_of(agent), observations(spaces, 20, seed=1)
+    said = agent.outputs(obs)
+    assert said.std(0).min() > 1e-5, "they depend on the observation"
+    np.testing.assert_array_equal(policy.outputs(obs), said)
+    np.testing.assert_array_equal(policy.greedy(obs), said.argmax(1) + 2)
+    np.testing.assert_array_equal(policy.greedy(obs), agent.act_greedy(obs))
+
+
+@pytest.mark.parametrize("changes", [{"agent": "rainbow"}, {"agent": "iqn"}], ids=["rainbow", "iqn"])
+def test_resumed_values_go_on_to_the_bit(changes: dict[str, Any]) -> None:
+    agent = trained_values("nature_cnn", IMAGES, **changes)
+    resumed = DQNAgent(IMAGES, agent.settings, seed=9)
+    tensors, meta = agent.state()
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    obs = observations(IMAGES, 9)
+    for _ in range(2):
+        np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
+        for each in (agent, resumed):
+            each.update(windows(8, 5, IMAGES))
+
+
+def test_filters_of_deep_q_learning_begin_by_fan_in() -> None:
+    agent = DQNAgent(IMAGES, dqn_settings(name="nature_cnn", hidden_sizes=(16,)), seed=0)
+    weight = agent.state()[0]["online.torso.layers.0.weight"]
+    assert 0.95 / np.sqrt(192) < np.abs(weight).max() <= 1 / np.sqrt(192)
+
+
+def test_a_description_of_values_that_can_not_be_read_is_refused() -> None:
+    spec = trained_values("mlp_layer_norm", VECTORS).policy_spec()
+    with pytest.raises(CheckpointError, match="can't be read"):
+        make_policy(spec | {"values": {"agent": "dqn"}})
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from soulsgui.training.networks_told import tell_networks
 from soulsgui.wire.connection import Address
 from tests.rl.support import SPACES, dqn_settings
 from tests.sampling.free_trainer import PlayingClient
+from tests.training.nodes import dqn_settings as small_dqn_settings
 from tests.training.nodes import running_node, small_settings, vtrace_settings
 
 CAMERA = {
@@ -23,11 +24,11 @@ CAMERA = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "vtrace"])
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "vtrace"])
 def test_a_client_plays_with_a_network_of_images(
     redis_address: Address, tmp_path: Path, algorithm: str
 ) -> None:
-    make = {"ppo": small_settings, "vtrace": vtrace_settings}[algorithm]
+    make = {"ppo": small_settings, "dqn": small_dqn_settings, "vtrace": vtrace_settings}[algorithm]
     with running_node(redis_address, tmp_path, make(**CAMERA)) as node:
         node.connection.hset(node.keys.clients, "c", "{}")
         client = PlayingClient(redis_address)

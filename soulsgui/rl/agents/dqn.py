@@ -23,6 +23,7 @@ from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
+from soulsgui.rl.networks.named import MLP, sees_images
 from soulsgui.rl.networks.noisy import resample_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.settings import DQNAgentSettings
@@ -73,6 +74,8 @@ class DQNAgent:
         self._flat, self._target_flat = FlatParameters([self.online]), FlatParameters([self.target])
         self._optimiser = torch.optim.Adam([self._flat.parameter], lr=settings.dqn.learning_rate, fused=True)
         self._gradient = self._kind.gradient(self.online, self.target, self._flat, self.sample_rng)
+        self._sees_images = sees_images(settings.network.name, spaces.observation)
+        self._normalises = settings.normalize.observations and not self._sees_images
         self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
         self._statistics = self.normaliser.frozen()
         # Stays where the networks are: reading a number there would wait for them at each update.
@@ -94,7 +97,7 @@ class DQNAgent:
         """Return what a client needs to act: online network and normaliser, copied, float32."""
         self._noise_to_act_with()
         arrays = self._kind.exported(self.online)
-        if self.settings.normalize.observations:
+        if self._normalises:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
         return arrays
 
@@ -118,7 +121,7 @@ class DQNAgent:
 
     def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
-        if self.settings.normalize.observations:
+        if self._normalises:
             self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
@@ -230,11 +233,16 @@ class DQNAgent:
         for network in (self.online, self.target):
             resample_noise(network, self._noise)
 
-    def _inputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]`."""
-        if self.settings.normalize.observations:
-            return normalise(obs, self._statistics)
-        return obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
+    def _inputs(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Turn raw observations `[N, *shape]` into what the networks take.
+
+        That is `[N, size]` float32 for an MLP and otherwise `[N, *shape]`, images as the bytes they are.
+        """
+        box = self.spaces.observation
+        shape = (len(obs), box.size) if self.settings.network.name == MLP else (len(obs), *box.shape)
+        if self._normalises:
+            return normalise(obs, self._statistics).reshape(shape)
+        return (obs if self._sees_images else obs.astype(np.float32)).reshape(shape)
 
     def _rows(self, batch: NStepBatch | TransitionBatch) -> DQNRows:
         """Turn a batch into what the gradient takes."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.categorical import categorical_spec
 from soulsgui.policies.implicit_quantile import implicit_quantile_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.rl.agents.recurrent_kind import RecurrentKind
 from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.dqn_parts import Kind as KindName
@@ -29,6 +31,7 @@ from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
 from soulsgui.rl.networks.folding import HeadedNetwork, folded, head_layers, named, torso_layers
 from soulsgui.rl.networks.heads import ActionHead
 from soulsgui.rl.networks.initial import fan_in_
+from soulsgui.rl.networks.named import IMAGE_NETWORKS, MLP, named_torso, sees_images
 from soulsgui.rl.networks.q_networks import (
     CategoricalNetwork,
     ImplicitQuantileNetwork,
@@ -83,10 +86,17 @@ class _Common:
 
     def _split(self) -> tuple[tuple[int, ...], int]:
         """Return the layers that all streams of the head share, and the width of each one's own layer."""
-        sizes = tuple(self._settings.network.hidden_sizes)
+        sizes, name = tuple(self._settings.network.hidden_sizes), self._settings.network.name
+        if name != MLP and name not in IMAGE_NETWORKS:
+            return sizes, 0  # the torso is one piece
         return sizes[:-1], sizes[-1] if sizes else 0
 
     def _torso(self, sizes: tuple[int, ...], generator: torch.Generator) -> Torso:
+        network = self._settings.network
+        if network.name != MLP:
+            box = self._spaces.observation
+            torso, _ = named_torso(network.name, box, sizes, network.activation, generator, by_fan_in=True)
+            return cast(Torso, torso)  # one's own has features, too
         size = math.prod(self._spaces.observation.shape)
         if not sizes:
             return Torso(nn.Sequential(nn.Flatten()), size)
@@ -151,7 +161,7 @@ class _Headed(_Common):
         return torso, self._head(torso.features, atoms, own, generator)
 
     def _by_hand(self, flat: FlatParameters) -> bool:
-        return flat.parameter.is_cpu and not self._parts.noisy
+        return flat.parameter.is_cpu and not self._parts.noisy and self._settings.network.name == MLP
 
     def _by_rule(self, online: nn.Module, target: nn.Module, flat: FlatParameters, rule: Rule) -> DQNGradient:
         if self._by_hand(flat):
@@ -240,8 +250,8 @@ class Implicit(_Common):
     """The quantile of the return at any level: IQN."""
 
     def _split(self) -> tuple[tuple[int, ...], int]:
-        sizes = tuple(self._settings.network.hidden_sizes)
-        return (sizes[:-1], sizes[-1]) if len(sizes) > 1 else (sizes, 0)
+        shared, own = super()._split()
+        return (shared, own) if shared else ((own,) if own else (), 0)
 
     def network(self, generator: torch.Generator) -> ImplicitQuantileNetwork:
         """Make a network with weights drawn from a generator."""
@@ -286,6 +296,57 @@ class Implicit(_Common):
         return cast(ImplicitQuantileNetwork, network).values(inputs, self._dqn.quantiles)
 
 
+class ByTorch:
+    """An agent whose network clients can't run in numpy: they get it as it is.
+
+    Args:
+        inner: What it learns of the return.
+        spaces: What the environment shows and takes.
+        settings: `network.name` is not `mlp`.
+    """
+
+    def __init__(self, inner: Kind, spaces: SpacesSpec, settings: DQNAgentSettings) -> None:
+        self._spaces, self._settings = spaces, settings
+        self.network, self.gradient, self.values = inner.network, inner.gradient, inner.values
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
+        network, box = self._settings.network, self._spaces.observation
+        actions = self._spaces.numbered_actions("dqn")
+        return TorchPolicySpec(
+            network=network.name,
+            observation_shape=box.shape,
+            observation_dtype=box.dtype,
+            num_actions=actions.n,
+            first_action=actions.start,
+            hidden_sizes=tuple(network.hidden_sizes),
+            activation=network.activation,
+            normalise=self._settings.normalize.observations and not sees_images(network.name, box),
+            values={name: getattr(self._settings.dqn, name) for name in _TOLD},
+        ).to_json()
+
+    def exported(self, network: nn.Module) -> Arrays:
+        """Return the weights that the policy takes, copies, with the noise they have now."""
+        return {f"policy.{name}": to_numpy(tensor) for name, tensor in network.state_dict().items()}
+
+
+_TOLD = ("agent", "dueling", "exploration", "quantiles", "atoms", "value_min", "value_max", "noisy_sigma")
+"""Settings of `dqn` that the network and its values depend on."""
+
+
+def settings_told(spec: TorchPolicySpec) -> DQNAgentSettings:
+    """Return as much of an agent's settings as a policy's description tells: `kind_of` needs no more.
+
+    Args:
+        spec: From `ByTorch.policy_spec`.
+    """
+    network = SimpleNamespace(name=spec.network, hidden_sizes=spec.hidden_sizes, activation=spec.activation)
+    dqn = {"double": True, "replay": "uniform", "n_step": 1} | (spec.values or {})
+    normalize = SimpleNamespace(observations=spec.normalise)
+    told = SimpleNamespace(network=network, dqn=SimpleNamespace(**dqn), normalize=normalize)
+    return cast(DQNAgentSettings, told)
+
+
 _KINDS: dict[KindName, Callable[[SpacesSpec, DQNAgentSettings], Kind]] = {
     "value": Value,
     "quantile": Quantile,
@@ -299,6 +360,8 @@ def kind_of(spaces: SpacesSpec, settings: DQNAgentSettings) -> Kind:
     parts = Parts.of(settings.dqn)
     if parts.kind == "recurrent":
         return RecurrentKind(spaces, settings)
+    if settings.network.name != MLP:
+        return ByTorch(_KINDS[parts.kind](spaces, settings), spaces, settings)
     if parts.kind == "value" and not (parts.dueling or parts.noisy):
         return PlainValue(spaces, settings)
     return _KINDS[parts.kind](spaces, settings)

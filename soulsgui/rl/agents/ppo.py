@@ -8,12 +8,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.normalise import RunningNormaliser
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
 from soulsgui.policies.torch_spec import TorchPolicySpec
+from soulsgui.rl.action_heads import action_head
 from soulsgui.rl.agents.saved import (
     Arrays,
     adam_arrays,
@@ -26,7 +29,7 @@ from soulsgui.rl.buffers.rollout import Bools, RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
+from soulsgui.rl.losses.ppo import approximate_kl
 from soulsgui.rl.networks import build_mlp
 from soulsgui.rl.networks.named import MLP, build_network, named_tensors, sees_images
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
@@ -60,11 +63,11 @@ class ActorCritic(Generic[Settings]):
         self, spaces: SpacesSpec, settings: Settings, learning_rate: float, seed: int, device: str
     ) -> None:
         self.spaces = spaces
-        self._actions = spaces.numbered_actions("ppo")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
         self._rng = np.random.default_rng(seed)
+        self.head = action_head(spaces.action, settings.network).to(self.device)
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
         self._optimiser = torch.optim.Adam([self._flat.parameter], lr=learning_rate, eps=1e-5, fused=True)
         self._normalises = settings.normalize.observations and not sees_images(
@@ -76,10 +79,10 @@ class ActorCritic(Generic[Settings]):
         """Build the networks and return all that is to be learned."""
         network = self.settings.network
         self.policy = self._network(
-            network.hidden_sizes, self._actions.n, network.policy_init_scale, generator
+            network.hidden_sizes, self.head.spec.outputs, network.policy_init_scale, generator
         )
         self.value = self._network(network.value_hidden_sizes, 1, 1.0, generator)
-        return [self.policy, self.value]
+        return [self.policy, self.value, self.head]
 
     def _network(
         self, hidden_sizes: Sequence[int], outputs: int, scale: float, generator: torch.Generator
@@ -99,21 +102,30 @@ class ActorCritic(Generic[Settings]):
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
+        network = self._network_spec()
+        if isinstance(self.spaces.action, DiscreteSpec):
+            return network
+        return actor_spec(network, self.head.spec)
+
+    def _network_spec(self) -> dict[str, Any]:
+        """Return the description of the policy's network, as JSON-able data."""
+        action = self.spaces.action
+        first = action.start if isinstance(action, DiscreteSpec) else 0
         if self.settings.network.name != MLP:
             return TorchPolicySpec(
                 network=self.settings.network.name,
                 observation_shape=self.spaces.observation.shape,
                 observation_dtype=self.spaces.observation.dtype,
-                num_actions=self._actions.n,
-                first_action=self._actions.start,
+                num_actions=self.head.spec.outputs,
+                first_action=first,
                 hidden_sizes=tuple(self.settings.network.hidden_sizes),
                 activation=self.settings.network.activation,
                 normalise=self._normalises,
             ).to_json()
         return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self._actions.n,
-            first_action=self._actions.start,
+            num_actions=self.head.spec.outputs,
+            first_action=first,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
@@ -121,30 +133,28 @@ class ActorCritic(Generic[Settings]):
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        arrays = {name: to_numpy(tensor) for name, tensor in named_tensors(self.policy, "policy")}
+        exported = (*named_tensors(self.policy, "policy"), *self.head.named_tensors())
+        arrays = {name: to_numpy(tensor) for name, tensor in exported}
         if self._normalises:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the logits `[B, actions]` of the policy at raw observations `[B, *shape]`."""
+        """Return what the policy network says of raw observations `[B, *shape]`, `[B, outputs]`."""
         with torch.no_grad():
             return to_numpy(self.policy(self._inputs(obs)))
 
-    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`.
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`.
 
         Args:
             obs: The observations.
-            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+            mask: `[B, A]` bool, which actions are valid, at least one of each choice; None: all are.
         """
+        allowed = None if mask is None else torch.from_numpy(mask).to(self.device)
         with torch.no_grad():
-            logits = self.policy(self._inputs(obs))
-            if mask is not None:
-                logits = masked_logits(logits, torch.from_numpy(mask).to(self.device))
-            index = logits.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
-        return actions
+            best = self.head.distribution(self.policy(self._inputs(obs)), allowed).mode()
+        return self.head.stored(best.cpu().numpy())
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything that a bit-equal continuation needs.
@@ -188,7 +198,8 @@ class ActorCritic(Generic[Settings]):
         check_shapes(tensors, shapes, self._flat.parameter.numel())
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
-        return [*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value")]
+        layers = (*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value"))
+        return [*layers, *self.head.named_tensors()]
 
     def _inputs(self, obs: NDArray[Any]) -> Tensor:
         """Turn raw observations `[N, *shape]` into what the networks take, on the device.
@@ -205,7 +216,7 @@ class ActorCritic(Generic[Settings]):
 
 
 class PPOAgent(ActorCritic[PPOAgentSettings]):
-    """Learns a policy over numbered actions from rounds of its own experience.
+    """Learns a policy over actions of any kind from rounds of its own experience.
 
     Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): transitions shuffled over
     the whole round and advantages recomputed before each pass. Published statistics of the normaliser stay
@@ -229,11 +240,12 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         policy, value = self.policy, self.value
         if (
             self.device.type == "cpu"
+            and isinstance(self.spaces.action, DiscreteSpec)
             and isinstance(policy, nn.Sequential)
             and isinstance(value, nn.Sequential)
         ):
             return HandPPOGradient(policy, value)
-        return AutogradPPOGradient(policy, value, self._flat)
+        return AutogradPPOGradient(policy, value, self._flat, self.head.distribution)
 
     def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
         """Learn from one round, collected with the weights and statistics exported last.
@@ -292,7 +304,7 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
             mask = batch.action_mask[batch.step_rows]
         data = PPORows(
             obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
-            action=torch.tensor(batch.action - self._actions.start, device=self.device),
+            action=torch.tensor(self.head.drawn(batch.action), device=self.device),
             log_prob=torch.tensor(batch.log_prob, device=self.device),
             advantage=advantage,
             target=target,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.numpy_recurrent import RecurrentPolicySpec
 from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.dqn_parts import Parts
@@ -56,14 +57,13 @@ class RecurrentKind:
         network = self._settings.network
         return RecurrentPolicySpec(
             observation_shape=self._spaces.observation.shape,
-            num_actions=self._actions.n,
-            first_action=self._actions.start,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
             cell=network.recurrent,
             units=network.recurrent_size,
             head_sizes=(2 * network.recurrent_size,),  # both streams side by side
             normalise=self._settings.normalize.observations,
+            head=HeadSpec(self._actions.to_json()),
         ).to_json()
 
     def exported(self, network: nn.Module) -> Arrays:

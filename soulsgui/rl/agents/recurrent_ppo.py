@@ -27,11 +27,11 @@ from soulsgui.rl.settings import PPOAgentSettings
 class RecurrentPPOAgent(PPOAgent):
     """`PPOAgent` with an LSTM or a GRU that policy and value share; each has a head of its own behind it.
 
-    The round is laid out in chains of segments and these in stretches of at most `ppo.sequence_length` steps.
-    A chain begins with the state that the client stored, of the published weights; before each pass (or,
-    where advantages aren't recomputed, before the first) every stretch behind its first one gets the state
-    that one long unroll leads to. Minibatches are whole stretches, padded to the longest; gradients reach
-    back to the beginning of a stretch. Advantages are estimated over whole chains.
+    Actions may be of any kind. The round is laid out in chains of segments and these in stretches of at most
+    `ppo.sequence_length` steps. A chain begins with the state that the client stored, of the published
+    weights; before each pass (or, where advantages aren't recomputed, before the first) every stretch behind
+    its first one gets the state that one long unroll leads to. Minibatches are whole stretches, padded to the
+    longest; gradients reach back to the beginning of a stretch. Advantages are estimated over whole chains.
 
     Args:
         spaces: What the environment shows and takes.
@@ -53,33 +53,32 @@ class RecurrentPPOAgent(PPOAgent):
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: memory, policy and normaliser, copied, float32."""
-        named = [*self.memory.named_tensors(), *named_tensors(self.policy, "policy")]
+        own = *self.memory.named_tensors(), *self.head.named_tensors()
+        named = [*own, *named_tensors(self.policy, "policy")]
         arrays = {name: to_numpy(tensor) for name, tensor in named}
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the logits `[B, actions]` at raw observations `[B, *shape]`, each seen twice at first."""
+        """Return what it says `[B, outputs]` of raw observations `[B, *shape]`, each seen twice at first."""
         with torch.no_grad():
             inputs = self._inputs(obs)
             features, _ = self._unroll(torch.stack((inputs, inputs)), self._nothing(len(obs)))
             return to_numpy(self.policy(features[1]))
 
-    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the most probable action `[B]` int64 at first observations `[B, *shape]` of episodes.
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the best stored action `[B, ...]` at first observations `[B, *shape]` of episodes.
 
         Args:
             obs: The observations.
-            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+            mask: `[B, A]` bool, which actions are valid, at least one in each choice; None: all are.
         """
+        allowed = None if mask is None else torch.from_numpy(mask).to(self.device)
         with torch.no_grad():
             features, _ = self._unroll(self._inputs(obs)[None], self._nothing(len(obs)))
-            logits = self.policy(features[0])
-            if mask is not None:
-                logits = logits.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
-            index: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
-        return index + self._actions.start
+            best = self.head.distribution(self.policy(features[0]), allowed).mode()
+        return self.head.stored(best.cpu().numpy())
 
     def shapes(self) -> dict[str, list[LayerShape]]:
         """Return the layers of each network by its name, with shapes and parameters."""
@@ -94,14 +93,13 @@ class RecurrentPPOAgent(PPOAgent):
         network = self.settings.network
         return RecurrentPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self._actions.n,
-            first_action=self._actions.start,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
             cell=network.recurrent,
             units=network.recurrent_size,
             head_sizes=(),
             normalise=self.settings.normalize.observations,
+            head=self.head.spec,
         )
 
     # --- networks ----------------------------------------------------------------------------------
@@ -120,13 +118,13 @@ class RecurrentPPOAgent(PPOAgent):
         )
         self.memory = RecurrentTorso(torso, units, network.recurrent, generator).to(self.device)
         scale, sizes = network.policy_init_scale, network.value_hidden_sizes
-        self.policy = build_mlp(units, (), self._actions.n, "tanh", scale, generator).to(self.device)
+        self.policy = build_mlp(units, (), self.head.spec.outputs, "tanh", scale, generator).to(self.device)
         self.value = build_mlp(units, sizes, 1, network.activation, 1.0, generator).to(self.device)
-        return [self.memory, self.policy, self.value]
+        return [self.memory, self.policy, self.value, self.head]
 
     def _make_gradient(self) -> PPOGradient:
         # Its observations are what the memory makes of them: the gradient goes on through it.
-        return AutogradPPOGradient(self.policy, self.value, self._flat)
+        return AutogradPPOGradient(self.policy, self.value, self._flat, self.head.distribution)
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [*self.memory.named_tensors(), *super()._named_tensors()]

@@ -48,7 +48,7 @@ class _Rows(NamedTuple):
 
 
 class VTraceAgent(ActorCritic[VTraceAgentSettings]):
-    """Learns a policy over numbered actions from its experience of a while ago, too.
+    """Learns a policy over actions of any kind from its experience of a while ago, too.
 
     The targets of V-trace (Espeholt et al. 2018, arXiv 1802.01561) correct for what the policy has changed
     since. Without `vtrace.clip` the policy follows their policy gradient (section 4.2); with it the clipped
@@ -71,6 +71,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def __init__(
         self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
+        self._actions = spaces.numbered_actions("vtrace")
         super().__init__(spaces, settings, settings.vtrace.learning_rate, seed, device)
         # Stays where the networks are: reading a number there would wait for them at each update.
         self._sums = torch.zeros(len(FIGURES), device=self.device)
@@ -147,7 +148,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         return _Rows(
             inputs=self._inputs(batch.obs),
             at=here(batch.step_rows),
-            action=here(batch.action - self._actions.start),
+            action=here(self.head.drawn(batch.action)),
             log_prob=here(batch.log_prob),
             reward=here(batch.reward),
             terminated=here(batch.terminated_steps),
@@ -158,10 +159,8 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def _step(self, rows: _Rows) -> None:
         """Make one gradient step, with the targets of now."""
         settings = self.settings.vtrace
-        logits = losses.masked_logits(self.policy(rows.inputs[rows.at]), rows.mask)
-        log_probs = torch.log_softmax(logits, dim=1)
-        log_prob = losses.categorical_log_prob(log_probs, rows.action)
-        entropy = losses.categorical_entropy(log_probs)
+        policy = self.head.distribution(self.policy(rows.inputs[rows.at]), rows.mask)
+        log_prob, entropy = policy.log_prob(rows.action), policy.entropy().mean()
         log_ratio = (log_prob - rows.log_prob).clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
         all_values = self.value(rows.inputs).squeeze(1)
         value = all_values[rows.at]

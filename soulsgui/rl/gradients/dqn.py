@@ -18,19 +18,19 @@ class DQNRows(NamedTuple):
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | obs | `[B, size]` float32 | inputs of the network |
+    | obs | `[B, size]` float32, or what else the network takes | inputs of the network |
     | action | `[B]` int64 | index of the action taken |
     | reward | `[B]` float32 | |
-    | next_obs | `[B, size]` float32 | inputs of the networks after the step |
+    | next_obs | as `obs` | inputs of the networks after the step |
     | discount | `[B]` float32 | of what follows: gamma to the power of the steps, 0 after a final state |
     | next_mask | `[B, A]` bool, or None | which actions are valid after the step; None: all are |
     | weight | `[B]` float32, or None | importance weights; None: all 1 |
     """
 
-    obs: NDArray[np.float32]
+    obs: NDArray[Any]
     action: NDArray[np.int64]
     reward: NDArray[np.float32]
-    next_obs: NDArray[np.float32]
+    next_obs: NDArray[Any]
     discount: NDArray[np.float32]
     next_mask: NDArray[np.bool_] | None = None
     weight: NDArray[np.float32] | None = None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
-from soulsgui.rl.networks.initial import orthogonal_
+from soulsgui.rl.networks.initial import fan_in_, orthogonal_
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.torso import mlp_layer_norm, nature_cnn
 
@@ -75,16 +75,15 @@ class HeadedNetwork(nn.Module):
         return outputs
 
 
-def build_network(
+def named_torso(
     name: str,
     observation: BoxSpec,
     hidden_sizes: Sequence[int],
     activation: str,
-    outputs: int,
-    output_scale: float,
     generator: torch.Generator,
-) -> HeadedNetwork:
-    """Build a network that is no plain MLP.
+    by_fan_in: bool = False,
+) -> tuple[nn.Module, int]:
+    """Build a torso that is no plain MLP.
 
     Layers that differ between training and use (dropout, batch normalisation) work as in use.
 
@@ -95,9 +94,11 @@ def build_network(
         observation: Space of one observation.
         hidden_sizes: Widths of the dense layers.
         activation: `tanh` or `relu`.
-        outputs: Number of outputs.
-        output_scale: Scale of the last layer's weights.
         generator: Where the weights are drawn from.
+        by_fan_in: Draw weights by fan-in where they would be orthogonal, as for deep Q-learning.
+
+    Returns:
+        The torso and its number of features.
 
     Raises:
         UsageError: There is no such network, or it can't see such observations.
@@ -110,10 +111,37 @@ def build_network(
     if name in NAMED:
         build, initialise = NAMED[name]
         torso = build(observation.shape, hidden_sizes, activation)
-        initialise(torso, generator)
+        (fan_in_ if by_fan_in and initialise is _orthogonal else initialise)(torso, generator)
     else:
         torso = _own_torso(name, observation, hidden_sizes, activation, generator)
-    return HeadedNetwork(torso, _features(torso, name, observation), outputs, output_scale, generator).eval()
+    return torso, _features(torso, name, observation)
+
+
+def build_network(
+    name: str,
+    observation: BoxSpec,
+    hidden_sizes: Sequence[int],
+    activation: str,
+    outputs: int,
+    output_scale: float,
+    generator: torch.Generator,
+) -> HeadedNetwork:
+    """Build a network that is no plain MLP: a torso by name and a last layer.
+
+    Args:
+        name: As in `named_torso`; likewise those not named here.
+        observation: As there.
+        hidden_sizes: As there.
+        activation: As there.
+        outputs: Number of outputs.
+        output_scale: Scale of the last layer's weights.
+        generator: Where the weights are drawn from.
+
+    Raises:
+        UsageError: There is no such network, or it can't see such observations.
+    """
+    torso, features = named_torso(name, observation, hidden_sizes, activation, generator)
+    return HeadedNetwork(torso, features, outputs, output_scale, generator).eval()
 
 
 def named_tensors(network: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:

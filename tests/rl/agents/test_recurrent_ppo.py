@@ -8,6 +8,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from soulsgui.environments.actions import BoxActionSpec
+from soulsgui.environments.choices import MultiDiscreteSpec
+from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
@@ -15,6 +18,7 @@ from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.returns import gae
 from tests.rl.recurrent import numpy_policy, played, recurrent_agent
+from tests.rl.support import SPACES
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
 
@@ -143,6 +147,16 @@ def test_without_steps_of_learning_the_ratio_is_1_all_the_way(cell: str) -> None
     ratios = torch.cat(recorded(agent, batch).log_ratios)
     assert len(ratios) == 2 * batch.steps
     torch.testing.assert_close(ratios, torch.zeros_like(ratios), atol=1e-5, rtol=0)
+
+
+def test_actions_within_bounds_and_several_choices_at_once_are_learned_too() -> None:
+    for action in (
+        BoxActionSpec(BoxSpec((2,), "float32", (-1.0, 0.0), (1.0, 5.0))),
+        MultiDiscreteSpec((2, 3), (0, 0), (2,)),
+    ):
+        agent = recurrent_agent(updates=2, spaces=SpacesSpec(SPACES.observation, action), learning_rate=0.0)
+        ratios = torch.cat(recorded(agent, played(agent, seed=9)).log_ratios)
+        torch.testing.assert_close(ratios, torch.zeros_like(ratios), atol=1e-5, rtol=0)
 
 
 @CELLS
