@@ -15,6 +15,7 @@ from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
 from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
 from soulsgui.config.sections.guard import GuardSettings
+from soulsgui.config.sections.learner import LearnerSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
@@ -51,6 +52,7 @@ class Settings(Section):
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
+    learner: LearnerSettings = Field(default_factory=LearnerSettings, description="The hardware that learns.")
     vtrace: VTraceSettings = Field(
         default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
     )

@@ -22,7 +22,7 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         dqn, spaces = self.settings.dqn, self.spaces
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
         recurrent = Parts.of(dqn).kind == "recurrent"
-        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed)
+        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed, self.device)
         self._replay = self._sequences(ring, agent) if recurrent else self._windows(ring, agent)
         return agent, self._replay
 

@@ -76,7 +76,7 @@ class OffPolicyTrainingNode(TrainingNode):
         self._waited_s = 0.0
         self._remembered_ids = self._pacing.max_model_delay + 1
         in_step = self.settings.determinism == "lockstep"
-        self._lockstep = Lockstep(self.settings.client.segment_length) if in_step else None
+        self._lockstep = Lockstep(self.settings.longest_segment) if in_step else None
 
     @property
     def agent(self) -> OffPolicyAgent:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
@@ -18,6 +19,7 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from soulsgui.training.hardware import choose_device
 from soulsgui.training.opening import find_spaces
 from soulsgui.training.publisher import Standing
 from soulsgui.wire.control import CheckpointKind
@@ -51,6 +53,18 @@ class Trainee(ABC):
         self._high_water: dict[str, str] = {}
         self._came_from: Path | None = None
         self._make_agent()
+
+    @property
+    def device(self) -> str:
+        """Where the networks live, as torch names it.
+
+        Raises:
+            ServiceError: A GPU is wanted, and there is none.
+        """
+        learner, hidden = self.settings.learner, self.settings.network.hidden_sizes
+        wanted = learner.device
+        available = wanted != "cpu" and torch.cuda.is_available()
+        return choose_device(wanted, available, self.spaces.observation.shape, hidden)
 
     @property
     @abstractmethod
