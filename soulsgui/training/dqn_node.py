@@ -1,5 +1,9 @@
 """Asynchronous deep Q-learning: the agents of the DQN family, their memory, and how clients explore."""
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
@@ -20,7 +24,11 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
         alpha = dqn.priority_exponent if agent.parts.prioritised else None
         self._windows = WindowReplay(ring, agent.parts.n_step, dqn.gamma, alpha)
+        self._learner = agent
         return agent, self._windows
+
+    def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
+        return self._learner.export_weights(noise=False)
 
     @property
     def _pacing(self) -> DQNSettings:
@@ -39,6 +47,9 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _set_limits(self) -> None:
         super()._set_limits()
+        self._windows.beta = self._correction()
+
+    def _correction(self) -> float:
+        """Return how much of the bias of prioritised replay is undone now: in the end, all of it."""
         dqn = self.settings.dqn
-        steps = dqn.priority_correction_steps
-        self._windows.beta = falling(dqn.priority_correction, 1.0, steps, self.env_steps)
+        return falling(dqn.priority_correction, 1.0, dqn.priority_correction_steps, self.env_steps)

@@ -22,7 +22,7 @@ from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
-from soulsgui.rl.networks.noisy import resample_noise
+from soulsgui.rl.networks.noisy import resample_noise, still_noise
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
@@ -80,9 +80,16 @@ class DQNAgent:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
         return self._kind.policy_spec()
 
-    def export_weights(self) -> Arrays:
-        """Return what a client needs to act: online network and normaliser, copied, float32."""
-        self._noise_to_act_with()
+    def export_weights(self, noise: bool = True) -> Arrays:
+        """Return what a client needs to act: online network and normaliser, copied, float32.
+
+        Args:
+            noise: Leave the noise that explores in the weights, where there is any.
+        """
+        if noise:
+            self._noise_to_act_with()
+        else:
+            still_noise(self.online)
         arrays = self._kind.exported(self.online)
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
@@ -182,7 +189,8 @@ class DQNAgent:
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
         check_shapes(tensors, shapes, self._flat.parameter.numel())
         try:
-            updates, summed, noise = (int(meta[name]) for name in ("updates", "summed", "noise"))
+            updates, summed = int(meta["updates"]), int(meta["summed"])
+            noise = int(meta.get("noise", 0))
             self.sample_rng.bit_generator.state = dict(meta["rng"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
