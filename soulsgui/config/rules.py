@@ -17,12 +17,14 @@ class BrokenRule:
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
     broken = []
-    if settings.ppo.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
-        broken.append(
-            BrokenRule(
-                "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
+    for name, group in (("ppo", settings.ppo), ("vtrace", settings.vtrace)):
+        if group.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
+            broken.append(
+                BrokenRule(
+                    f"{name}.learning_rate_schedule",
+                    "`linear` needs stop.env_steps, the steps to spread over.",
+                )
             )
-        )
     dqn = settings.dqn
     if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
         broken.append(
@@ -31,6 +33,20 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             )
         )
     broken += _broken_by_the_agent(settings)
+    if settings.determinism == "lockstep" and settings.algorithm != "ppo":
+        if not settings.explores:
+            broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))
+        elif settings.clients.local > 1:
+            broken.append(
+                BrokenRule("determinism", "`lockstep` lets one client play: set clients.local to 1 or 0.")
+            )
+    if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
+        broken.append(
+            BrokenRule(
+                "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
+            )
+        )
+    broken += _broken_by_memory(settings)
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(
@@ -53,4 +69,25 @@ def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:
         broken.append(BrokenRule("dqn.value_max", "should be more than dqn.value_min."))
     if settings.algorithm == "dqn" and dqn.agent == "iqn" and not settings.network.hidden_sizes:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer for dqn.agent iqn."))
+    return broken
+
+
+def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
+    """Return the rules that policies with a memory add."""
+    broken = []
+    recurrent = settings.network.recurrent != "none"
+    r2d2 = settings.algorithm == "dqn" and settings.dqn.agent == "r2d2"
+    if r2d2 and not recurrent:
+        broken.append(BrokenRule("network.recurrent", "should be lstm or gru for dqn.agent r2d2."))
+    if recurrent and not r2d2 and settings.algorithm != "ppo":
+        broken.append(
+            BrokenRule(
+                "network.recurrent",
+                "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
+            )
+        )
+    if recurrent and not settings.network.hidden_sizes:
+        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
+    if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
+        broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
     return broken

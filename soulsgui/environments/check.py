@@ -4,7 +4,7 @@ import math
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_vector, make_env
-from soulsgui.environments.masks import gives_masks, read_mask
+from soulsgui.environments.masks import action_left, gives_masks, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
+from soulsgui.printable import error_words
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def check(
         try:
             spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
             trial.play(env, spaces, steps, seed)
-            spaces = replace(spaces, action=replace(spaces.action, masked=trial.masked))
+            spaces = spaces.with_masks(trial.masked)
         except EnvironmentCheckError as error:
             trial.problems.append(str(error))
         finally:
@@ -129,21 +130,14 @@ class _Trial:
             begin = time.perf_counter()
             while self.steps < steps and not self.problems:
                 doing = f"step {self.steps + 1}"
-                if self._step(env.step(self._action(rng, spaces)), spaces):
+                if self._step(env.step(spaces.action.random(rng, self._mask)), spaces):
                     doing = f"the reset after step {self.steps}"
                     self._observed(env.reset(), "reset", spaces)
             self.seconds = time.perf_counter() - begin
         except Exception as error:
-            self._problem(f"It raised in {doing}{_place(error)}: {type(error).__name__}: {error}")
+            self._problem(f"It raised in {doing}{_place(error)}: {error_words(error)}")
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
-
-    def _action(self, rng: np.random.Generator, spaces: SpacesSpec) -> int:
-        """Draw an action that is valid."""
-        mask = self._mask
-        if mask is None:
-            return int(rng.integers(spaces.action.n)) + spaces.action.start
-        return int(rng.choice(np.flatnonzero(mask))) + spaces.action.start
 
     def _step(self, result: Any, spaces: SpacesSpec) -> bool:
         """Examine what a step returned; say whether the episode ended."""
@@ -186,16 +180,17 @@ class _Trial:
 
     def _look_at_mask(self, info: Any, where: str, spaces: SpacesSpec, ended: bool) -> None:
         """Take the mask over; whether there are any is told by the first reset."""
-        if not isinstance(info, Mapping) or not gives_masks(info):
+        sizes = spaces.action.sizes
+        if not isinstance(info, Mapping) or not gives_masks(info) or not sizes:
             self._mask = None
             return
         self.masked = self.masked or where == "reset"
         try:
-            self._mask = read_mask(info["action_mask"], spaces.action.n)
+            self._mask = read_mask(info["action_mask"], sum(sizes))
         except EnvironmentCheckError as error:
             self._problem(error.message)
             return
-        if not self._mask.any():
+        if not action_left(self._mask[None], sizes)[0]:
             if not ended:
                 self._problem(f"The action mask of {where}() leaves no action, though the episode goes on.")
             self._mask = None

@@ -1,6 +1,6 @@
 """Which actions are valid at an observation: `info["action_mask"]`, as Gymnasium's environments tell it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,34 @@ def gives_masks(info: Mapping[str, Any]) -> bool:
     return KEY in info
 
 
+def action_left(masks: Mask, sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """Say which masks `[N, A]` leave an action in each choice, `[N]`.
+
+    Args:
+        masks: Choice after choice.
+        sizes: Number of actions of each choice.
+    """
+    if len(sizes) == 1:
+        left: NDArray[np.bool_] = np.logical_or.reduce(masks, axis=1)
+        return left
+    starts = np.cumsum([0, *sizes[:-1]])
+    each: NDArray[np.bool_] = np.logical_and.reduce(np.logical_or.reduceat(masks, starts, axis=1), axis=1)
+    return each
+
+
 def read_mask(value: Any, actions: int) -> Mask:
     """Return one mask, `[A]`.
 
     Args:
-        value: What stands in an info: a number or truth value for each action, 0 where it is not valid.
-        actions: Number of actions, `A`.
+        value: What stands in an info: a number or truth value for each action, 0 where it is not valid. Of
+            several choices one after the other, or a sequence with an array for each.
+        actions: Number of actions of all choices, `A`.
 
     Raises:
         EnvironmentCheckError: It has not one entry for each action.
     """
+    if isinstance(value, Sequence) and len(value) > 1 and all(np.ndim(part) == 1 for part in value):
+        value = np.concatenate([np.asarray(part) for part in value])
     mask = np.asarray(value)
     if mask.shape != (actions,) or mask.dtype.kind not in "biuf":
         raise EnvironmentCheckError(

@@ -1,19 +1,17 @@
 """A report on an environment, for a person. Pure."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.environments.space_words import action_words, box_words
+from soulsgui.environments.spaces import SpacesSpec
 
 _ROW = "  {:<12} {}"
 
 
 def spaces_words(spaces: SpacesSpec) -> tuple[str, str]:
     """Return in words what an environment shows, and what it takes."""
-    action = spaces.action
-    first = f", from {action.start}" if action.start else ""
-    return _box_words(spaces.observation), f"one of {action.n} actions{first}"
+    return box_words(spaces.observation), action_words(spaces.action)
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
@@ -39,16 +37,3 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
 def _speed_words(seconds_per_step: float) -> str:
     rate = f", {1 / seconds_per_step:,.0f} steps/s" if seconds_per_step > 0 else ""
     return f"{1000 * seconds_per_step:.3g} ms a step{rate}"
-
-
-def _box_words(box: BoxSpec) -> str:
-    shape = "×".join(map(str, box.shape)) or "1"
-    return f"{shape} numbers ({box.dtype}){_bound_words(box)}"
-
-
-def _bound_words(box: BoxSpec) -> str:
-    if box.low is None and box.high is None:
-        return ", unbounded"
-    low = -math.inf if box.low is None else min(box.low)
-    high = math.inf if box.high is None else max(box.high)
-    return f", between {low:.4g} and {high:.4g}"

@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.make import Vector
-from soulsgui.environments.masks import Mask, gives_masks, read_masks
+from soulsgui.environments.masks import Mask, action_left, gives_masks, read_masks
 from soulsgui.errors import EnvironmentCheckError
 
 HUMAN = "human_interrupt"
@@ -58,8 +58,8 @@ class Stepper(Protocol):
         """Begin anew in every environment and return the observations `[N, *shape]`."""
         ...
 
-    def step(self, actions: NDArray[np.int64]) -> StepResult:
-        """Step every environment with its action `[N]`."""
+    def step(self, actions: NDArray[Any]) -> StepResult:
+        """Step every environment with its action `[N, ...]`, as its space says."""
         ...
 
     def close(self) -> None:
@@ -96,6 +96,7 @@ class EnvStepper:
         self.num_envs = vector_env.num_envs
         self.mask: Mask | None = None
         self._mode = mode
+        self._sizes: tuple[int, ...] = ()
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self._all_valid = np.ones(self.num_envs, dtype=np.bool_)
         self._all_valid.flags.writeable = False
@@ -112,14 +113,17 @@ class EnvStepper:
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
         self.mask = None
         if gives_masks(info):
+            self._sizes = action_from_space(self.vector_env.single_action_space).sizes
+        if self._sizes and gives_masks(info):
             self.mask = self._usable(self._masks(info), self._ended)
         return np.asarray(obs)
 
-    def step(self, actions: NDArray[np.int64]) -> StepResult:
+    def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment.
 
         Args:
-            actions: `[N]` int64; in an environment whose episode has ended it may count for nothing.
+            actions: `[N, ...]`, as the space of one says; in an environment whose episode has ended it may
+                count for nothing.
 
         Raises:
             EnvironmentCheckError: A mask is misshapen, or leaves no action.
@@ -175,13 +179,11 @@ class EnvStepper:
         return result._replace(next_mask=self._usable(of_step, ended), reset_mask=self.mask)
 
     def _masks(self, info: dict[str, Any]) -> Mask:
-        space = self.vector_env.single_action_space
-        actions = int(space.n) if isinstance(space, Discrete) else 0
-        return read_masks(info, self.num_envs, actions)
+        return read_masks(info, self.num_envs, sum(self._sizes))
 
     def _usable(self, masks: Mask, ended: NDArray[np.bool_]) -> Mask:
         """Return masks that leave an action everywhere: at an end, where nobody acts, any will do."""
-        stuck = ~np.logical_or.reduce(masks, axis=1)
+        stuck = ~action_left(masks, self._sizes)
         if (stuck & ~ended).any():
             raise EnvironmentCheckError(
                 f"{self.vector_env} says that no action is valid, though its episode goes on.",

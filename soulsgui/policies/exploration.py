@@ -48,8 +48,11 @@ def epsilon_greedy(
         # The n-th valid action is where the n-th one is counted first.
         drawn = rng.integers(actions)[:, None]
         anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.first_action
-    chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
     by_chance = epsilon / actions
+    exploring = rng.random(len(obs)) < epsilon
+    if not np.count_nonzero(exploring):  # mostly: of each step of a few environments this is a good part
+        return greedy, np.full(len(obs), np.log(1.0 - epsilon + by_chance), np.float32)
+    chosen = np.where(exploring, anywhere, greedy)
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.
     probability = np.where(chosen == greedy, 1.0 - epsilon + by_chance, by_chance)
     return chosen, np.log(probability).astype(np.float32)

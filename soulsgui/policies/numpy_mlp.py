@@ -175,6 +175,14 @@ class NumpyMLPPolicy:
         index: Ints = self._logits(obs, mask).argmax(axis=0)
         return self._to_action(index)
 
+    def to_environment(self, action: Ints) -> Ints:
+        """Return the actions: the environment takes them as they are stored."""
+        return action
+
+    def from_environment(self, action: Ints) -> Ints:
+        """Return the actions: they are stored as the environment takes them."""
+        return action
+
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` float32 of each action `[B]` at its observation `[B, *shape]`.
 

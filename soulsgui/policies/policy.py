@@ -10,13 +10,18 @@ from soulsgui.errors import CheckpointError
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
 class Policy(Protocol):
-    """Chooses actions with weights that came over the wire."""
+    """Chooses actions with weights that came over the wire.
+
+    One with a memory has `remembered` (`policies.remembered.remembered_by`): each call of `act` or `greedy`
+    is then a step of every environment, and who steps them says when an episode ended.
+    """
 
     @property
     def num_actions(self) -> int:
@@ -41,6 +46,15 @@ class Policy(Protocol):
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
         """Return the best action for each raw observation `[B, *shape]`."""
 
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`.
+
+        `act` and `greedy` return stored ones.
+        """
+
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
+
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` of each action at its raw observation `[B, *shape]`."""
 
@@ -50,6 +64,7 @@ class Policy(Protocol):
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
+    "recurrent": NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
 }

@@ -149,6 +149,9 @@ def with_progress(
         changes["episodes"] = telemetry.episodes
         if telemetry.mean_return is not None:
             changes["mean_return"] = telemetry.mean_return
+        if telemetry.verdict is not None and telemetry.verdict.reached_with is not None:
+            # Episodes that end while the run is being stopped do not take back what it has reached.
+            changes["mean_return"] = telemetry.verdict.reached_with
         if telemetry.best_mean_return is not None:
             changes["best_mean_return"] = telemetry.best_mean_return
     return record.model_copy(update=changes)
@@ -187,6 +190,7 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
             "updates_per_s": 0.0,
             "learner_waits": None,
             "clients_wait": None,
+            "wished_pause": False,
         }
     )
 
@@ -194,7 +198,15 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
 def interrupted(record: RunRecord) -> RunRecord:
     """Return the record of a run that says it goes on though nothing of it lives."""
     reason = record.error or "The runner ended without stopping this run."
-    return record.model_copy(update={"state": "stopped", "reached": "stopped", "detail": "", "error": reason})
+    return record.model_copy(
+        update={
+            "state": "stopped",
+            "reached": "stopped",
+            "detail": "",
+            "error": reason,
+            "wished_pause": False,
+        }
+    )
 
 
 def new_attempt_words(steps_before: int, row: AttemptRow) -> str:

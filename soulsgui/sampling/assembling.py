@@ -1,6 +1,7 @@
 """From samples that were told one by one to segments."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number
 from soulsgui.wire.weights import WeightsHeader
 
-LogProb = Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.bool_] | None], NDArray[np.float32]]
-"""Returns the log-probability `[N]` of actions `[N]` at observations `[N, *shape]`.
+LogProb = Callable[[NDArray[Any], NDArray[Any], NDArray[np.bool_] | None], NDArray[np.float32]]
+"""Returns the log-probability `[N]` of stored actions `[N, ...]` at observations `[N, *shape]`.
 
 The last argument says which actions are valid `[N, A]`; None: all are.
 """
@@ -29,13 +30,28 @@ class Assembler:
         observation: Space of one observation; values outside its bounds are moved onto them.
         segment_length: Longest segment.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
+        state: Shape of each field of what a policy remembers; the samples bring them.
 
     Attributes:
         capacity: Most samples to assemble at once.
     """
 
-    def __init__(self, observation: BoxSpec, segment_length: int, masked_actions: int = 0) -> None:
-        most = steps_that_fit(observation.shape, observation.dtype, masked_actions)
+    def __init__(
+        self,
+        observation: BoxSpec,
+        segment_length: int,
+        masked_actions: int = 0,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
+        state: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._state = tuple(state or {})
+        state_size = sum(math.prod(sides) for sides in (state or {}).values())
+        self._action_dtype = np.dtype(action_dtype)
+        action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
+        most = steps_that_fit(observation.shape, observation.dtype, masked_actions, action_bytes, state_size)
         self.capacity = min(segment_length, most)
         self._masked_actions = masked_actions
         self._dtype = np.dtype(observation.dtype)
@@ -61,7 +77,7 @@ class Assembler:
         obs = self._within(np.array(rows, self._dtype))
         mask = self._masks(samples, pieces) if self._masked_actions else None
         length = np.diff([*starts, len(samples)]).astype(np.int32)
-        action = np.array([sample.action for sample in samples], np.int64)
+        action = np.array([sample.action for sample in samples], self._action_dtype)
         count = len(pieces)
         acted_on = np.arange(len(samples)) + np.repeat(np.arange(count), length)
         return Segments(
@@ -81,6 +97,7 @@ class Assembler:
                 lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
             ),
             action_mask=mask,
+            state={name: np.stack([samples[start].state[name] for start in starts]) for name in self._state},
         )
 
     def _masks(self, samples: Sequence[Sample], pieces: list[tuple[int, int]]) -> NDArray[np.bool_]:

@@ -16,6 +16,7 @@ from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
+from soulsgui.sampling.told_lines import ToldLines
 from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
@@ -57,7 +58,9 @@ def run_client(
     """
     setup_logging()
     stop = stop_on_signals()
-    link = ClientLink(address, name, num_envs or 1, stop, owner)
+    lines = ToldLines(address.password)
+    logging.getLogger().addHandler(lines)
+    link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     on_hang = partial(_end_hanging, link, stop, start_anew)
     client = Client(link, stop, num_envs, episodes, on_hang, workers)
@@ -67,6 +70,8 @@ def run_client(
         if start_anew is None:
             raise
         start_anew()
+    finally:
+        logging.getLogger().removeHandler(lines)
     return 0
 
 

@@ -16,17 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.paths import default_folders
 from soulsgui.config.settings_info import client_settings
-from soulsgui.environments.masks import read_mask
+from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.policy import Mask, Policy, make_policy
+from soulsgui.policies.remembered import Remembered, remembered_by
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
+from soulsgui.sampling.drawn import DrawnActions
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.network_check import check_network
-from soulsgui.sampling.samples import Sample, read_episode_info
+from soulsgui.sampling.recall import Recall
+from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
@@ -43,15 +46,20 @@ _numbers = itertools.count(1)
 
 
 class ConnectorAgent(Protocol):
-    """Draws actions."""
+    """Draws actions.
 
-    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
-        """Return an action.
+    A policy with a memory takes each call for a step: call it once for each step of an episode, in order.
+    It begins anew when the end of an episode is pushed (push that before the next call), and at
+    `Connector.begin_episode`, for an episode that is given up.
+    """
+
+    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+        """Return an action as the environment takes it: an `int`, or an array.
 
         Args:
             obs: Observation, `[*obs_shape]`.
             action_mask: One number for each action, 0 for one that is not valid, as Gymnasium's environments
-                put it into their infos; None: all are valid.
+                put it into their infos; of several choices one after the other. None: all are valid.
 
         Raises:
             UsageError: The mask leaves no action.
@@ -102,6 +110,7 @@ class Connector(ABC):
         self._stop = threading.Event()
         self._lock = threading.RLock()
         self._held = 0
+        self._remembered = Remembered()
         self._link = ClientLink(address, name or _own_name(), 1, self._stop)
         try:
             self._link.open()
@@ -122,6 +131,14 @@ class Connector(ABC):
     def agent(self) -> ConnectorAgent:
         """Takes an observation, perhaps a mask, and draws an action with the weights in use."""
         return self._act
+
+    def begin_episode(self) -> None:
+        """Forget what was seen: what comes next begins an episode, without the end of this one being pushed.
+
+        Where the policy remembers nothing, nothing is to be done.
+        """
+        with self._lock:
+            self._remembered.begin(1)
 
     def __enter__(self) -> AgentAndModel:
         self._lock.acquire()
@@ -197,9 +214,16 @@ class Connector(ABC):
         box = self._spaces.observation
         self._within = Bounds(box)
         self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
+        self._drawn = DrawnActions(self._spaces.action)
         self._assembler = Assembler(
-            box, int(config.settings["client.segment_length"]), self._spaces.masked_actions
+            box,
+            int(config.settings["client.segment_length"]),
+            self._spaces.masked_actions,
+            self._spaces.action.shape,
+            self._spaces.action.dtype,
+            state,
         )
+        self._recall = Recall(self._within, box.dtype) if state else None
         drops = self._FAMILY == OFF_POLICY
         self._uploader = self._link.enter(
             config, contract, int(config.settings["client.buffer_bytes"]), drops
@@ -251,6 +275,9 @@ class Connector(ABC):
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on; the lock is held, or there is one thread yet."""
         progress = self._link.progress
+        remembered = remembered_by(weights.policy)
+        remembered.fields = self._remembered.fields or remembered.fields
+        self._remembered = remembered
         self._weights = weights
         progress.model_id, progress.update = weights.header.model_id, weights.header.update
         self._link.set_phase("sampling")
@@ -259,18 +286,45 @@ class Connector(ABC):
         """Return the weights to act with; the lock is held."""
         return self._weights
 
-    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> int:
-        mask = None
-        if action_mask is not None:
-            mask = read_mask(action_mask, self._spaces.action.n)[None]
-            if not mask.any():
+    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+        mask, sizes = None, self._spaces.action.sizes
+        if action_mask is not None and sizes:
+            mask = read_mask(action_mask, sum(sizes))[None]
+            if not action_left(mask, sizes)[0]:
                 raise UsageError("The action mask leaves no action to choose.")
+        seen = self._observation(obs)
         with self._lock:
-            return int(self._choose(self._in_use().policy, self._observation(obs), mask)[0])
+            policy = self._in_use().policy
+            if self._recall is not None:
+                self._recall.before(seen, self._remembered)
+            return self._drawn.given_out(self._choose(policy, seen, mask)[0], policy)
+
+    def _recalled(self, sample: Sample) -> Sample:
+        """Return a step that is pushed with what was remembered before it; forget where its episode ends.
+
+        Raises:
+            UsageError: The agent was not asked about it.
+        """
+        if self._recall is None:
+            return sample
+        with self._lock:
+            found = self._recall.of(sample)
+            if sample.terminated or sample.truncated:
+                self.begin_episode()
+            return found
 
     @abstractmethod
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
-        """Return an action `[1]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
+        """Return a stored action `[1, ...]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
+
+    def _read_sample(self, data: bytes) -> Sample:
+        """Read a step from `wire.codec.pack_sample`.
+
+        Raises:
+            UsageError: It is no sample of this environment.
+        """
+        policy = self._weights.policy
+        return read_sample(data, self._spaces, lambda action: self._drawn.stored(action, policy))
 
     def _observation(self, obs: ArrayLike) -> NDArray[Any]:
         return self._within(np.asarray(obs, np.dtype(self._spaces.observation.dtype))[None])

@@ -87,7 +87,7 @@ class Environment:
     @property
     def spaces(self) -> SpacesSpec:
         """What one of them shows and takes."""
-        return replace(self._spaces, action=replace(self._spaces.action, masked=self._masked))
+        return self._spaces.with_masks(self._masked)
 
     def contract(self, family: str, state: Mapping[str, Sequence[int]]) -> str:
         """Return the contract hash of what is played here.

@@ -24,7 +24,7 @@ def explore(
     rng: np.random.Generator,
     grant: Grant | None,
     mask: Mask | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Choose actions as the server wants it.
 
     Args:
@@ -84,7 +84,7 @@ class FreeRunning:
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions, as `turn.Way`."""
         return explore(self._policy, obs, rng, self._grant, mask)
 

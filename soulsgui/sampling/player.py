@@ -10,6 +10,7 @@ from typing import Any
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
@@ -19,7 +20,7 @@ from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.patience import Patience
 from soulsgui.sampling.progress_log import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
-from soulsgui.sampling.rounds import Rounds
+from soulsgui.sampling.rounds import ExploringRounds, Rounds
 from soulsgui.sampling.turn import Turn, Way
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.sampling.wishes import Plan, Stepping
@@ -117,6 +118,10 @@ class RunPlayer:
             self._ended,
             self._clock,
             environment.spaces.masked_actions,
+            environment.spaces.action.shape,
+            environment.spaces.action.dtype,
+            self._policy.to_environment,
+            remembered_by(self._policy),
         )
 
     def play(self) -> None:
@@ -202,7 +207,10 @@ class RunPlayer:
 
     def _way_of_playing(self) -> Way:
         if self._family == OFF_POLICY:
-            return FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            free = FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            if self._config.settings.get("determinism") != "lockstep":
+                return free
+            return ExploringRounds(self._link, self._uploader, self._policy, free)
         return Rounds(self._link, self._uploader, self._policy)
 
     def _next_turn(self) -> Turn | None:

@@ -16,7 +16,6 @@ while training:
 import time
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
@@ -24,7 +23,7 @@ from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import Ready
-from soulsgui.sampling.samples import Sample, read_sample
+from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import ON_POLICY
 
@@ -69,15 +68,19 @@ class PPOConnector(Connector):
                 with the weights in use.
 
         Raises:
-            UsageError: It is no sample of this environment.
+            UsageError: It is no sample of this environment, or the policy has a memory and the agent was not
+                asked about it.
             ClientRegistrationError: Another process took over the name.
         """
-        sample = read_sample(data, self._spaces)
+        sample = self._read_sample(data)
         with self._lock:
+            sample = self._recalled(sample)
             self._link.progress.stepped(1)
             if sample.model_id != self._weights.header.model_id or len(self._samples) >= MOST_HELD:
                 self._link.progress.drop(1)
                 return
+            if self._recall is not None:
+                sample = self._recall.said(sample, self._weights.policy)
             self._samples.append(sample)
             self._record()
 
@@ -130,7 +133,7 @@ class PPOConnector(Connector):
         self._samples, self._recorded, self._delivered = [], 0, 0
         super()._use(weights)
 
-    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[np.int64]:
+    def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
         return policy.act(obs, self._rng, mask)[0]
 
     def _share(self) -> int | None:

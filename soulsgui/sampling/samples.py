@@ -2,29 +2,35 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.masks import read_mask
+from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
+from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.wire.codec import CodecError, unpack_sample
+
+Stored = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Sample:
     """One step as `wire.codec.pack_sample` describes it; `log_prob` is None when nobody said it.
 
+    `action` is as it is stored (`environments.actions`).
+
     `mask` and `next_mask` say which actions are valid at `obs` and `next_obs`, `[A]`; None where the run has
-    no masks, and at the end of an episode when nobody said it.
+    no masks, and at the end of an episode when nobody said it. `state` is what the policy remembered before
+    it, name → `[*shape]`; empty where it remembers nothing.
     """
 
     obs: NDArray[Any]
-    action: int
+    action: NDArray[Any]
     reward: float
     next_obs: NDArray[Any]
     terminated: bool
@@ -34,6 +40,7 @@ class Sample:
     step_id: int
     mask: NDArray[np.bool_] | None = None
     next_mask: NDArray[np.bool_] | None = None
+    state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -47,12 +54,13 @@ class EpisodeInfo:
     env_index: int
 
 
-def read_sample(data: bytes, spaces: SpacesSpec) -> Sample:
+def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -> Sample:
     """Read one step.
 
     Args:
         data: From `wire.codec.pack_sample`.
         spaces: Spaces of the run.
+        stored: Returns how an action is stored, by what the environment took; None where both are the same.
 
     Raises:
         UsageError: It is no sample of this environment.
@@ -61,7 +69,7 @@ def read_sample(data: bytes, spaces: SpacesSpec) -> Sample:
         obs, action, reward, next_obs, terminated, truncated, info, model_id, step_id = unpack_sample(data)
         sample = Sample(
             obs=np.asarray(obs),
-            action=int(np.asarray(action).item()),
+            action=spaces.action.read(action),
             reward=float(reward),
             next_obs=np.asarray(next_obs),
             terminated=bool(terminated),
@@ -75,12 +83,17 @@ def read_sample(data: bytes, spaces: SpacesSpec) -> Sample:
     shape = spaces.observation.shape
     if sample.obs.shape != shape or sample.next_obs.shape != shape:
         raise UsageError(f"A sample has observations {sample.obs.shape}, the environment's are {shape}.")
-    if not spaces.action.contains(np.array([sample.action]))[0] or sample.step_id < 0:
+    if sample.step_id < 0:
         raise UsageError(f"A sample has action {sample.action} at step {sample.step_id}: that can't be.")
-    return _with_masks(sample, info, spaces) if spaces.action.masked else sample
+    if stored is not None:
+        sample = replace(sample, action=stored(sample.action))
+    action = spaces.action
+    if isinstance(action, DiscreteSpec | MultiDiscreteSpec) and action.masked:
+        return _with_masks(sample, info, action)
+    return sample
 
 
-def _with_masks(sample: Sample, info: Mapping[str, Any], spaces: SpacesSpec) -> Sample:
+def _with_masks(sample: Sample, info: Mapping[str, Any], action: DiscreteSpec | MultiDiscreteSpec) -> Sample:
     """Add the masks that stand in the info of a sample.
 
     Raises:
@@ -98,17 +111,18 @@ def _with_masks(sample: Sample, info: Mapping[str, Any], spaces: SpacesSpec) -> 
                 "Put action_mask (at obs) and next_action_mask (at next_obs) into the info of pack_sample.",
             )
         try:
-            mask = read_mask(said, spaces.action.n)
+            mask = read_mask(said, sum(action.sizes))
         except (EnvironmentCheckError, ValueError) as error:
             raise UsageError(f"The {name} of a sample can't be read: {error}") from error
-        if not mask.any():
+        if not action_left(mask[None], action.sizes)[0]:
             if name == "next_action_mask" and (sample.terminated or sample.truncated):
                 masks[name] = None
                 continue
             raise UsageError(f"The {name} of a sample leaves no action.")
         masks[name] = mask
     taken = masks["action_mask"]
-    if taken is None or not taken[sample.action - spaces.action.start]:
+    first = np.zeros(1, np.int64)
+    if taken is None or not action.allowed(sample.action[None], taken[None], first)[0]:
         raise UsageError(
             f"A sample has action {sample.action}, which its mask says is not valid.",
             "Give the mask to the agent, too: agent(obs, action_mask).",

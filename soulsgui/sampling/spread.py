@@ -198,11 +198,11 @@ class SpreadStepper:
         finally:
             self._watchdog.leave()
 
-    def step(self, actions: NDArray[np.int64]) -> StepResult:
+    def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment.
 
         Args:
-            actions: `[N]` int64.
+            actions: `[N, ...]`, as the space of one says.
 
         Raises:
             EnvironmentFault: An environment failed, or its watchdog complains.
@@ -224,7 +224,7 @@ class SpreadStepper:
         """Return the masks of all environments; where a worker tells none, all actions are valid."""
         if all(mask is None for mask in told):
             return None
-        actions = self.spaces.action.n
+        actions = sum(self.spaces.action.sizes)
         return np.concatenate(
             [
                 np.ones((share.stop - share.start, actions), np.bool_) if mask is None else mask

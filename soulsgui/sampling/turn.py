@@ -12,10 +12,9 @@ from soulsgui.sampling.downloader import View
 from soulsgui.wire.weights import WeightsHeader
 
 Mask = NDArray[np.bool_]
-Act = Callable[
-    [NDArray[Any], np.random.Generator, Mask | None], tuple[NDArray[np.int64], NDArray[np.float32]]
-]
-"""Chooses actions `[N]` and tells their log-probabilities `[N]`, at observations `[N, *shape]`.
+Act = Callable[[NDArray[Any], np.random.Generator, Mask | None], tuple[NDArray[Any], NDArray[np.float32]]]
+"""Chooses actions `[N, ...]` at observations `[N, *shape]`, as they are stored, and tells their
+log-probabilities `[N]`.
 
 The last argument says which actions are valid `[N, A]`; None: all are.
 """
@@ -47,7 +46,7 @@ class Way(Protocol):
 
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions with the weights in use, as `Act`."""
         ...
 

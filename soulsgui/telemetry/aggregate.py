@@ -95,8 +95,13 @@ class Aggregator:
         self.goal = goal
         self.best = best
         self.attempt = 0
-        self.reached = False
+        self.reached_with: float | None = None
         self._windows: dict[int, Window] = {0: Window(window)}
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal was reached."""
+        return self.reached_with is not None
 
     @property
     def mean_return(self) -> float | None:
@@ -112,7 +117,7 @@ class Aggregator:
             own: Returns of its own that were judged already, oldest first.
         """
         self.attempt = attempt
-        self.reached = False
+        self.reached_with = None
         window = self._windows[attempt] = Window(self.window, carried)
         for value in own:
             window.add(value)
@@ -140,8 +145,8 @@ class Aggregator:
         if window.full:
             if self.best is None or mean > self.best.score:
                 self.best = Best(mean, model_id)
-            if attempt == self.attempt and self.goal is not None and mean >= self.goal:
-                self.reached = True
+            if attempt == self.attempt and self.reached_with is None:
+                self.reached_with = mean if self.goal is not None and mean >= self.goal else None
         return mean
 
 

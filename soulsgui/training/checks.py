@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.actions import BoxActionSpec
+from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
+from soulsgui.environments.masks import action_left
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 
 Codes = NDArray[np.uint8]
@@ -21,6 +25,7 @@ CODES: Mapping[Reason, int] = {reason: number for number, reason in enumerate(Re
 
 # The square of a larger one may leave the range of float32, and with it the statistics of the normaliser.
 _LARGEST_MAGNITUDE = 1e15
+# Of an action that is one of several; a density may be as large as it likes.
 _LARGEST_LOG_PROB = 1e-3
 
 # So many segments are looked at one by one, rather than halved once more to find the bad ones among them.
@@ -136,30 +141,29 @@ def _check_steps(steps: _Steps, codes: Codes, begin: int, end: int) -> None:
 
 def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
     """Whether every number of every step is finite and within its bounds."""
-    action, log_prob = part.action, part.log_prob
-    start = spaces.action.start
+    log_prob = part.log_prob
     # A comparison with NaN is false, and the smallest and largest of numbers with a NaN among them are NaN.
     return bool(
-        action.min() >= start
-        and action.max() < start + spaces.action.n
-        and log_prob.max() <= _LARGEST_LOG_PROB
+        spaces.action.all_within(part.action)
+        and log_prob.max() <= _largest_log_prob(spaces)
         and log_prob.min() > -np.inf
         and part.reward.min() >= -_LARGEST_MAGNITUDE
         and part.reward.max() <= _LARGEST_MAGNITUDE
         and _all_within(part.obs, spaces)
+        and (part.action.dtype.kind != "f" or np.abs(part.action).max() <= _LARGEST_MAGNITUDE)
         and all(np.abs(values).max(initial=0) <= _LARGEST_MAGNITUDE for values in part.state.values())
         and not (part.action_mask is not None and _against_masks(part, spaces).any())
     )
 
 
-def _all_within(obs: NDArray[Any], spaces: SpacesSpec) -> bool:
+def _all_within(obs: Observations, spaces: SpacesSpec) -> bool:
     """Whether all observations are finite, within their space, and fit to compute with."""
     low, high = (limit.reshape(-1) for limit in spaces.observation.limits)
     if obs.dtype.kind != "f":
         info = np.iinfo(obs.dtype)
         if (low == info.min).all() and (high == info.max).all():
             return True
-    smallest, largest = _column_range(obs.reshape(len(obs), -1))
+    smallest, largest = _column_range(np.asarray(obs).reshape(len(obs), -1))
     within = bool((smallest >= low).all() and (largest <= high).all())
     if obs.dtype.kind == "f":
         within = within and bool(
@@ -185,10 +189,14 @@ def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return ranges[0], ranges[1]
 
 
+def _largest_log_prob(spaces: SpacesSpec) -> float:
+    return _LARGEST_MAGNITUDE if isinstance(spaces.action, BoxActionSpec) else _LARGEST_LOG_PROB
+
+
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
-    found = _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers)
+    found = _any_row(part, ~_finite(np.asarray(part.obs))) | _any_step(part, numbers | ~_finite(part.action))
     for values in part.state.values():
         found |= ~_finite(values)
     return found
@@ -196,8 +204,10 @@ def _not_finite(part: Segments) -> NDArray[np.bool_]:
 
 def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     """Return for each segment whether a value of it is out of its bounds, or too large to compute with."""
-    steps = ~spaces.action.contains(part.action) | (part.log_prob > _LARGEST_LOG_PROB) | _huge(part.reward)
-    found = _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
+    steps = ~spaces.action.contains(part.action) | _huge(part.action) | _huge(part.reward)
+    steps |= part.log_prob > _largest_log_prob(spaces)
+    obs = np.asarray(part.obs)
+    found = _any_row(part, ~spaces.observation.contains(obs) | _huge(obs)) | _any_step(part, steps)
     for values in part.state.values():
         found |= _huge(values)
     return found
@@ -209,9 +219,11 @@ def _against_masks(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     if mask is None:
         return np.zeros(part.count, np.bool_)
     rows = np.arange(part.steps) + np.repeat(np.arange(part.count), part.length)
-    # An action that does not exist is out of bounds already.
-    taken = np.clip(part.action - spaces.action.start, 0, spaces.action.n - 1)
-    return _any_row(part, ~np.logical_or.reduce(mask, axis=1)) | _any_step(part, ~mask[rows, taken])
+    action = spaces.action
+    if not isinstance(action, DiscreteSpec | MultiDiscreteSpec):
+        raise ValueError(f"masks of actions that are not numbered: {action}")
+    taken = action.allowed(part.action, mask, rows)
+    return _any_row(part, ~action_left(mask, action.sizes)) | _any_step(part, ~taken)
 
 
 def _finite(array: NDArray[np.generic]) -> NDArray[np.bool_]:

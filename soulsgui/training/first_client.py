@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import threading
 from typing import cast
 
@@ -151,8 +152,8 @@ class FirstClient:
             spaces = SpacesSpec.from_json(hello.spaces or {})
         except EnvironmentCheckError:
             return None
-        shown = spaces.observation
-        if shown.size * np.dtype(shown.dtype).itemsize > MAX_CHUNK_BYTES or spaces.action.n > _MOST_ACTIONS:
+        shown, taken = spaces.observation, max(sum(spaces.action.sizes), math.prod(spaces.action.shape))
+        if shown.size * np.dtype(shown.dtype).itemsize > MAX_CHUNK_BYTES or taken > _MOST_ACTIONS:
             return None  # whatever it is: no observation of it could be sent
         # Without a state: there is no policy before the spaces are known.
         same = contract_hash(*self._env, spaces.to_json(), self._family) == hello.contract

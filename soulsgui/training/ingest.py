@@ -85,6 +85,8 @@ class Ingest:
             box.dtype,
             spaces.masked_actions,
             state_of(config.policy),
+            spaces.action.shape,
+            spaces.action.dtype,
         )
         self._sessions = sessions
         self._taker = taker

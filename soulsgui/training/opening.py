@@ -1,7 +1,6 @@
 """What a training node finds out before its first turn."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import redis
@@ -35,7 +34,7 @@ def find_spaces(settings: Settings, run: RunFolder) -> SpacesSpec:
     try:
         spaces = SpacesSpec.from_env(made.observation_space, made.action_space)
         masked = gives_masks(made.reset(seed=settings.seed)[1])
-        return replace(spaces, action=replace(spaces.action, masked=masked))
+        return spaces.with_masks(masked)
     finally:
         made.close()
 
@@ -98,7 +97,8 @@ def server_config(
         agent: The learner.
         family: Family of the algorithm (`wire.messages.server_config`).
     """
-    env, told = settings.env, client_settings(settings)
+    env = settings.env
+    told = client_settings(settings) | {"client.segment_length": settings.longest_segment}
     policy = agent.policy_spec()
     return ServerConfig(
         run_id=run.run_id,

@@ -6,6 +6,7 @@ import pytest
 
 from soulsgui.environments.check import check
 from soulsgui.environments.spaces import SpacesSpec
+from tests.environments.toys import SPACES_TAKEN
 
 TOYS = "tests.environments.toys"
 
@@ -53,12 +54,27 @@ def test_a_fault_is_told_in_words(fault: str, words: str) -> None:
 
 
 def test_what_is_unknown_or_unsupported_is_a_problem_too() -> None:
-    unknown, continuous = check("CartPool-v1", {}, []), check("Pendulum-v1", {}, [])
+    unknown, spoken = check("CartPool-v1", {}, []), check(f"{TOYS}:ToysTaking-v0", {"takes": "words"}, [])
     assert "CartPole-v1" in unknown.problems[0]
-    assert "action space" in continuous.problems[0]
+    assert "action space" in spoken.problems[0]
     assert unknown.spaces is None
-    assert continuous.spaces is None
-    assert unknown.steps == continuous.steps == 0
+    assert spoken.spaces is None
+    assert unknown.steps == spoken.steps == 0
+
+
+@pytest.mark.parametrize("takes", [name for name in SPACES_TAKEN if name != "words"])
+def test_every_kind_of_action_is_tried(takes: str) -> None:
+    report = check(f"{TOYS}:ToysTaking-v0", {"takes": takes}, [], steps=40)
+    assert report.problems == ()
+    assert (report.steps, report.episodes) == (40, 13)
+
+
+@pytest.mark.parametrize("takes", ["choices", "table"])
+def test_masks_of_several_choices_are_tried(takes: str) -> None:
+    report = check(f"{TOYS}:ToysTaking-v0", {"takes": takes, "masked": True}, [], steps=40)
+    assert report.problems == ()
+    assert report.spaces is not None
+    assert report.spaces.masked_actions == {"choices": 9, "table": 14}[takes]
 
 
 def test_differing_resets_and_endless_episodes_are_notes() -> None:

@@ -122,9 +122,19 @@ def test_unsupported_observations_are_refused_with_a_remedy(space: spaces.Space[
     assert "env.wrappers" in caught.value.remedy
 
 
-def test_unsupported_actions_are_refused_with_a_remedy() -> None:
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Text(3),
+        spaces.Tuple([spaces.Discrete(2)]),
+        spaces.Box(0, 9, (2,), np.int64),
+        spaces.Box(0, 1, (0,)),
+        spaces.Box(np.float32([0, 1]), np.float32([1, 1])),
+    ],
+)
+def test_unsupported_actions_are_refused_with_a_remedy(space: spaces.Space[Any]) -> None:
     with pytest.raises(EnvironmentCheckError, match="action space") as caught:
-        SpacesSpec.from_env(spaces.Box(0, 1, (1,)), spaces.Box(0, 1, (1,)))
+        SpacesSpec.from_env(spaces.Box(0, 1, (1,)), space)
     assert caught.value.remedy
 
 

@@ -125,6 +125,56 @@ class Masked(Counter):
         return mask
 
 
+SPACES_TAKEN: dict[str, gymnasium.Space[Any]] = {
+    "choices": gymnasium.spaces.MultiDiscrete([3, 2, 4], start=[0, 5, -1]),
+    "table": gymnasium.spaces.MultiDiscrete([[2, 3], [4, 5]]),
+    "switches": gymnasium.spaces.MultiBinary(5),
+    "grid": gymnasium.spaces.MultiBinary([2, 2]),
+    "box": gymnasium.spaces.Box(np.float32([-2, 0, 5]), np.float32([2, 1, 6]), dtype=np.float32),
+    "double": gymnasium.spaces.Box(-1.0, 3.0, (2, 2), np.float64),
+    "free": gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "half": gymnasium.spaces.Box(np.float32([0, -1]), np.float32([np.inf, 1]), dtype=np.float32),
+    "words": gymnasium.spaces.Text(5),
+}
+
+
+class Taking(Counter):
+    """A `Counter` with another action space, which raises when it is given anything else.
+
+    Args:
+        takes: A name in `SPACES_TAKEN`.
+        masked: With masks: of each choice the actions 0 and, with the step, one more are valid.
+    """
+
+    def __init__(self, takes: str, masked: bool = False, length: int = 3) -> None:
+        super().__init__(length)
+        self.action_space = SPACES_TAKEN[takes]  # type: ignore[assignment]
+        self.masked = masked
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        obs, _ = super().reset(seed=seed)
+        return obs, self._told()
+
+    def step(self, action: Any) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        space: Any = self.action_space
+        if not space.contains(action):
+            raise ValueError(f"{action!r} is not in {space}")
+        if self.masked:
+            taken = (action - space.start).reshape(-1)
+            if not all(mask[index] for mask, index in zip(self.masks(self.steps), taken, strict=True)):
+                raise ValueError(f"{action!r} is not valid at step {self.steps}")
+        obs, reward, terminated, truncated, _ = super().step(action)
+        return obs, reward, terminated, truncated, self._told()
+
+    def masks(self, step: int) -> tuple[NDArray[np.int8], ...]:
+        """Return the mask of each choice at a step."""
+        sizes = self.action_space.nvec.reshape(-1)  # type: ignore[attr-defined]
+        return tuple(np.isin(np.arange(n), (0, step % n)).astype(np.int8) for n in sizes)
+
+    def _told(self) -> dict[str, Any]:
+        return {"action_mask": self.masks(self.steps)} if self.masked else {}
+
+
 class Camera(gymnasium.Env[NDArray[np.uint8], int]):
     """Shows a picture as bright as the number of steps; an episode has `length` of them."""
 
@@ -165,6 +215,7 @@ for name, entry, vector in (
     ("Faulty", Faulty, None),
     ("Masked", Masked, None),
     ("Camera", Camera, None),
+    ("Taking", Taking, None),
 ):
     if f"Toys{name}-v0" not in gymnasium.registry:
         gymnasium.register(f"Toys{name}-v0", entry_point=entry, vector_entry_point=vector)

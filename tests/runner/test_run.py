@@ -101,6 +101,12 @@ def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> N
     assert record.rejected == {"late": 3}
 
 
+def test_episodes_after_the_goal_do_not_take_back_the_mean_that_reached_it() -> None:
+    verdict = Verdict(reached=True, reached_with=130.5)
+    told = node("telemetry", mean_return=126.0, best_mean_return=131.0, verdict=verdict)
+    assert with_progress(RunRecord(id="r"), node(), told, 0.0).mean_return == 130.5
+
+
 def test_progress_ignores_nodes_of_another_run() -> None:
     record = RunRecord(id="r", env_steps=5)
     assert with_progress(record, node(run_id="other", env_steps=9), None, 0.0) == record

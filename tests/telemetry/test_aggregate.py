@@ -63,9 +63,10 @@ def test_the_goal_needs_a_full_window() -> None:
 def test_a_reached_goal_stays_reached_when_the_mean_falls() -> None:
     aggregator = Aggregator(1, 10.0)
     aggregator.begin_attempt(1, ())
-    for value in (10.0, 0.0):
+    for value in (11.0, 0.0, 12.0):
         aggregator.add(1, value, 1)
     assert aggregator.reached
+    assert aggregator.reached_with == 11.0
 
 
 @pytest.mark.parametrize(("mean", "reached"), [(474.999, False), (475.0, True)])

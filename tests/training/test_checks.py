@@ -1,10 +1,13 @@
 """What a segment must be before the learner sees it: each reason, and only the bad ones."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from soulsgui.environments.actions import BoxActionSpec
+from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.training.checks import GOOD, check_segments, count_refused, select
 from soulsgui.wire.messages.chunk import Reason, Segments
@@ -75,6 +78,60 @@ def test_unbounded_observations_must_be_fit_to_compute_with(value: float, passes
 
 def test_the_last_observation_of_a_segment_is_looked_at_too() -> None:
     assert _check(_with("obs", np.nan, at=3)) == ([False, True], {Reason.NOT_FINITE: 1})
+
+
+CHOICES = MultiDiscreteSpec((3, 2), (0, 5), (2,))
+SWITCHES = MultiBinarySpec((2,))
+NUMBERS = BoxActionSpec(BoxSpec((2,), "float32", (-1.0,), (1.0,)))
+GIVEN: dict[Any, Any] = {CHOICES: [[0, 5], [2, 6]], SWITCHES: [[0, 1], [1, 1]], NUMBERS: [[0, -9], [2, 0.1]]}
+
+
+def _of_kind(spec: Any, **changed: Any) -> Segments:
+    """Return good segments with actions of a kind; one value `at` of one column spoilt."""
+    return segments(model_id=5, **({"action": np.array((GIVEN[spec] * 3)[:5], spec.dtype)} | changed))
+
+
+@pytest.mark.parametrize("spec", GIVEN)
+def test_good_actions_of_every_kind_pass(spec: Any) -> None:
+    assert _check(_of_kind(spec), replace(SPACES, action=spec)) == ([True, True], {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "reason"),
+    [
+        (CHOICES, 3, Reason.BOUNDS),
+        (CHOICES, -1, Reason.BOUNDS),
+        (SWITCHES, 2, Reason.BOUNDS),
+        (SWITCHES, -1, Reason.BOUNDS),
+        (NUMBERS, np.nan, Reason.NOT_FINITE),
+        (NUMBERS, -np.inf, Reason.NOT_FINITE),
+        (NUMBERS, 1e16, Reason.BOUNDS),
+        (NUMBERS, -1e16, Reason.BOUNDS),
+    ],
+)
+def test_a_bad_number_of_an_action_refuses_its_segment_alone(spec: Any, value: Any, reason: Reason) -> None:
+    action = _of_kind(spec).action.copy()
+    action[3, 0] = value
+    checked = _check(_of_kind(spec, action=action), replace(SPACES, action=spec))
+    assert checked == ([True, False], {reason: 1})
+
+
+@pytest.mark.parametrize(("spec", "passes"), [(CHOICES, False), (SWITCHES, False), (NUMBERS, True)])
+def test_only_a_density_may_be_above_1(spec: Any, passes: bool) -> None:
+    log_prob = np.array([-1, -1, -1, 3, -1], np.float32)
+    codes, _ = _check(_of_kind(spec, log_prob=log_prob), replace(SPACES, action=spec))
+    assert codes == [True, passes]
+
+
+def test_masks_of_several_choices_are_looked_at_choice_by_choice() -> None:
+    spaces = replace(SPACES, action=replace(CHOICES, masked=True))
+    mask = np.ones((7, 5), np.bool_)
+    assert _check(_of_kind(CHOICES, action_mask=mask), spaces) == ([True, True], {})
+    taken, nothing = mask.copy(), mask.copy()
+    taken[4, 4] = False  # of the fourth step, at which 6 is chosen
+    assert _check(_of_kind(CHOICES, action_mask=taken), spaces) == ([True, False], {Reason.MASK: 1})
+    nothing[3, :3] = False  # at the end of the first segment
+    assert _check(_of_kind(CHOICES, action_mask=nothing), spaces) == ([False, True], {Reason.MASK: 1})
 
 
 def test_a_segment_is_refused_for_one_reason_only() -> None:

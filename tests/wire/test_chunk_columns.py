@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import FrameStacks
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, pack_chunk
 from soulsgui.wire.messages.chunk_form import ChunkForm, unpack_chunk
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
@@ -54,12 +55,23 @@ KINDS = [vectors, pictures, channels, stacks_first, stacks_last]
 STATE = {"hidden": (2, 3), "cell": (), "aside": (5,)}
 
 
+ACTIONS = [((), "int64"), ((3,), "int64"), ((9,), "int8"), ((1,), "float32"), ((4,), "float32")]
+"""Shape and dtype of what is stored of an action, as `environments.actions` has them."""
+
+
 def made(
-    kind: Any, lengths: list[int], actions: int, state: dict[str, tuple[int, ...]], seed: int
+    kind: Any,
+    lengths: list[int],
+    actions: int,
+    state: dict[str, tuple[int, ...]],
+    seed: int,
+    action: tuple[tuple[int, ...], str] = ACTIONS[0],
 ) -> Segments:
     rng = np.random.default_rng(seed)
     rows, count = sum(lengths) + len(lengths), len(lengths)
+    shape, dtype = action
     columns: dict[str, Any] = {
+        "action": rng.normal(0, 50, (sum(lengths), *shape)).astype(dtype),
         "obs": kind(rng, lengths),
         "action_mask": rng.random((rows, actions)) < 0.5 if actions else None,
         "state": {name: rng.normal(size=(count, *shape)).astype(np.float32) for name, shape in state.items()},
@@ -68,7 +80,8 @@ def made(
 
 
 def form_of(one: Segments, actions: int, state: dict[str, tuple[int, ...]]) -> ChunkForm:
-    return ChunkForm(RUN, CONTRACT, one.obs.shape[1:], one.obs.dtype.str, actions, state)
+    action = one.action.shape[1:], one.action.dtype.str
+    return ChunkForm(RUN, CONTRACT, one.obs.shape[1:], one.obs.dtype.str, actions, state, *action)
 
 
 def assert_equal(first: Segments, second: Segments) -> None:
@@ -91,13 +104,19 @@ def assert_equal(first: Segments, second: Segments) -> None:
     chunks=st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3),
     actions=st.sampled_from([0, 1, 7, 8, 9]),
     fields_of_state=st.sets(st.sampled_from(sorted(STATE))),
+    action=st.sampled_from(ACTIONS),
     seed=st.integers(0, 2**16),
 )
 def test_every_combination_of_columns_comes_back(
-    kind: Any, chunks: list[list[int]], actions: int, fields_of_state: set[str], seed: int
+    kind: Any,
+    chunks: list[list[int]],
+    actions: int,
+    fields_of_state: set[str],
+    action: tuple[tuple[int, ...], str],
+    seed: int,
 ) -> None:
     state = {name: STATE[name] for name in fields_of_state}
-    sent = [made(kind, lengths, actions, state, seed + n) for n, lengths in enumerate(chunks)]
+    sent = [made(kind, lengths, actions, state, seed + n, action) for n, lengths in enumerate(chunks)]
     form = form_of(sent[0], actions, state)
     packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
     for one, data in zip(sent, packed, strict=True):
@@ -225,6 +244,28 @@ def test_bad_frames_disturb_no_other_chunk() -> None:
     assert {at: error.reason for at, error in opened.errors.items()} == {1: Reason.SHAPE}
     assert opened.counts.tolist() == [2, 0, 2]
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
+
+
+@pytest.mark.parametrize("kind", [stacks_first, stacks_last])
+def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None:
+    sent = [made(kind, lengths, 0, {}, seed) for seed, lengths in enumerate([[3, 2], [4], [1, 5]])]
+    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
+    bad = bytearray(packed[1])
+    bad[packed[1].index(zstandard.FRAME_HEADER)] ^= 1
+    opened = form_of(sent[0], 0, {}).open([packed[0], bytes(bad), packed[2]])
+    found = opened.segments.obs
+    assert isinstance(found, FrameStacks)
+    assert len(found.frames) == 3 + 2 + 1 + 5 + 4 * STACK
+    assert list(opened.errors) == [1]
+    np.testing.assert_array_equal(found, np.concatenate([sent[0].obs, sent[2].obs]))
+
+
+def test_chunks_stacked_otherwise_than_their_neighbours_are_opened_as_well() -> None:
+    kinds = [stacks_first, lambda rng, lengths: rng.integers(0, 256, (8, STACK, SIDE, SIDE), np.uint8)]
+    sent = [made(kind, [4, 2], 0, {}, seed) for seed, kind in enumerate(kinds)]
+    opened = form_of(sent[0], 0, {}).open([pack_chunk(RUN, CONTRACT, one) for one in sent])
+    assert not opened.errors
+    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([one.obs for one in sent]))
 
 
 @settings(max_examples=150, deadline=None)

@@ -24,6 +24,12 @@ class NetworkSettings(Section):
         gt=0,
         le=10,
     )
+    recurrent: Literal["none", "lstm", "gru"] = setting(
+        "none",
+        "Memory of the policy, for environments that do not show all at once: a recurrent layer behind the "
+        "hidden layers. Of `ppo` it is shared by policy and value.",
+    )
+    recurrent_size: int = setting(64, "Width of the recurrent layer.", unit="units", ge=1, le=4096)
 
 
 class NormalizeSettings(Section):

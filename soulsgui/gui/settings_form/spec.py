@@ -127,6 +127,8 @@ _WORDS = {
     "n": "number of",
     "num": "number of",
     "ppo": "PPO",
+    "rho": "ρ",
+    "vtrace": "V-trace",
 }
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
@@ -57,6 +58,7 @@ class DQNAgent:
         self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
         self.spaces = spaces
+        self._actions = spaces.numbered_actions("dqn")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
@@ -110,13 +112,13 @@ class DQNAgent:
         if mask is not None:
             values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
         index = values.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self.spaces.action.start
+        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:
@@ -245,7 +247,7 @@ class DQNAgent:
             discount, weight = np.where(batch.terminated, np.float32(0), gamma), None
         return DQNRows(
             obs=inputs[:count],
-            action=batch.action - self.spaces.action.start,
+            action=batch.action - self._actions.start,
             reward=batch.reward,
             next_obs=inputs[count:],
             discount=discount,

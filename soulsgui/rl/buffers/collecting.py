@@ -21,7 +21,7 @@ class CollectedSegments(NamedTuple):
     | lengths | `[S]` int | steps of each, at least 1 |
     | terminated, truncated | `[S]` bool | how its last step ended |
     | obs | `[N + S, *shape]` | raw |
-    | action | `[N]` int | |
+    | action | `[N, *action_shape]` | as stored (`environments.actions`) |
     | log_prob, reward | `[N]` float | |
     | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation |
     | state | name → `[S, *shape]` float | what the policy remembered before each first step |
@@ -35,7 +35,7 @@ class CollectedSegments(NamedTuple):
     terminated: Bools
     truncated: Bools
     obs: NDArray[Any]
-    action: NDArray[np.integer[Any]]
+    action: NDArray[Any]
     log_prob: NDArray[Any]
     reward: NDArray[Any]
     action_mask: Bools | None = None
@@ -53,6 +53,8 @@ class RolloutStore:
         observation: What an observation is.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state that stands at the start of a segment.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         steps: Transitions in it.
@@ -63,8 +65,11 @@ class RolloutStore:
         observation: BoxSpec,
         masked_actions: int = 0,
         state: Mapping[str, Sequence[int]] | None = None,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
     ) -> None:
         self.steps = 0
+        self._action_shape, self._action_dtype = action_shape, action_dtype
         self._observation = observation
         self._masked_actions = masked_actions
         self._state_shapes = {name: tuple(shape) for name, shape in (state or {}).items()}
@@ -123,8 +128,9 @@ class RolloutStore:
         starts = np.cumsum(lengths) - lengths
         steps = _laid_end_to_end(starts[order], lengths[order])
         rows = _laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
+        obs = self._columns["obs"][rows]
         return RolloutBatch(
-            obs=self._columns["obs"][rows],
+            obs=obs,
             lengths=lengths[order],
             action=self._columns["action"][steps],
             log_prob=self._columns["log_prob"][steps],
@@ -133,6 +139,7 @@ class RolloutStore:
             truncated=column["truncated"][order],
             action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
             state={name: values[: self._segments][order] for name, values in self._state.items()},
+            joined=_joined({name: column[name][order] for name in column}, obs) if self._state else None,
         )
 
     @property
@@ -147,8 +154,9 @@ class RolloutStore:
         self._capacity = capacity
         self._columns: dict[str, NDArray[Any]] = {
             name: np.empty(capacity, np.bool_ if name in ("terminated", "truncated") else np.int64)
-            for name in (*_OF_SEGMENTS, "action")
+            for name in _OF_SEGMENTS
         }
+        self._columns["action"] = np.empty((capacity, *self._action_shape), self._action_dtype)
         self._columns |= {name: np.empty(capacity, np.float32) for name in ("log_prob", "reward")}
         self._columns["obs"] = np.empty((2 * capacity, *shape), dtype)
         if self._masked_actions:
@@ -156,6 +164,24 @@ class RolloutStore:
         self._state = {
             name: np.empty((capacity, *sides), np.float32) for name, sides in self._state_shapes.items()
         }
+
+
+def _joined(column: Mapping[str, NDArray[Any]], obs: NDArray[Any]) -> Bools:
+    """Return which segments `[S]` go on where the ones before them ended.
+
+    Args:
+        column: What `_OF_SEGMENTS` names, in order.
+        obs: Their observations `[N + S, *shape]`. Those at both sides of a seam are the same: the numbers
+            alone may be equal by chance where a client began anew within a round.
+    """
+    joined: Bools = np.zeros(len(column["lengths"]), np.bool_)
+    upto = column["first_step"] + column["lengths"]
+    joined[1:] = (column["first_step"][1:] == upto[:-1]) & ~(column["terminated"] | column["truncated"])[:-1]
+    for name in ("client", "env_index", "episode"):
+        joined[1:] &= column[name][1:] == column[name][:-1]
+    first = np.cumsum(column["lengths"] + 1)[:-1]
+    joined[1:] &= (obs[first - 1] == obs[first]).reshape(len(first), -1).all(axis=1)
+    return joined
 
 
 def _laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.replay import Ints, TransitionBatch, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
 
@@ -52,9 +53,9 @@ class PrioritisedReplay:
 
     def add(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         lengths: NDArray[np.integer[Any]],
-        action: NDArray[np.integer[Any]],
+        action: NDArray[Any],
         reward: NDArray[Any],
         terminated: NDArray[np.bool_],
         action_mask: NDArray[np.bool_] | None = None,

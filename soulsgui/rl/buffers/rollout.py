@@ -20,13 +20,14 @@ class RolloutBatch:
     |---|---|---|
     | obs | `[N + S, *shape]` | raw; segment i has `lengths[i] + 1` rows, the last one follows its last step |
     | lengths | `[S]` int64 | steps of each segment, at least 1 |
-    | action | `[N]` int64 | as given to the environment |
+    | action | `[N, *action_shape]` | as stored (`environments.actions`): `[N]` int64 for Discrete |
     | log_prob | `[N]` float32 | log-probability of the action when it was taken |
     | reward | `[N]` float32 | |
     | terminated | `[S]` bool | the segment's last step ended its episode in a final state |
     | truncated | `[S]` bool | the segment's last step cut its episode off |
     | action_mask | `[N + S, A]` bool, or None | actions valid at each observation; None: all were |
     | state | name → `[S, *shape]` float32 | what the policy remembered before the first step of a segment |
+    | joined | `[S]` bool, or None | the segment goes on where the one before it ended; None: not looked at |
 
     Raises:
         ValueError: The lengths of the arrays don't fit together.
@@ -34,13 +35,14 @@ class RolloutBatch:
 
     obs: NDArray[Any]
     lengths: Ints
-    action: Ints
+    action: NDArray[Any]
     log_prob: NDArray[np.float32]
     reward: NDArray[np.float32]
     terminated: Bools
     truncated: Bools
     action_mask: Bools | None = None
     state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    joined: Bools | None = None
 
     def __post_init__(self) -> None:
         segments, steps = len(self.lengths), int(self.lengths.sum())
@@ -55,6 +57,8 @@ class RolloutBatch:
             raise ValueError(f"{len(self.action_mask)} masks for {steps + segments} observations")
         if any(len(values) != segments for values in self.state.values()):
             raise ValueError(f"the state needs one entry for each of the {segments} segments")
+        if self.joined is not None and (len(self.joined) != segments or self.joined[0]):
+            raise ValueError(f"joined needs one entry for each of the {segments} segments, the first False")
 
     @property
     def steps(self) -> int:

@@ -70,7 +70,7 @@ class HandMLP:
             The gradient by the inputs `[B, size]`, if it is wanted.
         """
         if not self._plain_end:
-            gradient = self._before_activation(gradient, self._outputs[-1])
+            gradient = self._before_activation(gradient.copy(), self._outputs[-1])
         ones = np.ones(len(inputs), np.float32)
         for index in range(len(self._layers) - 1, -1, -1):
             layer = self._layers[index]
@@ -84,11 +84,30 @@ class HandMLP:
                 gradient = self._before_activation(gradient, hidden)
         return gradient
 
+    def input_gradient(self, gradient: Floats) -> Floats:
+        """Return the gradient `[B, size]` by what `forward` was called with last; no parameter's is written.
+
+        Args:
+            gradient: Of the loss by the output, `[B, outputs]`.
+        """
+        if not self._plain_end:
+            gradient = self._before_activation(gradient.copy(), self._outputs[-1])
+        for index in range(len(self._layers) - 1, -1, -1):
+            gradient = np.dot(gradient, self._layers[index].weight)
+            if index:
+                gradient = self._before_activation(gradient, self._outputs[index - 1])
+        return gradient
+
     def _before_activation(self, gradient: Floats, output: Floats) -> Floats:
-        """Turn the gradient by an activation's output into the one by its input."""
-        # tanh' = 1 - tanh^2
-        slope: Floats = 1 - np.square(output) if self._tanh else (output > 0).astype(np.float32)
-        return gradient * slope
+        """Turn the gradient by an activation's output into the one by its input, in place."""
+        if self._tanh:
+            # tanh' = 1 - tanh^2
+            squared = np.square(output)
+            squared *= gradient
+            gradient -= squared
+        else:
+            gradient *= output > 0
+        return gradient
 
 
 class HandPPOGradient:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.actions import ActionSpec, BoxActionSpec
+from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
@@ -57,9 +59,26 @@ class SampleMaker:
     def _content(self, steps: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return observations, actions and log-probabilities of so many steps of a uniform policy."""
         rng = np.random.default_rng(steps)
-        space, actions = self._spaces.observation, self._spaces.action
+        space = self._spaces.observation
         low, high = space.limits
         drawn = rng.normal(size=(steps + 1, *space.shape))
         obs = np.clip(drawn, low.astype(np.float64), high.astype(np.float64)).astype(space.dtype)
-        action = rng.integers(actions.start, actions.start + actions.n, steps)
-        return obs, action, np.full(steps, -np.log(actions.n), np.float32)
+        return obs, *_chosen(self._spaces.action, steps, rng)
+
+
+def _chosen(
+    space: ActionSpec, steps: int, rng: np.random.Generator
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Return so many stored actions of a policy that knows nothing, and their log-probabilities."""
+    if isinstance(space, BoxActionSpec):
+        drawn = rng.standard_normal((steps, *space.shape), dtype=np.float32)
+        density = -0.5 * (np.square(drawn) + np.float32(np.log(2 * np.pi))).sum(axis=1)
+        return drawn, density.astype(np.float32)
+    if isinstance(space, MultiBinarySpec):
+        first, sizes = np.zeros(space.shape, np.int64), np.full(space.shape, 2)
+    elif isinstance(space, MultiDiscreteSpec):
+        first, sizes = np.array(space.start), np.array(space.sizes)
+    else:
+        first, sizes = np.array(space.start), np.array(space.n)
+    action = rng.integers(first, first + sizes, (steps, *space.shape)).astype(space.dtype)
+    return action, np.full(steps, -np.log(sizes).sum(), np.float32)

@@ -19,6 +19,7 @@ class Standing(Message):
         best_score: Best mean of a full window.
         best_model_id: The model that earned it.
         reached: Whether the goal was reached.
+        reached_with: The mean that reached it.
     """
 
     window: int
@@ -28,6 +29,7 @@ class Standing(Message):
     best_score: float | None = None
     best_model_id: int | None = None
     reached: bool = False
+    reached_with: float | None = None
 
 
 def read_state(db: sqlite3.Connection, key: str) -> str | None:

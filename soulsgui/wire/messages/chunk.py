@@ -8,8 +8,9 @@ A chunk is a head, then its columns, little-endian, each whole:
     head (`HEAD`) | S records (`RECORD`) | action [N] | reward [N] | log_prob [N]
     | each field of the state [S] | action_mask [N + S], a bit for each action | obs [N + S]
 
-What an observation is, whether there are masks, and which fields the state has, both sides know from the
-contract; the bytes must be exactly as many as it says. Images are compressed (`messages.frames`).
+What an observation and an action are, whether there are masks, and which fields the state has, both sides
+know from the contract; the bytes must be exactly as many as it says. Images are compressed
+(`messages.frames`).
 """
 
 from collections.abc import Mapping
@@ -20,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.keys import PROTOCOL
-from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, MAGIC, RECORD, mark
+from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import is_image, pack_frames
 
 TERMINATED = 1
@@ -80,8 +82,8 @@ class Segments:
     | model_id_first, model_id_last | `[S]` int64 | weights that chose the first and the last action |
     | digest | `[S]` uint64 | first 8 bytes of the hash of those weights, big-endian |
     | flags | `[S]` uint8 | `TERMINATED`, `TRUNCATED`, of the last step |
-    | obs | `[N + S, *obs_shape]` | observations, segment after segment |
-    | action | `[N]` int64 | |
+    | obs | `[N + S, *obs_shape]` | observations, segment after segment; stacked frames may be `FrameStacks` |
+    | action | `[N, *action_shape]` | as they are stored (`environments.actions`): `[N]` int64 for Discrete |
     | reward | `[N]` float32 | |
     | log_prob | `[N]` float32 | log-probability of the action when it was chosen |
     | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation; None: all are |
@@ -96,8 +98,8 @@ class Segments:
     model_id_last: NDArray[np.int64]
     digest: NDArray[np.uint64]
     flags: NDArray[np.uint8]
-    obs: NDArray[Any]
-    action: NDArray[np.int64]
+    obs: Observations
+    action: NDArray[Any]
     reward: NDArray[np.float32]
     log_prob: NDArray[np.float32]
     action_mask: NDArray[np.bool_] | None = None
@@ -132,7 +134,7 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
         (
             np.array(fields, HEAD).tobytes(),
             records.tobytes(),
-            segments.action.astype(ACTION, copy=False).tobytes(),
+            segments.action.astype(segments.action.dtype.newbyteorder("<"), copy=False).tobytes(),
             segments.reward.astype(FLOAT, copy=False).tobytes(),
             segments.log_prob.astype(FLOAT, copy=False).tobytes(),
             *(segments.state[name].astype(FLOAT, copy=False).tobytes() for name in sorted(segments.state)),
@@ -144,7 +146,7 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
 
 def _obs_column(segments: Segments) -> tuple[int, bytes]:
     """Return how the observations are stacked, and their bytes."""
-    obs = segments.obs
+    obs = np.asarray(segments.obs)
     if is_image(obs.shape[1:], obs.dtype.str):
         return pack_frames(obs, segments.length)
     return 0, np.ascontiguousarray(obs).astype(obs.dtype.newbyteorder("<"), copy=False).tobytes()

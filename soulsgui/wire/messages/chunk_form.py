@@ -7,10 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
-from soulsgui.wire.messages.chunk_layout import ACTION, FLOAT, HEAD, MAGIC, RECORD, STEP_BYTES, mark
-from soulsgui.wire.messages.frames import FramesError, is_image, unpack_frames
+from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
+from soulsgui.wire.messages.frames import (
+    FramesError,
+    frames_of,
+    is_image,
+    stacks_of,
+    unpack_each_once,
+    unpack_frames,
+)
+
+_STACKING_AT = int(HEAD.fields["stacking"][1]) if HEAD.fields else 0
 
 
 class OpenedChunks(NamedTuple):
@@ -44,6 +54,8 @@ class ChunkForm:
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         state: Shape of each field of the state.
+        action_shape: Shape of one stored action.
+        action_dtype: Its dtype.
 
     Attributes:
         is_compressed: Whether chunks may be far larger when they are opened.
@@ -57,6 +69,8 @@ class ChunkForm:
         obs_dtype: str,
         masked_actions: int = 0,
         state: Mapping[str, Sequence[int]] | None = None,
+        action_shape: tuple[int, ...] = (),
+        action_dtype: str = "int64",
     ) -> None:
         self._run = mark(run_id)
         self._contract = mark(contract)
@@ -64,12 +78,15 @@ class ChunkForm:
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
         self.is_compressed = is_image(obs_shape, obs_dtype)
+        self._action_shape = action_shape
+        self._action_dtype = np.dtype(action_dtype).newbyteorder("<")
+        self._action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
         self._masked_actions = masked_actions
         self._mask_bytes = -(-masked_actions // 8)
         self._state = {name: tuple(shape) for name, shape in sorted((state or {}).items())}
         sizes = [math.prod(shape) * FLOAT.itemsize for shape in self._state.values()]
         # Of what has a size of its own, whatever stands in it: bytes a step, and bytes a segment.
-        self._step_bytes = STEP_BYTES + self._mask_bytes
+        self._step_bytes = self._action_bytes + 2 * FLOAT.itemsize + self._mask_bytes
         self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes
         if not self.is_compressed:
             self._step_bytes += self._obs_bytes
@@ -96,7 +113,7 @@ class ChunkForm:
             errors |= {int(position): ChunkError(Reason.SHAPE, "lengths") for position in wrong}
             counts[wrong] = steps[wrong] = 0
             records = self._records(chunks, counts)
-        obs: NDArray[Any] | None = None
+        obs: Observations | None = None
         if self.is_compressed:
             obs = self._unpack_all(chunks, counts, steps, records["length"], errors)
             records = self._records(chunks, counts)
@@ -109,23 +126,42 @@ class ChunkForm:
         steps: NDArray[np.int64],
         lengths: NDArray[np.int32],
         errors: dict[int, ChunkError],
-    ) -> NDArray[np.uint8]:
+    ) -> Observations:
         """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
+        opened = np.flatnonzero(counts).tolist()
+        stackings = {position: chunks[position][_STACKING_AT] for position in opened}
+        kinds = set(stackings.values())
+        # Each frame is kept once where all chunks are stacked alike, as those of one game are.
+        depth, frame = self._stacked(kinds.pop()) if len(kinds) == 1 else (0, self._shape)
+        rows = counts + steps + counts * (depth - 1 if depth else 0)
         begins = (HEAD.itemsize + steps * self._step_bytes + counts * self._segment_bytes).tolist()
-        rows = (counts + steps).tolist()
-        obs = np.empty((sum(rows), *self._shape), np.uint8)
+        images = np.empty((int(rows.sum()), *frame), np.uint8)
         first = written = 0
-        for position in np.flatnonzero(counts).tolist():
-            data, last = chunks[position], first + int(counts[position])
-            stacking, end = int(np.frombuffer(data, HEAD, 1)["stacking"][0]), written + rows[position]
+        used = []
+        for position in opened:
+            data, last = chunks[position][begins[position] :], first + int(counts[position])
+            end, here = written + int(rows[position]), lengths[first:last]
             try:
-                unpack_frames(data[begins[position] :], stacking, lengths[first:last], obs[written:end])
+                if depth:
+                    unpack_each_once(data, images[written:end])
+                else:
+                    unpack_frames(data, stackings[position], here, images[written:end])
                 written = end
+                used.append(here)
             except FramesError as error:
                 errors[position] = ChunkError(Reason.SHAPE, f"frames: {error}")
                 counts[position] = steps[position] = 0
             first = last
-        return obs[:written]
+        if not depth or not used:
+            return images[:written]
+        return stacks_of(images[:written], stackings[opened[0]], np.concatenate(used), depth)
+
+    def _stacked(self, stacking: int) -> tuple[int, tuple[int, ...]]:
+        """Return the frames of an observation and their shape; 0 and its own shape where it is whole."""
+        try:
+            return frames_of(stacking, self._shape)
+        except FramesError:
+            return 0, self._shape
 
     def _sizes(
         self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
@@ -173,7 +209,7 @@ class ChunkForm:
         counts: NDArray[np.int64],
         steps: NDArray[np.int64],
         records: NDArray[Any],
-        images: NDArray[np.uint8] | None,
+        images: Observations | None,
     ) -> Segments:
         begins = HEAD.itemsize + counts * RECORD.itemsize
 
@@ -184,7 +220,7 @@ class ChunkForm:
             begins = begins + sizes
             return found
 
-        action = np.frombuffer(column(ACTION.itemsize, 0), ACTION)
+        action = np.frombuffer(column(self._action_bytes, 0), self._action_dtype)
         reward, log_prob = (np.frombuffer(column(FLOAT.itemsize, 0), FLOAT) for _ in range(2))
         state = {
             name: np.frombuffer(column(0, math.prod(shape) * FLOAT.itemsize), FLOAT).reshape(-1, *shape)
@@ -193,12 +229,12 @@ class ChunkForm:
         mask = self._mask(column(self._mask_bytes, self._mask_bytes)) if self._masked_actions else None
         if images is None:
             flat = np.frombuffer(column(self._obs_bytes, self._obs_bytes), self._dtype)
-            obs = flat.reshape(-1, *self._shape)
+            obs: Observations = flat.reshape(-1, *self._shape)
         else:
             obs = images
         return Segments(
             **{name: records[name] for name in RECORD.names or () if name != "padding"},
-            action=action,
+            action=action.reshape(-1, *self._action_shape),
             reward=reward,
             log_prob=log_prob,
             obs=obs,
@@ -245,13 +281,17 @@ def unpack_chunk(
     obs_dtype: str,
     masked_actions: int = 0,
     state: Mapping[str, Sequence[int]] | None = None,
+    action_shape: tuple[int, ...] = (),
+    action_dtype: str = "int64",
 ) -> Segments:
     """Return the segments of one chunk, as `ChunkForm.open`.
 
     Raises:
         ChunkError: With the reason.
     """
-    form = ChunkForm(run_id, contract, obs_shape, obs_dtype, masked_actions, state)
+    form = ChunkForm(
+        run_id, contract, obs_shape, obs_dtype, masked_actions, state, action_shape, action_dtype
+    )
     opened = form.open([data])
     if opened.errors:
         raise opened.errors[0]

@@ -31,8 +31,7 @@ RECORD = np.dtype(
         ("padding", "|V7"),
     ]
 )
-ACTION, FLOAT = np.dtype("<i8"), np.dtype("<f4")
-STEP_BYTES = ACTION.itemsize + 2 * FLOAT.itemsize
+FLOAT = np.dtype("<f4")
 
 
 @lru_cache(maxsize=16)

@@ -137,12 +137,13 @@ def test_any_order_of_segments_keeps_the_newest_and_a_row_per_observation(
 
 def rows_in_use(replay: UniformReplay) -> int:
     """Count the observations that are kept, and make sure that no row is in use twice or lost."""
-    free = replay._free[: replay._free_count].tolist()
+    rows = replay._rows
+    free = rows._free[: rows._free_count].tolist()
     size = len(replay)
     used = set(replay._row[:size].tolist()) | set(replay._next_row[:size].tolist())
     assert len(set(free)) == len(free)
     assert not used & set(free)
-    assert len(used) + len(free) == len(replay._obs)
+    assert len(used) + len(free) == rows.touched
     return len(used)
 
 
@@ -151,17 +152,20 @@ def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untou
     source = Source()
     for _ in range(100):
         replay.add(**source.segments(50, 50))
-    touched = int(np.count_nonzero(replay._obs.any(axis=1)))
+    touched = replay._rows.touched
     assert len(replay) == 1_000
     assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
 
 def test_memory_is_laid_out_once() -> None:
     replay, source = UniformReplay(50, BOX), Source()
-    arrays = {name: array for name, array in vars(replay).items() if isinstance(array, np.ndarray)}
+    parts = (replay, replay._rows)
+    arrays = [(part, *named) for part in parts for named in vars(part).items()]
+    laid_out = [(part, name, array) for part, name, array in arrays if isinstance(array, np.ndarray)]
+    replay.add(**source.segments(3))
     for _ in range(10):
         replay.add(**source.segments(1, 7, 30, terminated=True))
-    assert all(getattr(replay, name) is array for name, array in arrays.items())
+    assert all(getattr(part, name) is array for part, name, array in laid_out)
 
 
 def test_every_transition_is_drawn_alike() -> None:
@@ -317,3 +321,39 @@ def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
     held_now = replay.holds(numbers)
     assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
     assert replay.at(replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
+
+
+ACTIONS: list[tuple[tuple[int, ...], str]] = [((3,), "int64"), ((5,), "int8"), ((2,), "float32")]
+
+
+@pytest.mark.parametrize(("shape", "dtype"), ACTIONS)
+def test_actions_of_any_shape_stay_with_their_observations(shape: tuple[int, ...], dtype: str) -> None:
+    replay, source = UniformReplay(30, BOX, action_shape=shape, action_dtype=dtype), Source()
+    for _ in range(5):
+        made = source.segments(7, 3, 1)
+        rows = np.broadcast_to(made["action"][:, None], (11, *shape)) / 2
+        replay.add(**made | {"action": rows.astype(dtype)})
+    drawn = replay.sample(300, np.random.default_rng(0))
+    expected = np.broadcast_to(drawn.obs[:, :1] / 2, (300, *shape)).astype(dtype)
+    np.testing.assert_array_equal(drawn.action, expected)
+    assert drawn.action.dtype == dtype
+    again = UniformReplay(30, BOX, action_shape=shape, action_dtype=dtype)
+    again.load_state(replay.state())
+    np.testing.assert_array_equal(again.sample(300, np.random.default_rng(0)).action, drawn.action)
+    slots = replay.slot(np.arange(44, 55))
+    np.testing.assert_array_equal(
+        replay.windows(slots[:1], np.full(30, -1), 1, 0.9).action, replay.at(slots[:1]).action
+    )
+    steps = replay.steps(slots[:3, None], np.array([[True], [True], [False]]))
+    np.testing.assert_array_equal(steps.action[:2, 0], replay.at(slots[:2]).action)
+    assert not steps.action[2].any()
+
+
+def test_actions_of_another_shape_are_refused() -> None:
+    replay, source = UniformReplay(10, BOX, action_shape=(2,), action_dtype="float32"), Source()
+    with pytest.raises(ValueError, match="actions of shape"):
+        replay.add(**source.segments(2))
+    other = UniformReplay(10, BOX)
+    other.add(**source.segments(2))
+    with pytest.raises(CheckpointError, match="actions of shape"):
+        replay.load_state(other.state())

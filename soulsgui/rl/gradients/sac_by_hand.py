@@ -1,0 +1,124 @@
+"""The gradient of soft actor-critic's losses for MLPs on the CPU, written out in numpy.
+
+`AutogradSACGradient` defines what is right; the tests hold both together.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulsgui.policies.distributions import LEAST_STD, log_tanh_slope, softplus, std_offset
+from soulsgui.rl.gradients.ppo_by_hand import HandMLP
+from soulsgui.rl.gradients.sac import SACRows
+from soulsgui.rl.losses.sac import soft_target
+from soulsgui.rl.networks.sac_networks import SACNetworks
+
+Floats = NDArray[np.float32]
+
+
+class Draw(NamedTuple):
+    """Fresh actions, reparametrised: `action = tanh(mean + std * noise)`.
+
+    | field | shape | meaning |
+    |---|---|---|
+    | action | `[B, D]` | within -1 … 1 |
+    | log_prob | `[B]` | log-densities of the actions |
+    | std | `[B, D]` | deviation of `u` |
+    | noise | `[B, D]` | |
+    """
+
+    action: Floats
+    log_prob: Floats
+    std: Floats
+    noise: Floats
+
+
+class HandSACGradient:
+    """Takes the gradient by hand.
+
+    Args:
+        networks: MLPs on the CPU, as `HandMLP` takes them; the gradient of the temperature exists too.
+    """
+
+    def __init__(self, networks: SACNetworks) -> None:
+        self._actor = HandMLP(networks.actor)
+        self._critics = [HandMLP(critic) for critic in networks.critics]
+        self._targets = [HandMLP(target) for target in networks.targets]
+        self._log_temperature = networks.log_temperature
+        self._offset = np.float32(std_offset(networks.initial_std))
+
+    def __call__(self, rows: SACRows, target_entropy: float | None) -> Tensor:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+        alpha = self._log_temperature.detach().exp()
+        target = self._target(rows, alpha)
+        critic_loss, q_mean, error = self._learn_values(rows, target)
+        draw, actor_loss = self._learn_policy(rows, alpha.item())
+        entropy = -float(draw.log_prob.mean())
+        gradient = self._log_temperature.grad
+        assert gradient is not None
+        # d/dlog(alpha) of -alpha * (mean log pi + target)
+        gradient.fill_(0.0 if target_entropy is None else alpha.item() * (entropy - target_entropy))
+        figures = (critic_loss, actor_loss, q_mean, float(target.mean()), error, entropy, alpha.item())
+        return torch.tensor(figures, dtype=torch.float32)
+
+    def _target(self, rows: SACRows, alpha: Tensor) -> Floats:
+        """Return what the values of the actions taken are drawn to, `[B]`."""
+        draw = self._draw(rows.next_obs, rows.noise[0])
+        inputs = np.concatenate((rows.next_obs, draw.action), axis=1)
+        next_q = np.stack([target.forward(inputs)[:, 0] for target in self._targets])
+        reward, discount, values, log_prob = (
+            torch.tensor(x) for x in (rows.reward, rows.discount, next_q, draw.log_prob)
+        )
+        target: Floats = soft_target(reward, discount, values, log_prob, alpha).numpy()
+        return target
+
+    def _learn_values(self, rows: SACRows, target: Floats) -> tuple[float, float, float]:
+        """Write the critics' gradients; return loss, mean value and mean absolute difference."""
+        inputs = np.concatenate((rows.obs, rows.action), axis=1)
+        loss = q_mean = distance = 0.0
+        for critic in self._critics:
+            q = critic.forward(inputs)[:, 0]
+            error = q - target
+            critic.backward(inputs, error[:, None] / np.float32(len(error)))
+            loss += 0.5 * float(np.square(error).mean())
+            q_mean += float(q.mean()) / len(self._critics)
+            distance += float(np.abs(error).mean()) / len(self._critics)
+        return loss, q_mean, distance
+
+    def _learn_policy(self, rows: SACRows, alpha: float) -> tuple[Draw, float]:
+        """Write the gradient of `mean(alpha * log pi - min_i Q_i)` by the actor; return draw and loss."""
+        draw = self._draw(rows.obs, rows.noise[1])
+        inputs = np.concatenate((rows.obs, draw.action), axis=1)
+        q = np.stack([critic.forward(inputs)[:, 0] for critic in self._critics])
+        smaller = q.argmin(axis=0)
+        slope = np.zeros_like(draw.action)  # of min_i Q_i by the actions
+        for index, critic in enumerate(self._critics):
+            counts = (smaller == index).astype(np.float32)[:, None]
+            slope += critic.input_gradient(counts)[:, rows.obs.shape[1] :]
+        self._actor.backward(rows.obs, self._by_outputs(draw, slope, alpha))
+        return draw, float((alpha * draw.log_prob - q.min(axis=0)).mean())
+
+    def _draw(self, obs: Floats, noise: Floats) -> Draw:
+        """Run the actor; its raw deviations stay in its outputs until the next call."""
+        mean, raw = np.split(self._actor.forward(obs), 2, axis=1)
+        std = softplus(raw + self._offset) + np.float32(LEAST_STD)
+        latent = mean + std * noise
+        density = -0.5 * np.square(noise) - np.log(std) - np.float32(0.5 * math.log(2 * math.pi))
+        log_prob = (density - log_tanh_slope(latent)).sum(axis=1, dtype=np.float32)
+        return Draw(np.tanh(latent), log_prob, std, noise)
+
+    def _by_outputs(self, draw: Draw, slope: Floats, alpha: float) -> Floats:
+        """Differentiate the actor's loss by its outputs, `[B, 2 * D]`.
+
+        With `a = tanh(u)`: `dL/du = (2 alpha a - dQ/da (1 - a^2)) / B`, which is that by the mean;
+        `dL/dstd = dL/du * noise - alpha / (std B)`; and the softplus' slope is `1 - exp(-softplus)`.
+        """
+        per_row, alpha32 = np.float32(1 / len(slope)), np.float32(alpha)
+        by_mean = (2 * alpha32 * draw.action - slope * (1 - np.square(draw.action))) * per_row
+        by_std = by_mean * draw.noise - alpha32 / draw.std * per_row
+        by_raw = by_std * -np.expm1(np.float32(LEAST_STD) - draw.std)
+        return np.concatenate((by_mean, by_raw), axis=1)

@@ -1,0 +1,167 @@
+"""What environments take, as plain data: in JSON, as it is stored, and drawn by chance."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from soulsgui.environments.actions import ActionSpec, BoxActionSpec, action_from_json, action_from_space
+from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from soulsgui.environments.space_words import action_words
+from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.errors import EnvironmentCheckError
+from tests.environments.toys import SPACES_TAKEN
+
+KINDS = [name for name in SPACES_TAKEN if name != "words"]
+CHOICES = MultiDiscreteSpec((3, 2), (0, 5), (2,))
+SWITCHES = MultiBinarySpec((2,))
+NUMBERS = BoxActionSpec(BoxSpec((2,), "float32", (-1.0,), (1.0,)))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_survives_json(name: str) -> None:
+    spec = action_from_space(SPACES_TAKEN[name])
+    read = action_from_json(json.loads(json.dumps(spec.to_json(), allow_nan=False)))
+    assert read == spec
+    assert hash(read) == hash(spec)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_drawn_actions_lie_in_the_space_and_are_read_as_they_are_stored(name: str) -> None:
+    space, rng = SPACES_TAKEN[name], np.random.default_rng(0)
+    spec = action_from_space(space)
+    drawn = [spec.random(rng) for _ in range(200)]
+    assert all(space.contains(action) for action in drawn)
+    stored = np.array([spec.read(action) for action in drawn])
+    assert (stored.shape[1:], stored.dtype) == (spec.shape, spec.dtype)
+    assert spec.contains(stored).all()
+    assert spec.all_within(stored)
+    np.testing.assert_array_equal(
+        stored.reshape(200, -1), np.array(drawn).reshape(200, -1).astype(spec.dtype)
+    )
+
+
+def test_draws_reach_every_action() -> None:
+    drawn = {tuple(CHOICES.random(np.random.default_rng(seed))) for seed in range(100)}
+    assert drawn == {(a, b) for a in (0, 1, 2) for b in (5, 6)}
+
+
+def test_only_valid_actions_of_each_choice_are_drawn() -> None:
+    mask = np.array([0, 1, 1, 1, 0], np.bool_)
+    drawn = {tuple(CHOICES.random(np.random.default_rng(seed), mask)) for seed in range(50)}
+    assert drawn == {(1, 5), (2, 5)}
+
+
+STORED: list[tuple[ActionSpec, NDArray[Any], list[bool]]] = [
+    (CHOICES, np.array([[0, 5], [2, 6], [3, 5], [-1, 5], [0, 4], [0, 7]]), [True, True] + [False] * 4),
+    (SWITCHES, np.array([[0, 1], [1, 1], [2, 0], [0, -1]], np.int8), [True, True, False, False]),
+    # What was drawn before it was squashed has no bounds.
+    (NUMBERS, np.float32([[0, 9], [np.nan, 0], [0, np.inf], [-np.inf, 0]]), [True, False, False, False]),
+]
+
+
+@pytest.mark.parametrize(("spec", "array", "exist"), STORED)
+def test_stored_actions_exist_or_not(spec: ActionSpec, array: NDArray[Any], exist: list[bool]) -> None:
+    assert spec.contains(array).tolist() == exist
+    assert [spec.all_within(row[None]) for row in array] == exist
+
+
+@pytest.mark.parametrize("spec", [CHOICES, SWITCHES, NUMBERS])
+@pytest.mark.parametrize(
+    "array", [np.zeros(3), np.zeros((3, 4)), np.zeros((3, 2, 1)), np.zeros((3, 2), "U1")]
+)
+def test_another_shape_or_dtype_is_no_action(spec: ActionSpec, array: NDArray[Any]) -> None:
+    assert spec.contains(array).tolist() == [False] * 3
+
+
+NO_ACTIONS: list[tuple[ActionSpec, Any]] = [
+    (DiscreteSpec(3, 1), 0),
+    (DiscreteSpec(3, 1), [1, 2]),
+    (CHOICES, [3, 5]),
+    (CHOICES, [0.5, 5.0]),
+    (CHOICES, [0, 5, 5]),
+    (CHOICES, 0),
+    (SWITCHES, [0, 256]),
+    (SWITCHES, [0.5, 1.0]),
+    (NUMBERS, [0.0, 1.5]),
+    (NUMBERS, [0.0, math.nan]),
+    (NUMBERS, [0.0]),
+    (NUMBERS, ["a", "b"]),
+]
+
+
+@pytest.mark.parametrize(("spec", "value"), NO_ACTIONS)
+def test_what_an_environment_can_not_take_is_not_read(spec: ActionSpec, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        spec.read(value)
+
+
+def test_masks_allow_an_action_in_each_of_its_choices() -> None:
+    masks = np.array([[1, 1, 0, 0, 1], [0, 0, 1, 1, 1]], np.bool_)
+    actions = np.array([[0, 6], [0, 5], [2, 5], [1, 6], [99, -99]])
+    allowed = CHOICES.allowed(actions, masks, np.array([0, 0, 1, 1, 0]))
+    assert allowed[:4].tolist() == [True, False, True, False]
+
+
+def test_masks_are_told_of_numbered_choices_only() -> None:
+    box = spaces.Box(0, 1, (1,))
+    assert SpacesSpec.from_env(box, SPACES_TAKEN["choices"]).with_masks(True).masked_actions == 9
+    for name in ("switches", "box"):
+        spec = SpacesSpec.from_env(box, SPACES_TAKEN[name])
+        assert spec.with_masks(True) == spec
+        assert spec.masked_actions == 0
+
+
+def test_an_algorithm_for_numbered_actions_says_what_it_was_given() -> None:
+    spec = SpacesSpec.from_env(spaces.Box(0, 1, (1,)), SPACES_TAKEN["choices"])
+    with pytest.raises(
+        EnvironmentCheckError, match=r"dqn .* 3 choices at once, of 3, 2 and 4 actions"
+    ) as caught:
+        spec.numbered_actions("dqn")
+    assert "ppo" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("choices", "3 choices at once, of 3, 2 and 4 actions, from 0, 5, -1"),
+        ("switches", "5 times yes or no"),
+        ("box", "3 numbers (float32), between -2 and 6"),
+        ("free", "2 numbers (float32), unbounded"),
+    ],
+)
+def test_actions_in_words(name: str, words: str) -> None:
+    assert action_words(action_from_space(SPACES_TAKEN[name])) == words
+
+
+def test_many_choices_are_summed_up_in_words() -> None:
+    assert action_words(MultiDiscreteSpec((2,) * 12, (0,) * 12, (12,))).startswith(
+        "12 choices at once, of 2 "
+    )
+    assert "of 2 to 4 actions" in action_words(MultiDiscreteSpec((2, 3, 4) * 4, (0,) * 12, (12,)))
+
+
+UNREADABLE = [
+    {"type": "text"},
+    CHOICES.to_json() | {"sizes": []},
+    CHOICES.to_json() | {"sizes": [3, 0]},
+    CHOICES.to_json() | {"start": [0]},
+    CHOICES.to_json() | {"start": [0, 2**70]},
+    CHOICES.to_json() | {"shape": [3]},
+    SWITCHES.to_json() | {"shape": [0]},
+    NUMBERS.to_json() | {"dtype": "int64"},
+    NUMBERS.to_json() | {"low": [1.0]},
+    # A stranger's claim takes no memory.
+    NUMBERS.to_json() | {"shape": [2**40], "low": [5.0], "high": [4.0]},
+]
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_unreadable_descriptions_are_refused(data: dict[str, Any]) -> None:
+    observation = BoxSpec((1,), "float32").to_json()
+    with pytest.raises(EnvironmentCheckError, match="can't be read"):
+        SpacesSpec.from_json({"observation": observation, "action": data})
