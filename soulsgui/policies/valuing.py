@@ -40,6 +40,14 @@ class ValuingPolicy(ABC):
         """Draw actions, those whose values are 1 apart e to 1; return them and their log-probabilities."""
         return draw(self._values(obs, mask), rng, self.first_action)
 
+    def to_environment(self, action: Ints) -> Ints:
+        """Return the actions: the environment takes them as they are stored."""
+        return action
+
+    def from_environment(self, action: Ints) -> Ints:
+        """Return the actions: they are stored as the environment takes them."""
+        return action
+
     def log_prob(self, obs: NDArray[Any], action: Ints, mask: Mask | None = None) -> Floats:
         """Return the log-probability `[B]` with which `act` takes each action `[B]`."""
         log_probs = log_softmax(self._values(obs, mask))

@@ -67,7 +67,8 @@ class _Common:
     def __init__(self, spaces: SpacesSpec, settings: DQNAgentSettings) -> None:
         self._spaces, self._settings, self._dqn = spaces, settings, settings.dqn
         self._parts = Parts.of(settings.dqn)
-        self._actions = spaces.action.n
+        self._action = spaces.numbered_actions("dqn")
+        self._actions = self._action.n
 
     def _mlp(self, outputs: int, first_action: int, hidden_sizes: tuple[int, ...]) -> dict[str, Any]:
         return MLPPolicySpec(
@@ -127,7 +128,7 @@ class PlainValue(_Common):
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
         sizes = tuple(self._settings.network.hidden_sizes)
-        return self._mlp(self._actions, self._spaces.action.start, sizes)
+        return self._mlp(self._actions, self._action.start, sizes)
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies."""
@@ -186,7 +187,7 @@ class Value(_Headed):
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
-        return self._mlp(self._actions, self._spaces.action.start, self._sizes())
+        return self._mlp(self._actions, self._action.start, self._sizes())
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies, with the noise they have now."""
@@ -227,7 +228,7 @@ class Categorical(_Headed):
         """Return what a client needs to build the policy, as JSON-able data."""
         dqn = self._dqn
         network = self._mlp(self._actions * dqn.atoms, 0, self._sizes())
-        return categorical_spec(network, self._spaces.action.start, (dqn.value_min, dqn.value_max, dqn.atoms))
+        return categorical_spec(network, self._action.start, (dqn.value_min, dqn.value_max, dqn.atoms))
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies, with the noise they have now."""
@@ -262,7 +263,7 @@ class Implicit(_Common):
         return implicit_quantile_spec(
             network,
             self._actions,
-            self._spaces.action.start,
+            self._action.start,
             own * (2 if self._parts.dueling else 1),
             _COSINES,
             self._dqn.quantiles,

@@ -89,7 +89,7 @@ class AutogradSACGradient:
         if target_entropy is not None:
             loss = loss + losses.temperature_loss(log_alpha, log_prob, target_entropy)
         # The critics only pass the gradient on: what they say of a fresh action does not teach them.
-        loss.backward(inputs=self._actor_side)
+        loss.backward(inputs=self._actor_side)  # type: ignore[no-untyped-call]
         error, entropy = critic.error.mean(), -log_prob.mean()
         terms = (critic.loss, actor_loss, q.mean(), target.mean(), error, entropy, alpha)
         return torch.stack([term.detach() for term in terms])
