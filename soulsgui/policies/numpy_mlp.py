@@ -92,6 +92,26 @@ class MLPPolicySpec:
         return shapes
 
 
+def check_tensors(tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Make sure that weights fit a policy.
+
+    Args:
+        tensors: The weights.
+        shapes: What the policy needs.
+
+    Raises:
+        CheckpointError: A tensor is missing, misshapen or not finite.
+    """
+    for name, shape in shapes.items():
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
+            found = "missing" if tensor is None else f"of shape {tensor.shape}, or not finite"
+            raise CheckpointError(
+                f"The weights don't fit the policy: {name} of shape {shape} is {found}.",
+                "Check that client and server run the same environment and the same run.",
+            )
+
+
 class NumpyMLPPolicy:
     """Acts like the torch policy that exported the weights (log-probabilities to 1e-5), but faster.
 
@@ -123,14 +143,7 @@ class NumpyMLPPolicy:
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.
         """
-        for name, shape in self.spec.tensor_shapes().items():
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
-                found = "missing" if tensor is None else f"of shape {tensor.shape}, or not finite"
-                raise CheckpointError(
-                    f"The weights don't fit the policy: {name} of shape {shape} is {found}.",
-                    "Check that client and server run the same environment and the same run.",
-                )
+        check_tensors(tensors, self.spec.tensor_shapes())
         self._weights = [
             np.concatenate(
                 (tensors[f"policy.{index}.weight"], tensors[f"policy.{index}.bias"][:, None]),

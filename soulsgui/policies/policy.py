@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
+from soulsgui.policies.numpy_actor import NumpyActorPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 
 Floats = NDArray[np.float32]
@@ -59,6 +60,7 @@ class Policy(Protocol):
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
+    "actor": NumpyActorPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
 }

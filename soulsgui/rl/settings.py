@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from soulsgui.policies.action_heads import Squash, Std
 from soulsgui.policies.schedules import ScheduleName
 from soulsgui.rl.losses.dqn import TDLossName
 
@@ -25,6 +26,18 @@ class NetworkSettings(Protocol):
     @property
     def policy_init_scale(self) -> float:
         """Scale of the policy's last layer at the start."""
+
+    @property
+    def action_std(self) -> Std:
+        """Where the deviations of actions within bounds come from."""
+
+    @property
+    def initial_std(self) -> float:
+        """These deviations at the start."""
+
+    @property
+    def squash(self) -> Squash:
+        """How actions are kept within their bounds."""
 
 
 class NormalizeSettings(Protocol):

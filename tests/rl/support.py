@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -22,6 +22,9 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
+        "action_std": "state_independent",
+        "initial_std": 0.5,
+        "squash": "tanh",
     }
     normalize = {"observations": True}
     ppo = {
@@ -101,7 +104,7 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> Trans
 def random_batch(agent: PPOAgent, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
-    policy = NumpyMLPPolicy(agent.policy_spec())
+    policy = make_policy(agent.policy_spec())
     policy.load(agent.export_weights())
     shape = agent.spaces.observation.shape
     obs: NDArray[np.float32] = rng.normal(3.0, 2.0, (sum(lengths) + len(lengths), *shape)).astype(np.float32)

@@ -25,6 +25,24 @@ class NetworkSettings(Section):
         le=10,
     )
 
+    action_std: Literal["state_independent", "state_dependent"] = setting(
+        "state_independent",
+        "Where actions are numbers within bounds: whether their deviation is learned as one number each, or "
+        "told by the policy network for each observation.",
+    )
+    initial_std: float = setting(
+        0.5,
+        "Deviation of such actions at the start, before they are squashed; where they are cut off instead, "
+        "as a part of half their range (arXiv 2006.05990, section 3.2).",
+        gt=0.001,
+        le=100,
+    )
+    squash: Literal["tanh", "clip"] = setting(
+        "tanh",
+        "How such actions are kept within their bounds: squashed by a tanh, or cut off. Unbounded ones are "
+        "neither.",
+    )
+
 
 class NormalizeSettings(Section):
     """Scaling of what the networks see."""

@@ -8,11 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.normalise import RunningNormaliser
+from soulsgui.policies.numpy_actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
+from soulsgui.rl.action_heads import action_head
 from soulsgui.rl.agents.saved import (
     Arrays,
     adam_arrays,
@@ -25,14 +28,14 @@ from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.losses.ppo import approximate_kl, masked_logits
+from soulsgui.rl.losses.ppo import approximate_kl
 from soulsgui.rl.networks import build_mlp, named_layers
 from soulsgui.rl.returns import gae
 from soulsgui.rl.settings import PPOAgentSettings
 
 
 class PPOAgent:
-    """Learns a policy over numbered actions from rounds of its own experience.
+    """Learns a policy over actions of any kind from rounds of its own experience.
 
     Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): separate networks for
     policy and value, a small last policy layer, normalised observations, transitions shuffled over the whole
@@ -51,17 +54,17 @@ class PPOAgent:
         self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
         self.spaces = spaces
-        self._actions = spaces.numbered_actions("ppo")
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
         self._rng = np.random.default_rng(seed)
         network, size = settings.network, spaces.observation.size
         generator = torch.Generator().manual_seed(seed)
+        self.head = action_head(spaces.action, network).to(self.device)
         self.policy = build_mlp(
             size,
             network.hidden_sizes,
-            self._actions.n,
+            self.head.spec.outputs,
             network.activation,
             network.policy_init_scale,
             generator,
@@ -69,54 +72,56 @@ class PPOAgent:
         self.value = build_mlp(size, network.value_hidden_sizes, 1, network.activation, 1.0, generator).to(
             self.device
         )
-        self._flat = FlatParameters([self.policy, self.value])
+        self._flat = FlatParameters([self.policy, self.value, self.head])
         self._optimiser = torch.optim.Adam(
             [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
         )
         self._gradient: PPOGradient = (
             HandPPOGradient(self.policy, self.value)
-            if self.device.type == "cpu"
-            else AutogradPPOGradient(self.policy, self.value, self._flat)
+            if self.device.type == "cpu" and isinstance(spaces.action, DiscreteSpec)
+            else AutogradPPOGradient(self.policy, self.value, self._flat, self.head.distribution)
         )
         self.normaliser = RunningNormaliser(size, settings.normalize.clip)
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
-        return MLPPolicySpec(
+        action = self.spaces.action
+        network = MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
-            num_actions=self._actions.n,
-            first_action=self._actions.start,
+            num_actions=self.head.spec.outputs,
+            first_action=action.start if isinstance(action, DiscreteSpec) else 0,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
-        ).to_json()
+        )
+        if isinstance(action, DiscreteSpec):
+            return network.to_json()
+        return actor_spec(network, self.head.spec)
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.policy, "policy")}
+        exported = (*named_layers(self.policy, "policy"), *self.head.named_tensors())
+        arrays = {name: to_numpy(tensor) for name, tensor in exported}
         if self.settings.normalize.observations:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the logits `[B, actions]` of the policy at raw observations `[B, *shape]`."""
+        """Return what the policy network says of raw observations `[B, *shape]`, `[B, outputs]`."""
         with torch.no_grad():
             return to_numpy(self.policy(self._inputs(obs)))
 
-    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the most probable action `[B]` int64 for each raw observation `[B, *shape]`.
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the best stored action `[B, ...]` for each raw observation `[B, *shape]`.
 
         Args:
             obs: The observations.
-            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+            mask: `[B, A]` bool, which actions are valid, at least one of each choice; None: all are.
         """
+        allowed = None if mask is None else torch.from_numpy(mask).to(self.device)
         with torch.no_grad():
-            logits = self.policy(self._inputs(obs))
-            if mask is not None:
-                logits = masked_logits(logits, torch.from_numpy(mask).to(self.device))
-            index = logits.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
-        return actions
+            best = self.head.distribution(self.policy(self._inputs(obs)), allowed).mode()
+        return self.head.stored(best.cpu().numpy())
 
     def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
         """Learn from one round, collected with the weights and statistics exported last.
@@ -207,7 +212,8 @@ class PPOAgent:
         check_shapes(tensors, shapes, self._flat.parameter.numel())
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
-        return [*named_layers(self.policy, "policy"), *named_layers(self.value, "value")]
+        layers = (*named_layers(self.policy, "policy"), *named_layers(self.value, "value"))
+        return [*layers, *self.head.named_tensors()]
 
     def _inputs(self, obs: NDArray[Any]) -> Tensor:
         """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]` on the device."""
@@ -226,7 +232,7 @@ class PPOAgent:
             mask = batch.action_mask[batch.step_rows]
         data = PPORows(
             obs=inputs[torch.from_numpy(batch.step_rows).to(self.device)],
-            action=torch.tensor(batch.action - self._actions.start, device=self.device),
+            action=torch.tensor(self.head.drawn(batch.action), device=self.device),
             log_prob=torch.tensor(batch.log_prob, device=self.device),
             advantage=advantage,
             target=target,

@@ -1,0 +1,289 @@
+"""PPO over actions of every kind: the same numbers as the numpy policy, right gradients, and it learns."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.environments.actions import action_from_space
+from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from tests.environments.toys import SPACES_TAKEN
+from tests.rl.support import ppo_settings, random_batch
+
+STATE: dict[str, Any] = {"action_std": "state_dependent"}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("choices", {}),
+    ("table", {}),
+    ("switches", {}),
+    ("box", {}),
+    ("box", STATE),
+    ("box", {"squash": "clip"}),
+    ("double", {"initial_std": 2.0}),
+    ("free", STATE),
+    ("half", {}),
+]
+OBSERVATION = BoxSpec((4,), "float32")
+
+
+def spaces_of(takes: str, masked: bool = False) -> SpacesSpec:
+    return SpacesSpec(OBSERVATION, action_from_space(SPACES_TAKEN[takes])).with_masks(masked)
+
+
+def trained(takes: str, updates: int = 1, **changes: Any) -> PPOAgent:
+    agent = PPOAgent(spaces_of(takes), ppo_settings(minibatch_size=32, **changes), 0)
+    for index in range(updates):
+        agent.update(random_batch(agent, seed=index), 0.0)
+    return agent
+
+
+def numpy_policy(agent: PPOAgent) -> Policy:
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(agent.export_weights())
+    return policy
+
+
+def in_torch(agent: PPOAgent, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> Any:
+    """Return the torch distribution at raw observations."""
+    with torch.no_grad():
+        allowed = None if mask is None else torch.from_numpy(mask)
+        return agent.head.distribution(agent.policy(agent._inputs(obs)), allowed)
+
+
+def observations(count: int) -> NDArray[np.float32]:
+    return np.random.default_rng(1).normal(3, 2, (count, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("takes", "changes"), CASES)
+def test_numpy_and_torch_agree_on_10000_inputs(takes: str, changes: dict[str, Any]) -> None:
+    agent = trained(takes, policy_init_scale=1.0, **changes)
+    policy, obs, space = numpy_policy(agent), observations(10_000), SPACES_TAKEN[takes]
+    distribution = in_torch(agent, obs)
+    action, log_prob = policy.act(obs, np.random.default_rng(2))
+    assert agent.spaces.action.contains(action).all()
+    assert action.dtype == agent.spaces.action.dtype
+    expected = distribution.log_prob(torch.from_numpy(agent.head.drawn(action))).numpy()
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(policy.log_prob(obs, action), log_prob, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(policy.outputs(obs), agent.outputs(obs), rtol=1e-5, atol=1e-5)
+    taken = policy.to_environment(action)
+    assert all(space.contains(row) for row in taken[:500])
+    greedy = agent.act_greedy(obs)
+    assert np.isclose(greedy, policy.greedy(obs), rtol=1e-5, atol=1e-5).mean() > 0.999
+    assert np.isfinite(policy.log_prob(obs, greedy)).all()
+
+
+@pytest.mark.parametrize("changes", [{}, STATE, {"squash": "clip"}])
+def test_the_same_noise_gives_the_same_action(changes: dict[str, Any]) -> None:
+    agent = trained("box", policy_init_scale=1.0, **changes)
+    obs = observations(10_000)
+    drawn, _ = numpy_policy(agent).act(obs, np.random.default_rng(7))
+    noise = np.random.default_rng(7).standard_normal(drawn.shape, dtype=np.float32)
+    gaussian = in_torch(agent, obs)
+    gaussian = getattr(gaussian, "_gaussian", gaussian)
+    mean, std = gaussian.mean.numpy(), gaussian.std.numpy()
+    np.testing.assert_allclose(drawn, mean + std * noise, rtol=1e-5, atol=1e-5)
+    assert (np.ptp(std, axis=0) > 0.01).all() == (changes is STATE), "deviations follow the observation"
+
+
+@pytest.mark.parametrize("takes", ["choices", "table"])
+def test_masks_reach_every_choice(takes: str) -> None:
+    agent = PPOAgent(spaces_of(takes, masked=True), ppo_settings(policy_init_scale=1.0), 0)
+    spec: Any = agent.spaces.action
+    rng, obs = np.random.default_rng(3), observations(10_000)
+    mask = rng.random((len(obs), sum(spec.sizes))) < 0.4
+    mask[:, np.cumsum(spec.sizes) - 1] = True
+    action, log_prob = numpy_policy(agent).act(obs, rng, mask)
+    rows = np.arange(len(obs))
+    assert spec.allowed(action, mask, rows).all()
+    assert spec.allowed(agent.act_greedy(obs, mask), mask, rows).all()
+    drawn = torch.from_numpy(agent.head.drawn(action))
+    expected = in_torch(agent, obs, mask).log_prob(drawn).numpy()
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-5, atol=1e-5)
+    assert (log_prob > in_torch(agent, obs).log_prob(drawn).numpy() + 1e-3).mean() > 0.9
+
+
+def recorded(agent: PPOAgent, batch: RolloutBatch, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return rows and ratios of each gradient step of an update."""
+    seen: list[Any] = []
+    gradient = agent._gradient
+
+    class Recorder:
+        values = staticmethod(gradient.values)
+
+        def __call__(self, rows: Any, ppo: Any) -> Any:
+            figures = gradient(rows, ppo)
+            seen.append((rows, figures.log_ratio.exp()))
+            return figures
+
+    monkeypatch.setattr(agent, "_gradient", Recorder())
+    agent.update(batch, 0.0)
+    return seen
+
+
+@pytest.mark.parametrize(("takes", "changes"), CASES)
+def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(
+    takes: str, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = trained(takes, learning_rate=0.01, **changes)
+    seen = recorded(agent, random_batch(agent, seed=5), monkeypatch)
+    torch.testing.assert_close(seen[0][1], torch.ones_like(seen[0][1]), atol=1e-4, rtol=0)
+    assert (seen[-1][1] - 1).abs().max() > 1e-3, "later ones have moved"
+
+
+def _softplus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.logaddexp(x, 0)
+
+
+def _gauss(x: Any, mean: Any, std: Any) -> Any:
+    return -0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+
+
+def _numbers(out: NDArray[Any], raw: Any, action: NDArray[Any], initial: float) -> tuple[Any, Any]:
+    """Log-density and entropy of squashed actions, written out; the Jacobian does not move with weights."""
+    size = action.shape[1]
+    raw = out[:, size:] if raw is None else raw
+    std = _softplus(raw + np.log(np.expm1(initial - 1e-3))) + 1e-3
+    log_prob = _gauss(action, out[:, :size], std).sum(1)
+    low, high = SPACES_TAKEN["box"].low, SPACES_TAKEN["box"].high  # type: ignore[attr-defined]
+    log_prob = log_prob - (np.log1p(-(np.tanh(action) ** 2)) + np.log((high - low) / 2)).sum(1)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(32)
+    u = out[:, :size, None] + (std * np.ones((len(out), size)))[..., None] * nodes
+    slope = (2 * (np.log(2) - u - _softplus(-2 * u))) @ weights / np.sqrt(2 * np.pi)
+    entropy = np.log(std) + 0.5 * np.log(2 * np.pi * np.e) + slope + np.log((high - low) / 2)
+    return log_prob, entropy.sum(1)
+
+
+def _choices(out: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_]) -> tuple[Any, Any]:
+    log_prob, entropy, first = 0.0, 0.0, 0
+    for choice, size in enumerate(SPACES_TAKEN["choices"].nvec.tolist()):  # type: ignore[attr-defined]
+        allowed = mask[:, first : first + size]
+        logits = np.where(allowed, out[:, first : first + size], -np.inf)
+        logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        log_prob = log_prob + logs[np.arange(len(out)), action[:, choice]]
+        entropy = entropy - np.where(allowed, np.exp(logs) * np.where(allowed, logs, 0), 0).sum(1)
+        first += size
+    return log_prob, entropy
+
+
+def _switches(out: NDArray[Any], action: NDArray[Any]) -> tuple[Any, Any]:
+    yes = 1 / (1 + np.exp(-out))
+    log_prob = np.where(action > 0, np.log(yes), np.log(1 - yes)).sum(1)
+    return log_prob, -(yes * np.log(yes) + (1 - yes) * np.log(1 - yes)).sum(1)
+
+
+@pytest.mark.parametrize(
+    ("takes", "changes"), [("box", {}), ("box", STATE), ("choices", {}), ("switches", {})]
+)
+def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[str, Any]) -> None:
+    """By central differences in float64 over every parameter of a linear policy."""
+    settings = ppo_settings(hidden_sizes=(), value_hidden_sizes=(), policy_init_scale=0.3, **changes)
+    settings.ppo.entropy_coef, settings.ppo.value_coef = 0.1, 0.7
+    agent = PPOAgent(spaces_of(takes, masked=takes == "choices"), settings, 0)
+    batch, rng = random_batch(agent), np.random.default_rng(0)
+    mask = np.ones((len(batch.obs), 9 if takes == "choices" else 0), np.bool_)
+    if takes == "choices":
+        mask[::2, [1, 4, 6]] = False
+        action, log_prob = numpy_policy(agent).act(batch.obs[batch.step_rows], rng, mask[batch.step_rows])
+        batch = replace(batch, action=action, log_prob=log_prob, action_mask=mask)
+    batch = replace(batch, log_prob=batch.log_prob + rng.normal(0, 0.3, batch.steps).astype(np.float32))
+    rows, _ = agent._first_targets(batch, agent._inputs(batch.obs))
+    agent._gradient(rows, settings.ppo)
+    obs, action, old, advantage, target, _, allowed = (column.numpy().astype(np.float64) for column in rows)
+
+    def loss(flat: NDArray[np.float64]) -> float:
+        outputs = agent.head.spec.outputs
+        weight, bias = flat[: 4 * outputs].reshape(outputs, 4), flat[4 * outputs : 5 * outputs]
+        value = obs @ flat[5 * outputs : 5 * outputs + 4] + flat[5 * outputs + 4]
+        out = obs @ weight.T + bias
+        if takes == "box":
+            log_prob, entropy = _numbers(out, None if changes else flat[5 * outputs + 5 :], action, 0.5)
+        elif takes == "choices":
+            log_prob, entropy = _choices(out, action.astype(int), allowed > 0)
+        else:
+            log_prob, entropy = _switches(out, action)
+        ratio = np.exp(log_prob - old)
+        policy = -np.minimum(ratio * advantage, np.clip(ratio, 0.8, 1.2) * advantage).mean()
+        return float(policy + 0.7 * 0.5 * np.square(value - target).mean() - 0.1 * entropy.mean())
+
+    at = agent._flat.parameter.detach().numpy().astype(np.float64)
+    steps = np.eye(len(at)) * 1e-6
+    expected = np.array([(loss(at + step) - loss(at - step)) / 2e-6 for step in steps])
+    np.testing.assert_allclose(agent._flat.gradient.numpy(), expected, rtol=2e-3, atol=2e-4)
+    assert np.abs(expected).min() < np.abs(expected).max()
+
+
+def test_a_saved_agent_goes_on_exactly() -> None:
+    agent = trained("box", updates=2)
+    tensors, meta = agent.state()
+    assert tensors["policy.std"].shape == (3,)
+    assert (tensors["policy.std"] != 0).all(), "deviations are learned"
+    resumed = PPOAgent(agent.spaces, agent.settings, 9)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    batch = random_batch(agent, seed=7)
+    assert agent.update(batch, 0.0) == resumed.update(batch, 0.0)
+    for name, array in agent.export_weights().items():
+        np.testing.assert_array_equal(array, resumed.export_weights()[name])
+    with pytest.raises(CheckpointError, match=r"policy\.std"):
+        resumed.load_state({name: array for name, array in tensors.items() if name != "policy.std"}, meta)
+
+
+def round_of(agent: PPOAgent, rng: Any, reward: Callable[[NDArray[Any]], NDArray[Any]]) -> RolloutBatch:
+    """Return 512 episodes of one step; the reward depends on what the environment takes."""
+    obs = rng.normal(size=(1024, 4)).astype(np.float32)
+    policy = numpy_policy(agent)
+    action, log_prob = policy.act(obs[::2], rng)
+    return RolloutBatch(
+        obs=obs,
+        lengths=np.ones(512, np.int64),
+        action=action,
+        log_prob=log_prob,
+        reward=reward(policy.to_environment(action)).astype(np.float32),
+        terminated=np.ones(512, np.bool_),
+        truncated=np.zeros(512, np.bool_),
+    )
+
+
+def _to_the_point(action: NDArray[Any]) -> NDArray[Any]:
+    return -np.abs(action - np.float32([1.5, 0.9, 5.1])).sum(1) * np.array(10.0)
+
+
+def _to_the_numbers(action: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = (action == [2, 5, 1]).sum(1)
+    return found
+
+
+def _to_the_switches(action: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = (action == [1, 0, 1, 1, 0]).sum(1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("takes", "reward", "changes", "best", "near"),
+    [
+        ("box", _to_the_point, {}, [1.5, 0.9, 5.1], 0.12),
+        ("box", _to_the_point, {"squash": "clip"}, [1.5, 0.9, 5.1], 0.12),
+        ("choices", _to_the_numbers, {}, [2, 5, 1], 0),
+        ("switches", _to_the_switches, {}, [1, 0, 1, 1, 0], 0),
+    ],
+)
+def test_it_finds_the_best_action(
+    takes: str, reward: Any, changes: dict[str, Any], best: list[float], near: float
+) -> None:
+    settings = ppo_settings(learning_rate=0.003, gamma=0.0, hidden_sizes=(16,), **changes)
+    agent, rng = PPOAgent(spaces_of(takes), settings, 0), np.random.default_rng(0)
+    for _ in range(12):
+        agent.update(round_of(agent, rng, reward), 0.0)
+    policy, obs = numpy_policy(agent), observations(200)
+    np.testing.assert_allclose(
+        policy.to_environment(policy.greedy(obs / 10)).mean(axis=0), best, atol=near or 1e-6
+    )
