@@ -23,14 +23,17 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
             )
         )
-    dqn = settings.dqn
-    if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
-        broken.append(
-            BrokenRule(
-                "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
+    for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
+        if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
+            broken.append(
+                BrokenRule(
+                    f"{name}.buffer_size",
+                    f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
+                )
             )
-        )
     broken += _broken_by_the_agent(settings)
+    if settings.algorithm == "sac" and settings.network.squash != "tanh":
+        broken.append(BrokenRule("network.squash", "has to be tanh for sac."))
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(

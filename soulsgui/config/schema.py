@@ -16,6 +16,7 @@ from soulsgui.config.sections.environment import EnvSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
+from soulsgui.config.sections.sac import SACSettings
 from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
 
 
@@ -26,9 +27,10 @@ class Settings(Section):
     seed: int = setting(
         1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
     )
-    algorithm: Literal["ppo", "dqn"] = setting(
+    algorithm: Literal["ppo", "dqn", "sac"] = setting(
         "ppo",
-        "Learning algorithm: ppo (synchronous, on-policy) or dqn (asynchronous, off-policy).",
+        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy, for numbered "
+        "actions) or sac (likewise, for actions that are numbers within bounds).",
         to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
@@ -37,6 +39,7 @@ class Settings(Section):
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
+    sac: SACSettings = Field(default_factory=SACSettings, description="Soft actor-critic.")
     publish: PublishSettings = Field(
         default_factory=PublishSettings, description="How often new weights go to the clients."
     )

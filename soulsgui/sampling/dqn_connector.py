@@ -1,4 +1,4 @@
-"""A loop written by hand that samples for Q-learning, as fast as it likes.
+"""A loop written by hand that samples for Q-learning or soft actor-critic, as fast as it likes.
 
 connector = DQNConnector(config)
 while training:
@@ -73,7 +73,7 @@ class DQNConnector(Connector):
 
         Args:
             data: From `wire.codec.pack_sample`; its model id may be that of any weights which this connector
-                acted with. Without `log_prob` in `info`, 0 is sent: Q-learning asks for none.
+                acted with. Without `log_prob` in `info`, 0 is sent: nothing here asks for one.
 
         Raises:
             UsageError: An earlier push was no sample of this environment; this one was not taken.

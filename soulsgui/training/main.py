@@ -14,11 +14,16 @@ from soulsgui.training.first_client import FirstClient
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
+from soulsgui.training.sac_node import SACTrainingNode
 from soulsgui.wire.connection import Address
 
 logger = logging.getLogger(__name__)
 
-NODES: dict[str, type[TrainingNode]] = {"ppo": PPOTrainingNode, "dqn": DQNTrainingNode}
+NODES: dict[str, type[TrainingNode]] = {
+    "ppo": PPOTrainingNode,
+    "dqn": DQNTrainingNode,
+    "sac": SACTrainingNode,
+}
 """The node that trains each algorithm."""
 
 

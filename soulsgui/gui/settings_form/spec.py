@@ -127,6 +127,7 @@ _WORDS = {
     "n": "number of",
     "num": "number of",
     "ppo": "PPO",
+    "sac": "SAC",
 }
 
 
