@@ -25,7 +25,7 @@ from tests.servers import running_server
 SIDE, STACK, STEPS = 84, 4, 64
 SPACES = SpacesSpec(BoxSpec((STACK, SIDE, SIDE), "uint8", (0,), (255,)), DiscreteSpec(6))
 RING = 4096
-"""Transitions in the replay ring: its observations are whole stacks."""
+"""Transitions in the replay ring, which keeps each frame once."""
 
 
 def pong_like(count: int, seed: int = 0) -> NDArray[np.uint8]:

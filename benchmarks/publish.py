@@ -1,4 +1,7 @@
-"""From publishing weights to having them in use in a client, against a raw SET, PUBLISH and GET."""
+"""From publishing weights to having them in use in a client, against a raw SET, PUBLISH and GET.
+
+The reference hands the bytes over as the library does it alone: unchecked, and not made into arrays.
+"""
 
 import tempfile
 import threading
@@ -65,7 +68,7 @@ class OurWay:
 
 
 class RawWay:
-    """The same bytes with the server's own commands.
+    """The same bytes with the library's own commands, sent here and fetched by a thread beside, as ours are.
 
     Args:
         address: The server.
@@ -74,12 +77,23 @@ class RawWay:
 
     def __init__(self, address: Address, floats: int) -> None:
         self._blob = np.random.default_rng(0).normal(size=floats).astype(np.float32).tobytes()
-        self._writer, self._reader = connect(address), connect(address)
+        self._writer, self._reader = (
+            redis.Redis(host=address.host, port=address.port, password=address.password) for _ in range(2)
+        )
         self._heard: redis.client.PubSub = self._reader.pubsub(  # type: ignore[no-untyped-call]
             ignore_subscribe_messages=True
         )
         self._heard.subscribe("raw:event")
         self._heard.get_message(timeout=1)
+        self._came, self._closed = threading.Event(), False
+        self._thread = threading.Thread(target=self._fetch)
+        self._thread.start()
+
+    def _fetch(self) -> None:
+        while not self._closed:
+            if self._heard.get_message(timeout=0.1) is not None:
+                self._reader.get("raw:weights")
+                self._came.set()
 
     def once(self) -> float:
         """Return the milliseconds from SET to the end of GET."""
@@ -88,13 +102,14 @@ class RawWay:
         pipeline.set("raw:weights", self._blob)
         pipeline.publish("raw:event", 1)
         pipeline.execute()
-        while self._heard.get_message(timeout=1) is None:
-            pass
-        self._reader.get("raw:weights")
+        assert self._came.wait(30.0), "the notice did not arrive"
+        self._came.clear()
         return (time.perf_counter() - began) * 1000
 
     def close(self) -> None:
         """End it."""
+        self._closed = True
+        self._thread.join()
         self._heard.close()
         self._reader.close()
         self._writer.close()

@@ -21,5 +21,14 @@ def printable(text: str, most: int | None = LONGEST, lines: bool = False) -> str
     return "".join(one if one.isprintable() or (lines and one in _KEPT) else _instead(one) for one in text)
 
 
+def error_words(error: BaseException) -> str:
+    """Return an exception of foreign code in words: `ValueError: bad`; also one that can't say itself."""
+    try:
+        said = str(error)
+    except Exception as broken:
+        said = f"(its words can't be read: {type(broken).__name__})"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def _instead(one: str) -> str:
     return " " if one.isspace() else "\ufffd"

@@ -1,7 +1,8 @@
 """What every test is given, and what every test must leave behind: nothing.
 
-Fixtures: `redis_address` (a real server, a fresh prefix), `keys`, `redis_client`. A test fails when it leaves
-child processes or threads, or logs a WARNING or worse without the mark `allow_warnings`.
+Fixtures: `redis_address` (a real server, a fresh prefix), `keys`, `redis_client`, `report` (of a fault).
+A test fails when it leaves child processes or threads, or logs a WARNING or worse without the mark
+`allow_warnings`.
 """
 
 import logging
@@ -16,6 +17,8 @@ import redis
 
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
+from tests.faults.report import pytest_terminal_summary as pytest_terminal_summary
+from tests.faults.report import report as report
 from tests.servers import delete_prefix, running_server, with_fresh_prefix
 
 _LEAVE_TIME_S = 2.0

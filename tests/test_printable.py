@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from soulsgui.printable import printable
+from soulsgui.printable import error_words, printable
 from soulsgui.process import LineFormatter
 
 
@@ -34,3 +34,14 @@ def test_lines_stay_where_they_are_wanted() -> None:
 def test_the_log_holds_no_control_characters() -> None:
     record = logging.LogRecord("n", logging.INFO, "f", 1, "%s refused", ("\x1b[31mevil\x07",), None)
     assert "\ufffd[31mevil\ufffd refused" in LineFormatter().format(record)
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_can_not_say_itself_is_said_all_the_same() -> None:
+    assert error_words(ValueError("bad")) == "ValueError: bad"
+    assert error_words(KeyError()) == "KeyError"
+    assert error_words(_Speechless()) == "_Speechless: (its words can't be read: RuntimeError)"

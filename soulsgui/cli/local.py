@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.output import folders_of, log_line, moment, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.runner import RunnerClient
 from soulsgui.config.paths import Folders
@@ -17,7 +17,7 @@ from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.outcome import duration_words
 from soulsgui.runner.words import count_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import HistoryLogsParams, LogLine, RunSummary
+from soulsgui.wire.control import HistoryLogsParams, RunSummary
 
 _FOLLOW_EVERY_S = 0.2
 
@@ -33,7 +33,7 @@ def checkpoints(arguments: Arguments) -> int:
     rows = [
         [
             info.id,
-            _moment(info.created),
+            moment(info.created),
             count_words(info.env_steps, "step"),
             f"model {info.model_id}",
             f"return {info.score:.1f}" if info.score is not None else "",
@@ -88,7 +88,7 @@ def logs(arguments: Arguments) -> int:
     params = HistoryLogsParams(service=arguments.service, n=min(max(arguments.n, 1), 5000))
     lines, _ = log_lines(paths, params)
     for line in lines:
-        say(_shown(line))
+        say(log_line(line))
     if arguments.follow:
         _follow(arguments.service, paths[arguments.service], lines[-1].number if lines else 0)
     return 0
@@ -99,7 +99,7 @@ def _follow(service: str, path: Path, shown: int) -> None:
     while True:
         for line in follower.poll():
             if line.number > shown:
-                say(_shown(line))
+                say(log_line(line))
         sys.stdout.flush()
         time.sleep(_FOLLOW_EVERY_S)
 
@@ -113,15 +113,5 @@ def events(arguments: Arguments) -> int:
         return 0
     for event in found:
         said = ". ".join(part.rstrip(".") for part in (event.what, event.cause, event.remedy) if part)
-        say(f"{event.number:>5}  {_moment(event.time)}  {event.level:<7}  {printable(said, None)}")
+        say(f"{event.number:>5}  {moment(event.time)}  {event.level:<7}  {printable(said, None)}")
     return 0
-
-
-def _shown(line: LogLine) -> str:
-    if line.time is None:
-        return line.text
-    return f"{_moment(line.time)} {line.level.upper()} {line.text}"
-
-
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

@@ -2,11 +2,15 @@
 
 import json
 import sys
-from typing import Any, TextIO
+import time
+from typing import TYPE_CHECKING, Any, TextIO
 
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.paths import Folders, default_config_dir, default_data_dir
 from soulsgui.printable import printable
+
+if TYPE_CHECKING:
+    from soulsgui.wire.control import LogLine
 
 
 def say(text: str) -> None:
@@ -27,3 +31,13 @@ def folders_of(arguments: Arguments) -> Folders:
         (arguments.config_dir or default_config_dir()).absolute(),
         (arguments.data_dir or default_data_dir()).absolute(),
     )
+
+
+def log_line(line: "LogLine") -> str:
+    """Return a line of a log as it is printed."""
+    return line.text if line.time is None else f"{moment(line.time)} {line.level.upper()} {line.text}"
+
+
+def moment(seconds: float) -> str:
+    """Return a time of the clock here, from seconds since the epoch."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

@@ -266,6 +266,8 @@ def _add_run(commands: Commands) -> None:
             help="stop the run that goes on first; default: refuse while one goes on",
         )
     _add(run, "stop", "remote:run_stop", "save and end the run")
+    _add(run, "pause", "remote:run_pause", "let the run rest, with everything kept")
+    _add(run, "continue", "remote:run_continue", "let a paused run go on")
     save = _add(commands, "quicksave", "remote:quicksave", "save a checkpoint now")
     _note(save)
     _json(save)
@@ -276,8 +278,33 @@ def _add_library(commands: Commands) -> None:
     listing = _add(checkpoints, "list", "local:checkpoints", "list and verify the checkpoints of a run")
     listing.add_argument("run", nargs="?", default="latest", metavar="RUN", help=_WHICH_RUN)
     _json(listing)
+    _add_evaluate(commands)
     runs = _group(commands, "runs", "the runs in the data folder")
     _json(_add(runs, "list", "local:runs", "list the runs"))
+
+
+def _add_evaluate(commands: Commands) -> None:
+    evaluate = _add(commands, "evaluate", "evaluation:evaluate", "play episodes with a checkpoint")
+    evaluate.add_argument(
+        "checkpoint",
+        nargs="?",
+        default="latest",
+        metavar="CHECKPOINT",
+        help="its folder; or a run (id, or how it begins), RUN/CHECKPOINT, RUN/best; latest or best of the "
+        "newest run; default: latest",
+    )
+    evaluate.add_argument(
+        "--episodes", type=int, default=20, metavar="N", help="how many to play; default: 20"
+    )
+    evaluate.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of the first episode; default: 0"
+    )
+    evaluate.add_argument(
+        "--stochastic",
+        action="store_true",
+        help="draw actions from what the policy says; default: take the best ones",
+    )
+    _json(evaluate)
 
 
 def _add_config(commands: Commands) -> None:
@@ -321,6 +348,12 @@ def _add_clients(commands: Commands) -> None:
     rename = _add(clients, "rename", "remote:rename", "call a client something else on screen")
     rename.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
     rename.add_argument("name", nargs="?", default="", metavar="TEXT", help="the name; default: its id again")
+    forgetting = _add(clients, "forget", "remote:forget", "take a client that is gone off the list")
+    forgetting.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    log = _add(clients, "log", "remote:client_log", "what a client wrote last")
+    log.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    log.add_argument("-n", type=int, default=50, metavar="LINES", help="how many lines; default: 50")
+    _json(log)
     releasing = _add(clients, "release", "remote:release", "let a client that was cut off send again")
     releasing.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
     rejects = _add(clients, "rejects", "remote:rejects", "the last samples that were refused, and why")
@@ -375,7 +408,7 @@ def _add_looking(commands: Commands) -> None:
 
 def _add_services(commands: Commands) -> None:
     _add(commands, "redis", "roles:redis", "the Redis server alone, in the foreground")
-    for name in ("trainer", "telemetry"):
+    for name in ("trainer", "telemetry", "evaluator"):
         node = _add(commands, name, f"roles:{name}", f"the {name} of a run alone, in the foreground")
         node.add_argument("--run", required=True, metavar="RUN", help="folder or id of the run")
         _server_file(node)

@@ -5,14 +5,15 @@ import sys
 import time
 from typing import Any
 
-from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.output import folders_of, log_line, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.runner import RunnerClient, runner_of
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
-from soulsgui.wire.control import ControlFile
+from soulsgui.wire.control import ClientLog, ControlFile
 
 _WATCH_EVERY_S = 1.0
+_AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 
 def status(arguments: Arguments) -> int:
@@ -89,6 +90,20 @@ def run_stop(arguments: Arguments) -> int:
     return _say_run(runner_of(arguments).command("run.stop"), "stopped")
 
 
+def run_pause(arguments: Arguments) -> int:
+    """`run pause`: let the run rest."""
+    done = runner_of(arguments).command("run.pause")["done"]
+    say("the run is paused; go on with: soulsgui run continue" if done else f"it pauses {_AS_SOON}")
+    return 0
+
+
+def run_continue(arguments: Arguments) -> int:
+    """`run continue`: let a paused run go on."""
+    done = runner_of(arguments).command("run.continue")["done"]
+    say("the run goes on" if done else f"it goes on {_AS_SOON}")
+    return 0
+
+
 def _say_run(result: dict[str, Any], what: str) -> int:
     say(f"{what} {result['run_id']} ({result['run_dir']})")
     return 0
@@ -136,6 +151,31 @@ def wish(arguments: Arguments) -> int:
     """`clients pause|resume|drain|stop`: what a client is wanted to do."""
     runner_of(arguments).command(f"clients.{arguments.wish}", {"client": arguments.client})
     say(f"{arguments.client}: {arguments.wish} is wished")
+    return 0
+
+
+def forget(arguments: Arguments) -> int:
+    """`clients forget`: take a client that is gone off the list."""
+    runner_of(arguments).command("clients.forget", {"client": arguments.client})
+    say(f"{arguments.client} is forgotten")
+    return 0
+
+
+def client_log(arguments: Arguments) -> int:
+    """`clients log`: what a client wrote last."""
+    params = {"client": arguments.client, "n": min(max(arguments.n, 1), 1000)}
+    found = ClientLog.model_validate(runner_of(arguments).command("clients.log", params))
+    if arguments.as_json:
+        say_json(found.model_dump(mode="json"))
+        return 0
+    for line in found.lines:
+        say(log_line(line))
+    if not found.lines:
+        say(
+            f"{arguments.client} has written nothing yet."
+            if found.whole
+            else f"{arguments.client} has told of no trouble; the rest of its log is on its own computer."
+        )
     return 0
 
 

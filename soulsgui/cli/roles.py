@@ -77,6 +77,13 @@ def telemetry(arguments: Arguments) -> int:
     return run_telemetry(_run(arguments), _address(arguments))
 
 
+def evaluator(arguments: Arguments) -> int:
+    """`evaluator`: the evaluator of a run."""
+    from soulsgui.modes.evaluator_main import run_evaluator
+
+    return run_evaluator(_run(arguments), _address(arguments))
+
+
 def join(arguments: Arguments) -> int:
     """`join`: the runner of client mode."""
     if arguments.stop:

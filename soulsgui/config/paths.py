@@ -143,14 +143,29 @@ class RunFolder:
         return self.root / "run.json"
 
     @property
+    def paused(self) -> Path:
+        """There while the run is to rest: written by the runner, looked at by a trainer that begins."""
+        return self.root / "paused"
+
+    @property
     def attempts(self) -> Path:
         """Number of attempts begun, written by the trainer."""
         return self.root / "attempts.json"
 
     @property
+    def divergence(self) -> Path:
+        """That the training has diverged, while it is not overcome; written by the trainer."""
+        return self.root / "divergence.json"
+
+    @property
     def spaces(self) -> Path:
         """The environment's spaces, as the probe found them."""
         return self.root / "spaces.json"
+
+    @property
+    def network(self) -> Path:
+        """The layers of the networks, for people."""
+        return self.root / "network.txt"
 
     @property
     def store(self) -> Path:
@@ -176,6 +191,11 @@ class RunFolder:
     def best_model(self) -> Path:
         """The model with the best score."""
         return self.root / "best_model"
+
+    @property
+    def evaluated(self) -> Path:
+        """Weights that the evaluator found to be the best: one folder per model id."""
+        return self.root / "evaluated"
 
     @property
     def manual_saves(self) -> Path:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from soulsgui.config.schema import Settings
 from soulsgui.system import is_loopback
 
+_ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "vtrace")
+
 
 @dataclass(frozen=True)
 class BrokenRule:
@@ -17,12 +19,17 @@ class BrokenRule:
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
     broken = []
-    if settings.ppo.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
-        broken.append(
-            BrokenRule(
-                "ppo.learning_rate_schedule", "`linear` needs stop.env_steps, the steps to spread over."
+    for name, group in (("ppo", settings.ppo), ("vtrace", settings.vtrace)):
+        if group.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
+            broken.append(
+                BrokenRule(
+                    f"{name}.learning_rate_schedule",
+                    "`linear` needs stop.env_steps, the steps to spread over.",
+                )
             )
-        )
+    if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
+        told = " and ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
+        broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
     for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
         if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
             broken.append(
@@ -31,9 +38,25 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                     f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
                 )
             )
+    if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
+        broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
     broken += _broken_by_the_agent(settings)
     if settings.algorithm == "sac" and settings.network.squash != "tanh":
         broken.append(BrokenRule("network.squash", "has to be tanh for sac."))
+    if settings.determinism == "lockstep" and settings.algorithm != "ppo":
+        if not settings.explores:
+            broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))
+        elif settings.clients.local > 1:
+            broken.append(
+                BrokenRule("determinism", "`lockstep` lets one client play: set clients.local to 1 or 0.")
+            )
+    if settings.evaluation.best_by == "evaluation" and not settings.evaluates_every:
+        broken.append(
+            BrokenRule(
+                "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
+            )
+        )
+    broken += _broken_by_memory(settings)
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(
@@ -56,4 +79,27 @@ def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:
         broken.append(BrokenRule("dqn.value_max", "should be more than dqn.value_min."))
     if settings.algorithm == "dqn" and dqn.agent == "iqn" and not settings.network.hidden_sizes:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer for dqn.agent iqn."))
+    return broken
+
+
+def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
+    """Return the rules that policies with a memory add."""
+    broken = []
+    recurrent = settings.network.recurrent != "none"
+    r2d2 = settings.algorithm == "dqn" and settings.dqn.agent == "r2d2"
+    if r2d2 and not recurrent:
+        broken.append(BrokenRule("network.recurrent", "should be lstm or gru for dqn.agent r2d2."))
+    if recurrent and not r2d2 and settings.algorithm != "ppo":
+        broken.append(
+            BrokenRule(
+                "network.recurrent",
+                "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
+            )
+        )
+    if recurrent and settings.network.name != "mlp":
+        broken.append(BrokenRule("network.recurrent", "goes with network.name mlp only; otherwise none."))
+    if recurrent and not settings.network.hidden_sizes:
+        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
+    if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
+        broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
     return broken

@@ -13,11 +13,14 @@ from soulsgui.config.declaring import Section, setting
 from soulsgui.config.sections.clients import ClientSettings, ClientsSettings
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
+from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
+from soulsgui.config.sections.guard import GuardSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
 from soulsgui.config.sections.sac import SACSettings
 from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
+from soulsgui.config.sections.vtrace import VTraceSettings
 
 
 class Settings(Section):
@@ -25,12 +28,23 @@ class Settings(Section):
 
     env: EnvSettings = Field(default_factory=EnvSettings, description="What the clients play.")
     seed: int = setting(
-        1, "Seed of all random numbers; the same seed and one client give the same curve.", ge=0, le=2**31 - 1
+        1,
+        "Seed of all random numbers; `determinism` says when the same seed gives the same curve.",
+        ge=0,
+        le=2**31 - 1,
     )
-    algorithm: Literal["ppo", "dqn", "sac"] = setting(
+    determinism: Literal["off", "lockstep"] = setting(
+        "off",
+        "With `lockstep` a run of dqn or sac gives the same curve again, to the bit, with the same seed on "
+        "the same computer: one client plays, and waits while the learner learns from what it played. It "
+        "costs speed. Runs of ppo are repeatable without it.",
+        to_clients=True,
+    )
+    algorithm: Literal["ppo", "dqn", "sac", "vtrace"] = setting(
         "ppo",
         "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy, for numbered "
-        "actions) or sac (likewise, for actions that are numbers within bounds).",
+        "actions), sac (likewise, for actions that are numbers within bounds) or vtrace (asynchronous actor "
+        "and critic, corrected for the age of the samples).",
         to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
@@ -40,12 +54,21 @@ class Settings(Section):
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
     sac: SACSettings = Field(default_factory=SACSettings, description="Soft actor-critic.")
+    vtrace: VTraceSettings = Field(
+        default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
+    )
     publish: PublishSettings = Field(
         default_factory=PublishSettings, description="How often new weights go to the clients."
     )
     stop: StopSettings = Field(default_factory=StopSettings, description="When a run has reached its goal.")
     checkpoint: CheckpointSettings = Field(
         default_factory=CheckpointSettings, description="How often the training is saved."
+    )
+    guard: GuardSettings = Field(
+        default_factory=GuardSettings, description="When training has diverged, and is taken back."
+    )
+    evaluation: EvaluationSettings = Field(
+        default_factory=EvaluationSettings, description="Greedy episodes during the training."
     )
     clients: ClientsSettings = Field(
         default_factory=ClientsSettings, description="The clients this server starts itself."
@@ -61,6 +84,32 @@ class Settings(Section):
         default_factory=ControlSettings, description="The runner's control interface."
     )
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
+
+    @property
+    def explores(self) -> bool:
+        """Whether training episodes carry exploration: they are no measure of what was learned."""
+        return self.algorithm in ("dqn", "sac")
+
+    @property
+    def evaluates_every(self) -> int:
+        """Updates between two evaluations, 0 where there are none."""
+        every = self.evaluation.every_updates
+        if every is not None:
+            return every
+        return OFF_POLICY_EVERY if self.explores else 0
+
+    @property
+    def best_by_evaluation(self) -> bool:
+        """Whether the best model is chosen by its evaluation."""
+        chosen = self.evaluation.best_by
+        return chosen == "evaluation" or (chosen == "auto" and self.explores and self.evaluates_every > 0)
+
+    @property
+    def longest_segment(self) -> int:
+        """Longest segment that clients send: sequences of R2D2 begin where segments do, and overlap."""
+        if self.algorithm == "dqn" and self.dqn.agent == "r2d2":
+            return min(self.client.segment_length, self.dqn.sequence_length // 2)
+        return self.client.segment_length
 
     @property
     def a_client_may_tell_the_spaces(self) -> bool:

@@ -15,6 +15,7 @@ from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_
 from soulsgui.environments.masks import action_left, gives_masks, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
+from soulsgui.printable import error_words
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class _Trial:
                     self._observed(env.reset(), "reset", spaces)
             self.seconds = time.perf_counter() - begin
         except Exception as error:
-            self._problem(f"It raised in {doing}{_place(error)}: {type(error).__name__}: {error}")
+            self._problem(f"It raised in {doing}{_place(error)}: {error_words(error)}")
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
 

@@ -13,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
+from soulsgui.printable import error_words
 
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
@@ -184,7 +185,7 @@ def _import(
 def _constructor_failed(
     spec: EnvSpec, env_id: str, kwargs: Mapping[str, Any], error: Exception
 ) -> EnvironmentCheckError:
-    install = re.search(r"pip install [^`]*", str(error))
+    install = re.search(r"pip install [^`]*", error_words(error))
     if install:
         remedy = f"Install what is missing: {install.group().strip()}"
     elif isinstance(error, ModuleNotFoundError) and error.name:
@@ -205,7 +206,7 @@ def _creator(spec: EnvSpec) -> Callable[..., Any] | None:
 
 def _unknown_argument(taker: Callable[..., Any] | None, error: Exception, where: str) -> str:
     """Return which arguments there are when an error complains of an unknown one; empty otherwise."""
-    unknown = _UNKNOWN_ARGUMENT.search(str(error)) if isinstance(error, TypeError) else None
+    unknown = _UNKNOWN_ARGUMENT.search(error_words(error)) if isinstance(error, TypeError) else None
     if unknown is None or taker is None:
         return ""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -222,4 +223,4 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(". ")
+    return error_words(error).rstrip(". ")

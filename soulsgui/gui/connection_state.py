@@ -181,13 +181,8 @@ def why_not(connection: Connection) -> str:
     return tr("Not connected to {server}.").format(server=server)
 
 
-def how_to_update(state: ConnectionState) -> tuple[str, str]:
-    """Return what to do where window and runner are of different ages, and how that is typed."""
-    if state is ConnectionState.TOO_OLD:
-        return (
-            tr("Update this window, then start it again."),
-            tr("In the folder of SoulsGUI type: git pull, then python3 packaging/bootstrap.py"),
-        )
+def how_to_end_older() -> tuple[str, str]:
+    """Return what to do where the runner is older than the window, and how that is typed."""
     return (
         tr("The runner was started by an older SoulsGUI. End it, then let this window start a new one."),
         tr("Type: soulsgui shutdown. It saves the run first; Resume goes on with it."),

@@ -11,10 +11,11 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
-from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_update
+from soulsgui.gui.connection_state import Connection, ConnectionState, how_to_end_older
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
+from soulsgui.gui.leaving import Leaver
 from soulsgui.gui.navigation import Navigation
 from soulsgui.gui.offer import OfferBar, offer_for
 from soulsgui.gui.page_stack import PageStack
@@ -75,6 +76,7 @@ class MainWindow(QMainWindow):
         self._restarter = Restarter(feed, self)
         self._client_side = ClientSide(self)
         self.closer = Closer(feed, preferences, self)
+        self.leaver = Leaver(self._client_side, feed, preferences, self._end, self.come_forward, self)
         self._build()
         self._connect()
         self._add_shortcuts()
@@ -142,7 +144,7 @@ class MainWindow(QMainWindow):
         self._restarter.problem.connect(self._refused)
         self.menu.invite_wanted.connect(self.open_invite)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
-        self.menu.quit_wanted.connect(self.close)
+        self.menu.quit_wanted.connect(self._quit)
         self.menu.problem.connect(self._refused)
 
     def _add_shortcuts(self) -> None:
@@ -280,6 +282,7 @@ class MainWindow(QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         """Make the page once the window is on the screen: what it imports must not delay that."""
         super().showEvent(event)
+        self.leaver.window_shown()
         if not self._first_show_began:
             self._first_show_began = True
             QTimer.singleShot(0, self, self._make_first_page)
@@ -339,12 +342,22 @@ class MainWindow(QMainWindow):
             self.open_config()
         elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
-        elif state in (ConnectionState.TOO_OLD, ConnectionState.TOO_NEW):
-            self.notify("info", *how_to_update(state))
+        elif state is ConnectionState.TOO_OLD:
+            self._show_update()
+        elif state is ConnectionState.TOO_NEW:
+            self.notify("info", *how_to_end_older())
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
             self.start_wanted.emit()
         else:
             self.retry_wanted.emit()
+
+    def _show_update(self) -> None:
+        from soulsgui.gui.dialogs.update import UpdateDialog
+        from soulsgui.gui.models.updating import installation, update_steps
+
+        steps = update_steps([], installation())
+        if steps is not None:
+            UpdateDialog(tr("The server's runner is newer than this window."), steps, self).open()
 
     def _show_overview(self) -> None:
         self.show_page(table.OVERVIEW)
@@ -405,10 +418,16 @@ class MainWindow(QMainWindow):
     # --- the end -----------------------------------------------------------------------------------
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Don't go before the run and unsaved changes were asked about."""
+        """Stay in the tray, or go after the run and unsaved changes were asked about."""
         event.ignore()
         self.remember()
+        self.leaver.close_window()
 
+    def _quit(self) -> None:
+        self.remember()
+        self.leaver.quit()
+
+    def _end(self) -> None:
         def go_on(leave: bool) -> None:
             if leave:
                 self.closer.begin()

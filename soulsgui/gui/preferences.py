@@ -32,6 +32,14 @@ class AtClosing(StrEnum):
     KEEP = "keep"
 
 
+class AtLeaving(StrEnum):
+    """What closing the window means while this computer helps a server."""
+
+    ASK = "ask"
+    TRAY = "tray"
+    QUIT = "quit"
+
+
 class Preferences:
     """What is remembered from one start to the next, in an INI file of the configuration folder.
 
@@ -69,6 +77,15 @@ class Preferences:
     @at_closing.setter
     def at_closing(self, choice: AtClosing) -> None:
         self.settings.setValue("closing/run", choice.value)
+
+    @property
+    def at_leaving(self) -> AtLeaving:
+        """What closing the window means while this computer helps a server."""
+        return self._choice("closing/client", AtLeaving, AtLeaving.ASK)
+
+    @at_leaving.setter
+    def at_leaving(self, choice: AtLeaving) -> None:
+        self.settings.setValue("closing/client", choice.value)
 
     @property
     def mode(self) -> Mode:

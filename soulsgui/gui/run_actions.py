@@ -56,6 +56,19 @@ def may_resume(connection: Connection, run: RunStatus, newest: RunSummary | None
     return Permission(True, tr("Go on with “{run}” from its newest checkpoint").format(run=run_title(newest)))
 
 
+def may_pause(connection: Connection, run: RunStatus) -> Permission:
+    """Tell whether there is a run that can rest, or a paused one that can go on."""
+    if refusal := _refusal(connection, redis_needed=False):
+        return Permission(False, refusal)
+    if not run_is_active(run.state):
+        return Permission(False, tr("No run goes on."))
+    if run.state == "saving":
+        return Permission(False, tr("The run is being saved and ended already."))
+    if run.wished_pause:
+        return Permission(True, tr("Let the run go on where it is"))
+    return Permission(True, tr("Clients are granted nothing and nothing is learned; everything is kept"))
+
+
 def may_stop(connection: Connection, run: RunStatus) -> Permission:
     """Tell whether there is a run to stop."""
     if refusal := _refusal(connection, redis_needed=False):

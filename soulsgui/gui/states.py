@@ -51,6 +51,7 @@ def phase_word(phase: str) -> str:
         "waiting": tr("Waiting"),
         "collecting": tr("Collecting"),
         "updating": tr("Updating"),
+        "evaluating": tr("Evaluating"),
         "compiling": tr("Compiling"),
         "saving": tr("Saving"),
         "paused": tr("Paused"),

@@ -15,7 +15,7 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.preferences import Mode, Preferences
-from soulsgui.gui.run_actions import Permission, may_resume, may_save, may_start, may_stop
+from soulsgui.gui.run_actions import Permission, may_pause, may_resume, may_save, may_start, may_stop
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
@@ -103,6 +103,8 @@ class Toolbar(QToolBar):
         self.resume = self._command(
             Words(tr("&Resume"), tr("Resuming …"), tr("Resumed")), "resume", "resume", "run.resume"
         )
+        self.pause = self._command(_pause_words(), "pause", "pauseRun", "run.pause")
+        self._offers_pause = True
         self.stop = self._command(
             Words(tr("S&top run"), tr("Stopping …"), tr("Stopped")), "stop", "stopRun", "run.stop"
         )
@@ -188,7 +190,7 @@ class Toolbar(QToolBar):
 
     def _fit(self) -> None:
         # The least important gives way first.
-        given_up = (self.configure, self.quicksave, self.resume, self.stop, self.new_run)
+        given_up = (self.configure, self.quicksave, self.resume, self.pause, self.stop, self.new_run)
         shown = [button for button in given_up if self._mode is Mode.SERVER]
         others = [self.bell, self.badge, self.menu]
         taken = sum(part.sizeHint().width() for part in others if not part.isHidden()) + self._mode_width
@@ -225,6 +227,15 @@ class Toolbar(QToolBar):
         self.mode.setToolTip(tr("Switch between training here and playing for a server; this stops nothing"))
         self._update()
 
+    def _offer_pause(self, pause: bool) -> None:
+        """Let one button pause a run and let it go on."""
+        if pause == self._offers_pause:
+            return
+        self._offers_pause = pause
+        words = _pause_words() if pause else _continue_words()
+        command = "run.pause" if pause else "run.continue"
+        self.pause.set_words(words, "pause" if pause else "play", lambda: self._feed.call(command))
+
     def _snapshot_taken(self) -> None:
         self._runs.request()
         self._update()
@@ -248,6 +259,8 @@ class Toolbar(QToolBar):
         connection, run = self._feed.connection, self._feed.status.run
         _permit(self.new_run, may_start(connection))
         _permit(self.resume, may_resume(connection, run, self._newest))
+        self._offer_pause(not run.wished_pause)
+        _permit(self.pause, may_pause(connection, run))
         _permit(self.stop, may_stop(connection, run))
         _permit(self.quicksave, may_save(connection, run))
         refusal = why_not(connection)
@@ -259,6 +272,14 @@ class Toolbar(QToolBar):
         elsewhere = other_side(self._mode, state, self._client.playing)
         self.badge.setText(elsewhere)
         self.badge.setVisible(bool(elsewhere))
+
+
+def _pause_words() -> Words:
+    return Words(tr("&Pause"), tr("Pausing …"), tr("Paused"))
+
+
+def _continue_words() -> Words:
+    return Words(tr("Contin&ue"), tr("Going on …"), tr("Goes on"))
 
 
 def _mode_title(mode: Mode) -> str:

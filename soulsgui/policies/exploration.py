@@ -1,5 +1,6 @@
 """Exploration around a policy that is greedy by itself."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def epsilon_greedy(
     Raises:
         ValueError: ε is no probability.
     """
-    if not (np.min(epsilon) >= 0.0 and np.max(epsilon) <= 1.0):
+    least, most = (epsilon.min(), epsilon.max()) if isinstance(epsilon, np.ndarray) else (epsilon, epsilon)
+    if not (least >= 0.0 and most <= 1.0):
         raise ValueError(f"epsilon must lie between 0 and 1, not at {epsilon}")
     actions: int | Ints = policy.num_actions
     greedy = policy.greedy(obs, mask)
@@ -48,13 +50,17 @@ def epsilon_greedy(
         # The n-th valid action is where the n-th one is counted first.
         drawn = rng.integers(actions)[:, None]
         anywhere = (np.cumsum(mask, axis=1) > drawn).argmax(axis=1) + policy.first_action
-    chosen = np.where(rng.random(len(obs)) < epsilon, anywhere, greedy)
     by_chance = epsilon / actions
+    exploring = rng.random(len(obs)) < epsilon
+    if not np.count_nonzero(exploring):  # mostly: of each step of a few environments this is a good part
+        return greedy, np.full(len(obs), np.log(1.0 - epsilon + by_chance), np.float32)
+    chosen = np.where(exploring, anywhere, greedy)
     # Written as probabilities first: the log of the one that can't occur at ε = 0 is never taken.
     probability = np.where(chosen == greedy, 1.0 - epsilon + by_chance, by_chance)
     return chosen, np.log(probability).astype(np.float32)
 
 
+@lru_cache(maxsize=4)  # asked for at each step, and mostly of the same
 def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -> NDArray[np.float64]:
     """Return the ε of some environments out of all: `ε_i = ε ^ (1 + exponent * i / (N - 1))`.
 
@@ -68,10 +74,12 @@ def ladder(epsilon: float, first: int, many: int, count: int, exponent: float) -
         exponent: 7 in the source.
 
     Returns:
-        `[many]`.
+        `[many]`, not to be written to.
     """
     place = np.minimum(np.arange(first, first + many) / max(count - 1, 1), 1.0)
-    return np.asarray(epsilon ** (1.0 + exponent * place), np.float64)
+    found = np.asarray(epsilon ** (1.0 + exponent * place), np.float64)
+    found.flags.writeable = False
+    return found
 
 
 def boltzmann(

@@ -6,18 +6,25 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, ClientRegistrationError
+from soulsgui.policies import torch_spec
+from soulsgui.policies.action_heads import HeadSpec
+from soulsgui.policies.actor import ACTOR, ActorPolicy
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
-from soulsgui.policies.numpy_actor import NumpyActorPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
 class Policy(Protocol):
-    """Chooses actions with weights that came over the wire."""
+    """Chooses actions with weights that came over the wire.
+
+    One with a memory has `remembered` (`policies.remembered.remembered_by`): each call of `act` or `greedy`
+    is then a step of every environment, and who steps them says when an episode ended.
+    """
 
     @property
     def num_actions(self) -> int:
@@ -58,11 +65,51 @@ class Policy(Protocol):
         """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
 
 
+def _torch_policy(spec: Mapping[str, Any]) -> Policy:
+    """Make a policy that needs torch, which is imported here and nowhere else on a client.
+
+    Raises:
+        ClientRegistrationError: There is no torch on this computer.
+    """
+    try:
+        from soulsgui.sampling.torch_policy import make_torch_policy
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ClientRegistrationError(
+            f"The network {spec.get('network')} of this run needs PyTorch, which is not installed here.",
+            "Install it on this computer with: pip install torch. Or choose network.name mlp on the server: "
+            "that one needs none.",
+        ) from error
+    return make_torch_policy(spec)
+
+
+def _actor_policy(spec: Mapping[str, Any]) -> Policy:
+    """Make a policy of a network and a head.
+
+    Raises:
+        CheckpointError: Its description can't be read.
+    """
+    network, head = spec.get("network"), spec.get("head")
+    makers: Mapping[str, Callable[[Mapping[str, Any]], Policy]] = {
+        "mlp": NumpyMLPPolicy,
+        torch_spec.KIND: _torch_policy,
+    }
+    if not isinstance(network, Mapping) or not isinstance(head, Mapping) or network.get("kind") not in makers:
+        raise CheckpointError(
+            "The description of the policy can't be read: it has no network, or no head.",
+            "Client and server are of different versions: update the older one.",
+        )
+    return ActorPolicy(makers[network["kind"]](network), HeadSpec.from_json(head))
+
+
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
-    "actor": NumpyActorPolicy,
+    ACTOR: _actor_policy,
+    "recurrent": NumpyRecurrentPolicy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
+    torch_spec.KIND: _torch_policy,
 }
 """How to make each kind of policy."""
 
@@ -75,6 +122,8 @@ def make_policy(spec: Mapping[str, Any]) -> Policy:
 
     Raises:
         CheckpointError: There is no such kind here, or its description can't be read.
+        ClientRegistrationError: It needs what is not installed here.
+        UsageError: Its network can't be made here.
     """
     kind = spec.get("kind")
     if kind not in KINDS:

@@ -5,27 +5,30 @@ from typing import Literal
 
 from soulsgui.rl.settings import DQNSettings
 
-Kind = Literal["value", "quantile", "categorical", "implicit"]
+Kind = Literal["value", "quantile", "categorical", "implicit", "recurrent"]
 _KINDS: dict[str, Kind] = {
     "dqn": "value",
     "qr_dqn": "quantile",
     "c51": "categorical",
     "iqn": "implicit",
     "rainbow": "categorical",
+    "r2d2": "recurrent",
 }
-_RAINBOW_STEPS = 3
+_STEPS = {"rainbow": 3, "r2d2": 5}
+"""Steps of a window where the settings do not say; 1 for the others."""
 
 
 @dataclass(frozen=True)
 class Parts:
     """The parts of an agent, as its settings say, or as its name does.
 
-    Rainbow (arXiv 1710.02298) is C51 with all of them; to leave one out, take C51 and name the others.
+    Rainbow (arXiv 1710.02298) is C51 with all of them; to leave one out, take C51 and name the others. R2D2
+    (Kapturowski et al. 2019) is always double, dueling and prioritised, never noisy.
 
     Attributes:
         kind: What is learned of the return: its mean (`value`), quantiles at fixed levels (`quantile`,
-            QR-DQN), probabilities of fixed atoms (`categorical`, C51), or the quantile at any level
-            (`implicit`, IQN).
+            QR-DQN), probabilities of fixed atoms (`categorical`, C51), the quantile at any level (`implicit`,
+            IQN), or its rescaled mean by all that was seen (`recurrent`, R2D2).
         double: The online network chooses the next action, the target network values it.
         dueling: Value and advantages have streams of their own.
         noisy: Noise in the weights explores, and nothing else.
@@ -43,12 +46,13 @@ class Parts:
     @classmethod
     def of(cls, dqn: DQNSettings) -> "Parts":
         """Return the parts that settings ask for."""
-        rainbow = dqn.agent == "rainbow"
+        rainbow, recurrent = dqn.agent == "rainbow", dqn.agent == "r2d2"
+        everything = rainbow or recurrent
         return cls(
             kind=_KINDS[dqn.agent],
-            double=rainbow or dqn.double,
-            dueling=rainbow or dqn.dueling,
-            noisy=rainbow or dqn.exploration == "noisy",
-            prioritised=rainbow or dqn.replay == "prioritised",
-            n_step=dqn.n_step or (_RAINBOW_STEPS if rainbow else 1),
+            double=everything or dqn.double,
+            dueling=everything or dqn.dueling,
+            noisy=rainbow or (dqn.exploration == "noisy" and not recurrent),
+            prioritised=everything or dqn.replay == "prioritised",
+            n_step=dqn.n_step or _STEPS.get(dqn.agent, 1),
         )

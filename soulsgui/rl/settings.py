@@ -1,7 +1,7 @@
 """What an agent asks of its settings. Defaults, ranges and effects stand in the configuration's schema."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from soulsgui.policies.action_heads import Squash, Std
 from soulsgui.policies.schedules import ScheduleName
@@ -9,7 +9,11 @@ from soulsgui.rl.losses.dqn import TDLossName
 
 
 class NetworkSettings(Protocol):
-    """Sizes of the networks."""
+    """Kind and sizes of the networks."""
+
+    @property
+    def name(self) -> str:
+        """`mlp`, or what `networks.named` builds."""
 
     @property
     def hidden_sizes(self) -> Sequence[int]:
@@ -39,6 +43,14 @@ class NetworkSettings(Protocol):
     def squash(self) -> Squash:
         """How actions are kept within their bounds."""
 
+    @property
+    def recurrent(self) -> Literal["none", "lstm", "gru"]:
+        """Cell of the memory."""
+
+    @property
+    def recurrent_size(self) -> int:
+        """Width of the memory."""
+
 
 class NormalizeSettings(Protocol):
     """Normalisation of what goes into the networks."""
@@ -50,6 +62,18 @@ class NormalizeSettings(Protocol):
     @property
     def clip(self) -> float:
         """Largest absolute value of a normalised observation."""
+
+
+class ActorCriticSettings(Protocol):
+    """The groups of settings that an agent with policy and value reads, whatever its algorithm."""
+
+    @property
+    def network(self) -> NetworkSettings:
+        """Sizes of the networks."""
+
+    @property
+    def normalize(self) -> NormalizeSettings:
+        """Normalisation of the observations."""
 
 
 class PPOSettings(Protocol):
@@ -70,6 +94,10 @@ class PPOSettings(Protocol):
     @property
     def minibatch_size(self) -> int:
         """Transitions in a gradient step, about."""
+
+    @property
+    def sequence_length(self) -> int:
+        """Most steps that a gradient goes back through a memory."""
 
     @property
     def learning_rate(self) -> float:
@@ -112,16 +140,8 @@ class PPOSettings(Protocol):
         """End the update after a pass whose KL divergence exceeds this."""
 
 
-class PPOAgentSettings(Protocol):
+class PPOAgentSettings(ActorCriticSettings, Protocol):
     """The groups of settings that `PPOAgent` reads."""
-
-    @property
-    def network(self) -> NetworkSettings:
-        """Sizes of the networks."""
-
-    @property
-    def normalize(self) -> NormalizeSettings:
-        """Normalisation of the observations."""
 
     @property
     def ppo(self) -> PPOSettings:
@@ -133,7 +153,15 @@ class DQNSettings(Protocol):
 
     @property
     def agent(self) -> str:
-        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn` or `rainbow`."""
+        """Which member of the family: `dqn`, `qr_dqn`, `c51`, `iqn`, `rainbow` or `r2d2`."""
+
+    @property
+    def burn_in(self) -> int:
+        """Steps of a sequence that only make its stored state a present one."""
+
+    @property
+    def priority_mix(self) -> float:
+        """η: weight of the largest error in a sequence's priority."""
 
     @property
     def dueling(self) -> bool:
@@ -261,4 +289,64 @@ class SACAgentSettings(Protocol):
 
     @property
     def sac(self) -> SACSettings:
+        """The update."""
+
+
+class VTraceSettings(Protocol):
+    """The settings of V-trace's update."""
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
+    def trace_lambda(self) -> float:
+        """λ of the targets."""
+
+    @property
+    def rho_clip(self) -> float:
+        """Largest importance weight of a step."""
+
+    @property
+    def c_clip(self) -> float:
+        """Largest factor by which later steps count."""
+
+    @property
+    def epochs(self) -> int:
+        """Gradient steps on each batch."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Adam's step size at the start."""
+
+    @property
+    def learning_rate_schedule(self) -> ScheduleName:
+        """How the step size changes over the run."""
+
+    @property
+    def clip(self) -> float | None:
+        """ε of the policy loss; None for the plain policy gradient."""
+
+    @property
+    def entropy_coef(self) -> float:
+        """Weight of the entropy bonus."""
+
+    @property
+    def value_coef(self) -> float:
+        """Weight of the value loss."""
+
+    @property
+    def max_grad_norm(self) -> float:
+        """Largest norm of the gradient."""
+
+    @property
+    def normalize_advantage(self) -> bool:
+        """Shift and scale the advantages of each gradient step to mean 0 and variance 1."""
+
+
+class VTraceAgentSettings(ActorCriticSettings, Protocol):
+    """The groups of settings that `VTraceAgent` reads."""
+
+    @property
+    def vtrace(self) -> VTraceSettings:
         """The update."""

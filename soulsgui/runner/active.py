@@ -16,6 +16,7 @@ from soulsgui.runner.crew import Crew
 from soulsgui.runner.opening import ActiveRun, choose_checkpoint, spaces_are_known, write_spaces
 from soulsgui.runner.run import Reached, new_attempt_words
 from soulsgui.runner.saved import SaveNews
+from soulsgui.system import atomic_write
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
 
@@ -41,6 +42,8 @@ class Active:
         save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
         trouble: What holds it up, as the trainer said last.
+        paused: Whether it is to rest.
+        diverged: That its training has diverged, as the trainer said last.
 
     Args:
         run: Its folder.
@@ -65,6 +68,8 @@ class Active:
         self.save_news = SaveNews()
         self.written_at = float("-inf")
         self.trouble = ""
+        self.paused = run.paused.exists()
+        self.diverged = ""
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()
@@ -132,6 +137,7 @@ class Active:
         """
         self.best.await_attempt()
         try:
+            self.rest(False)
             choose_checkpoint(self.run, checkpoint)
             if not spaces_are_known(self.run):
                 await self._take_spaces(probe(self.settings))
@@ -172,6 +178,18 @@ class Active:
             self._seconds_before = left.seconds(self._began)
             self.begun = True
         return adopted
+
+    def rest(self, paused: bool) -> None:
+        """Note, also for a trainer that begins later, whether the run is to rest.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        if paused:
+            atomic_write(self.run.paused, b"")
+        else:
+            self.run.paused.unlink(missing_ok=True)
+        self.paused = paused
 
     def note_progress(self, trainer: NodeState | None) -> None:
         """Remember how far the trainer came in its present attempt."""

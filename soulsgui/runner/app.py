@@ -239,6 +239,7 @@ class Runner(BaseRunner):
         self.conductor.take_rows(turn.rows)
         self.conductor.turn(now, time.time())
         if turn.clients is not None:
+            self._tell_of_cut_off()
             self.publisher.clients(self._clients(now))
         for write in writes:
             await self.bus.call(write)
@@ -250,6 +251,20 @@ class Runner(BaseRunner):
             client if name == client.id else client.model_copy(update={"name": name})
             for client, name in called
         ]
+
+    def _tell_of_cut_off(self) -> None:
+        """Tell who was cut off for what it sent; of those who held too much memory its guard tells."""
+        for client, reason in self.roster.news_of_cut_off():
+            if not self.memory.has_told_of(client, reason):
+                self.events.add(
+                    "warning",
+                    f"{client} was cut off: {reason}.",
+                    "Nothing of it is taken in any more.",
+                    f"See what it sent: soulsgui clients rejects {client}. To let it send again: "
+                    f"soulsgui clients release {client}. To keep it out: soulsgui revoke {client}",
+                    service=TRAINER,
+                    run_id=self._run_of(TRAINER),
+                )
 
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""
@@ -290,12 +305,12 @@ class Runner(BaseRunner):
         """Commands that are shown as jobs, and what they do meanwhile."""
         return LONG
 
-    def status(self) -> Status:
-        """Return everything at this moment."""
+    def status(self, with_clients: bool = True) -> Status:
+        """Return everything at this moment, or all but the clients, of whom there may be many."""
         server = self.knowledge.server.model_copy(update={"reachable": self.knowledge.reachable})
         return Status(
             run=RunStatus.model_validate(self.conductor.record.model_dump()),
             services=self.supervisor.statuses(),
-            clients=self._clients(time.monotonic()),
+            clients=self._clients(time.monotonic()) if with_clients else [],
             server=server,
         )

@@ -249,7 +249,7 @@ class BaseRunner(ABC):
                     await asyncio.to_thread(self._own_log.keep_small)
                 self._follow_logs()
                 self.publisher.lines(await asyncio.to_thread(self._follower.poll))
-                self.publisher.status(self.status(), now)
+                self.publisher.status(self.status(with_clients=False), now)
             except Exception:
                 logger.exception("the state could not be published")
             await asyncio.sleep(_PUBLISH_EVERY_S / 2)
@@ -283,8 +283,8 @@ class BaseRunner(ABC):
         """Commands that are shown to every window as jobs, and what they do meanwhile."""
 
     @abstractmethod
-    def status(self) -> Status:
-        """Return everything at this moment."""
+    def status(self, with_clients: bool = True) -> Status:
+        """Return everything at this moment, or all but the clients, of whom there may be many."""
 
     def _snapshot(self, cursor: int) -> Snapshot:
         return Snapshot(cursor=cursor, status=self.status(), events=self.events.newest(_EVENTS_SHOWN))

@@ -27,6 +27,7 @@ from soulsgui.runner.opening import (
     refuse_reached,
     without_goal,
 )
+from soulsgui.runner.pausing import Pausing
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
@@ -45,6 +46,7 @@ class Conductor:
 
     Attributes:
         begun: Ids of the runs that were begun, resumed or taken over here.
+        pausing: Lets the run that goes on rest.
 
     Args:
         folders: The user's folders.
@@ -81,6 +83,7 @@ class Conductor:
         self._let_in = let_in
         self._standing = Standing(folders, library, knowledge)
         self._ending = Ending(self._standing, library, supervisor, knowledge, events, bus)
+        self.pausing = Pausing(self._standing, supervisor, bus, events)
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.begun: set[str] = set()
@@ -100,6 +103,11 @@ class Conductor:
     def over(self) -> asyncio.Event:
         """Set while no run goes on."""
         return self._standing.over
+
+    @property
+    def loss(self) -> str:
+        """What of the run that ended last no checkpoint holds, in words; empty when everything is saved."""
+        return self._standing.loss
 
     @property
     def _active(self) -> Active | None:
@@ -246,7 +254,15 @@ class Conductor:
             clients = left.clients
         self._knowledge.forget_nodes()
         services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(services, self._supervisor, self._bus, self._knowledge.roster, clients, self._let_in)
+        crew = Crew(
+            services,
+            self._supervisor,
+            self._bus,
+            self._knowledge.roster,
+            clients,
+            self._let_in,
+            bool(settings.evaluates_every),
+        )
         best = BestKeeper(self._bus, self._library.best(run))
         active = Active(run, settings, crew, best, record.seconds)
         if left is not None:
@@ -319,6 +335,7 @@ class Conductor:
             self._spawn(self._ending.end(active))
             return
         self._note_trouble(active, trainer)
+        self._note_divergence(active, trainer)
         self._tell_of_saving(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
@@ -343,6 +360,19 @@ class Conductor:
         else:
             self._events.add("info", "The run waits no longer.", service=TRAINER, run_id=run_id)
         active.trouble = trainer.trouble
+
+    def _note_divergence(self, active: Active, trainer: NodeState | None) -> None:
+        """Tell that the training has diverged and was taken back, and when that is overcome."""
+        if trainer is None or trainer.diverged == active.diverged:
+            return
+        run_id = active.run.run_id
+        if trainer.diverged:
+            remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
+            self._events.add("error", trainer.diverged, remedy=remedy, service=TRAINER, run_id=run_id)
+        else:
+            words = "The training has passed the place where it diverged"
+            self._events.add("info", words, service=TRAINER, run_id=run_id)
+        active.diverged = trainer.diverged
 
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""

@@ -1,4 +1,4 @@
-"""The services of one run: trainer, telemetry, and the clients the server starts itself."""
+"""The services of one run: trainer, telemetry, evaluator, and the clients the server starts itself."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.connection import AWAY
 from soulsgui.wire.control import ErrorCode, ServiceStatus
-from soulsgui.wire.keys import NODES, TELEMETRY, TRAINER
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +24,9 @@ LetIn = Callable[[list[str]], Awaitable[None]]
 
 READY_LIMIT_S = 55.0
 ANSWER_LIMIT_S = 60.0
+
+_NODES = (TRAINER, TELEMETRY)
+"""Without them there is no training."""
 
 _LOOK_EVERY_S = 0.25
 _REST_LIMIT_S = 2.0
@@ -39,6 +42,7 @@ class Crew:
         roster: The clients.
         clients: Names of the clients the server starts itself.
         let_in: Makes the server know them, before they are started.
+        evaluates: Whether the run has an evaluator.
     """
 
     def __init__(
@@ -49,8 +53,10 @@ class Crew:
         roster: Roster,
         clients: list[str],
         let_in: LetIn,
+        evaluates: bool = False,
     ) -> None:
         self.clients = clients
+        self._evaluator = [EVALUATOR] if evaluates else []
         self._services = services
         self._supervisor = supervisor
         self._bus = bus
@@ -60,7 +66,7 @@ class Crew:
     @property
     def names(self) -> list[str]:
         """Every service of the run."""
-        return [*NODES, *self.clients]
+        return [*_NODES, *self._evaluator, *self.clients]
 
     def spec(self, name: str) -> ServiceSpec:
         """Return a service of the run.
@@ -72,6 +78,8 @@ class Crew:
             return self._services.trainer()
         if name == TELEMETRY:
             return self._services.telemetry()
+        if name in self._evaluator:
+            return self._services.evaluator()
         if name in self.clients:
             return self._services.client(name)
         raise Refused(
@@ -84,8 +92,9 @@ class Crew:
         Raises:
             ServiceError: One can't be started at all.
         """
-        known = [status.name for status in self._supervisor.statuses() if status.kind == "client"]
-        await self._supervisor.remove(*(name for name in known if name not in self.clients))
+        passing = ("client", "evaluator")
+        known = [status.name for status in self._supervisor.statuses() if status.kind in passing]
+        await self._supervisor.remove(*(name for name in known if name not in self.names))
         await self._enlist()
         for name in self.names:
             await self._supervisor.start(self.spec(name))
@@ -138,16 +147,16 @@ class Crew:
         Raises:
             ServiceError: One of them failed.
         """
-        for name in NODES:
+        for name in _NODES:
             if not await self._supervisor.wait_ready(name, READY_LIMIT_S):
                 return False
         return True
 
     async def end_clients(self) -> None:
-        """End the clients; the trainer takes nothing of them any more, telemetry all their episodes."""
+        """End clients and evaluator; the trainer takes nothing of them any more, telemetry all that came."""
         if self._supervisor.running(TRAINER):
             await self._ask_to_rest()
-        await self._supervisor.stop(*self.clients)
+        await self._supervisor.stop(*self.clients, *self._evaluator)
 
     async def _ask_to_rest(self) -> None:
         """Let the trainer take nothing in any more: what comes after the end is no fault of the clients."""
@@ -158,7 +167,8 @@ class Crew:
 
     async def end(self, save: bool) -> None:
         """End all of them: telemetry after what the trainer said last."""
-        await asyncio.gather(self._end_trainer(save), self._supervisor.stop(*self.clients))
+        others = self._supervisor.stop(*self.clients, *self._evaluator)
+        await asyncio.gather(self._end_trainer(save), others)
         await self._supervisor.stop(TELEMETRY)
 
     async def _end_trainer(self, save: bool) -> None:

@@ -107,6 +107,7 @@ class Ending:
 
     def finish(self, active: Active) -> None:
         """Note that a run is over."""
+        self._standing.loss = active.loss
         unsaved = f"Not saved: {active.loss}" if active.loss else ""
         try:
             self._standing.look(time.monotonic(), time.time())
@@ -115,6 +116,7 @@ class Ending:
             self._standing.record = over.model_copy(update={"restarts": restarts})
             self._standing.note_record(active.run)
             self._knowledge.roster.set_local([])
+            active.rest(False)
         except Exception:
             # Whatever went wrong with what is told of it: the run is over, and others wait for that.
             logger.exception("the end of run %s could not be noted", active.run.run_id)

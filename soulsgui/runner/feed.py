@@ -192,7 +192,7 @@ def _steady(status: Status) -> tuple[Any, ...]:
 
 def _moved(client: ClientStatus, older: ClientStatus) -> bool:
     """Whether a client's status differs in more than its age, or its age in a way a reader would notice."""
-    if client.model_copy(update={"age_s": None}) != older.model_copy(update={"age_s": None}):
+    if vars(client) | {"age_s": None} != vars(older) | {"age_s": None}:
         return True
     if client.age_s is None or older.age_s is None:
         return client.age_s != older.age_s

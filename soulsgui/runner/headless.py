@@ -16,6 +16,7 @@ from soulsgui.config.load import layers_of
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import SoulsGuiError, UsageError
+from soulsgui.printable import printable
 from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
@@ -182,7 +183,19 @@ class _Headless:
             sys.stdout.write(summary_text(found) + "\n")
         if not self._options.until_done:
             return 0
-        return 0 if found and record.reached in ("mean_return", "env_steps") else 1
+        if found and conductor.loss:
+            sys.stderr.write(f"Its end is not saved: {printable(conductor.loss)}\n")
+        return 0 if found and is_done(record, conductor.loss) else 1
+
+
+def is_done(record: RunRecord, loss: str) -> bool:
+    """Whether a run has reached its goal, and what it came to is saved.
+
+    Args:
+        record: What is known of the run, which has ended.
+        loss: What of it no checkpoint holds; empty when everything is saved.
+    """
+    return record.reached in ("mean_return", "env_steps") and not loss
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:

@@ -28,6 +28,7 @@ _BELOW = 0.05
 _HOLD_S = 5.0
 _ANSWER_S = 2.0
 _WORTH_CUTTING = 0.1
+_MUCH = 0.3
 
 Level = Literal["", "half", "full"]
 
@@ -101,7 +102,13 @@ class MemoryGuard:
         self._clients = clients
         self._trainer_runs = trainer_runs
         self._level: Level = ""
+        self._why = ""
         self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
+        self._reasons: dict[str, str] = {}
+
+    def has_told_of(self, client: str, reason: str) -> bool:
+        """Whether it was told here that a client was cut off for this reason."""
+        return self._reasons.get(client) == reason
 
     async def look(self) -> None:
         """Look once; a server that is away, or that has no limit, is left alone."""
@@ -116,10 +123,11 @@ class MemoryGuard:
     async def _take(self, used: int, limit: int) -> None:
         part, before = used / limit, self._level
         self._level = level_of(part, before)
-        self.words = f"memory {part:.0%} full: clients wait" if self._level else ""
         if self._level != before:
             self._told.clear()
+            self._why = await self._find_cause(used) if self._level else ""
             self._tell(f"{part:.0%} of its {size_words(limit)}", before)
+        self.words = f"memory {part:.0%} full: clients wait. {self._why}" if self._level else ""
         if self._level:
             held = await self._ask(NodeCommand(command="hold", args={"seconds": _HOLD_S}))
             if self._level == "full":
@@ -131,9 +139,22 @@ class MemoryGuard:
         elif before != "full":
             remedy = "It goes on by itself when there is room; redis.max_memory gives it more."
             what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
-            self._events.add(
-                "warning", what, "Clients send more than is taken off the server.", remedy, service=REDIS
+            self._events.add("warning", what, self._why, remedy, service=REDIS)
+
+    async def _find_cause(self, used: int) -> str:
+        """Say who fills the memory: the clients with what waits of them, or nobody of them."""
+        held = await self._bus.call(held_by_client(self._bus.keys, self._clients()))
+        waiting = sum(held.values())
+        most = max(held, key=lambda client: held[client], default="")
+        if waiting >= _MUCH * used:
+            return (
+                f"{size_words(waiting)} of it wait to be taken off the server, most of {most} "
+                f"({size_words(held[most])})."
             )
+        return (
+            f"Clients are no cause: {size_words(waiting)} of it wait of them; the rest are weights, curves "
+            "and what the server itself needs."
+        )
 
     async def _ask(self, command: NodeCommand) -> bool:
         """Ask the trainer for something; return whether it did that."""
@@ -158,6 +179,8 @@ class MemoryGuard:
         asked = trainer_answers and await self._ask(cut)
         chunks, *others = keys.streams(worst)
         await self._bus.call(emptying(*others) if asked else emptying(chunks, *others))
+        if asked:
+            self._reasons[worst] = reason
         if (worst, asked) not in self._told:
             self._told.add((worst, asked))
             self._tell_of(worst, reason, asked)

@@ -7,6 +7,16 @@ from dataclasses import dataclass
 QUIET_END = "ended as asked"
 """Words of an end that was wished and went well."""
 
+DISK_FULL = "the disk is full"
+"""Cause of an end that waits for space, not for a mended program."""
+
+_NO_ROOM_BYTES = 2**20
+_DISK_MARKS = (
+    "no space left on",
+    "no room left on the disk",
+    "not enough space on the disk",
+    "disk quota exceeded",
+)
 _MEMORY_MARKS = ("MemoryError", "out of memory", "OutOfMemoryError", "Cannot allocate memory", "bad_alloc")
 
 
@@ -107,6 +117,19 @@ def memory_evidence(code: int | None, last_lines: Sequence[str], system_kills: i
     if ended_by_itself and any(mark in line for line in last_lines[-5:] for mark in _MEMORY_MARKS):
         return "out of memory"
     return ""
+
+
+def disk_evidence(code: int | None, last_lines: Sequence[str], free_bytes: int) -> str:
+    """Say "the disk is full" when there is evidence for it, else nothing.
+
+    Args:
+        code: Return code of the process, below zero for a signal.
+        last_lines: End of its log; on a full disk there may be none.
+        free_bytes: What is free where it writes.
+    """
+    ended_by_itself = code is not None and code > 0
+    said = any(mark in line.lower() for line in last_lines[-5:] for mark in _DISK_MARKS)
+    return DISK_FULL if ended_by_itself and (said or free_bytes < _NO_ROOM_BYTES) else ""
 
 
 def duration_words(seconds: float) -> str:

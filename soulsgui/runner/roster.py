@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import redis
@@ -29,6 +30,12 @@ class RosterEntry(Message):
     local: bool = False
 
 
+@lru_cache(maxsize=64)
+def _entry(text: str | None) -> RosterEntry | None:
+    """Return what stands in the hash; there are few texts, and as many clients as there are."""
+    return RosterEntry.read(text)
+
+
 @dataclass(frozen=True)
 class _Known:
     """One client as far as it is known."""
@@ -39,6 +46,7 @@ class _Known:
 
 _GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
 _PLAYS = (ClientState.ONLINE, ClientState.WAITING)
+_SENDS_SILENTLY = "It sends, but gives no sign of life."
 _UNSEEN = SeenClient(None, None, None, None)
 
 
@@ -56,6 +64,7 @@ class Roster:
         self._ages: dict[str, float] = {}
         self._local: set[str] = set()
         self._invited: Mapping[str, Invited] = {}
+        self._cut_off: dict[str, str] | None = None
 
     def __contains__(self, client: str) -> bool:
         return client in self._known or client in self._invited
@@ -84,11 +93,27 @@ class Roster:
         """Whether a client's invitation was taken back."""
         return client in self._invited and not self._invited[client].may_come
 
+    def is_local(self, client: str) -> bool:
+        """Whether this server starts a client itself."""
+        known = self._known.get(client)
+        listed = known.listed if known is not None else None
+        return client in self._local or (listed is not None and listed.local)
+
     def is_quarantined(self, client: str) -> bool:
         """Whether the trainer has cut a client off, so that it takes nothing of it until it is released."""
         known = self._known.get(client)
         grant = known.seen.grant if known is not None else None
         return grant is not None and grant.status == "quarantined"
+
+    def news_of_cut_off(self) -> list[tuple[str, str]]:
+        """Return who was cut off since the last call, each with the reason; nobody at the first call."""
+        now = {
+            name: known.seen.grant.reason
+            for name, known in self._known.items()
+            if known.seen.grant is not None and known.seen.grant.status == "quarantined"
+        }
+        before, self._cut_off = self._cut_off, now
+        return [] if before is None else [(name, why) for name, why in now.items() if name not in before]
 
     def forgetting_former(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""
@@ -116,7 +141,7 @@ class Roster:
             self._clock.forget(gone)
             self._ages.pop(gone, None)
         self._known = {
-            name: _Known(RosterEntry.read(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
+            name: _Known(_entry(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
         }
         for name, known in self._known.items():
             if known.seen.beat is not None:
@@ -235,41 +260,37 @@ class Roster:
         known = self._known.get(name, _Known(None, _UNSEEN))
         beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
         state = self.state(name, now)
-        local = name in self._local or (known.listed is not None and known.listed.local)
+        local = self.is_local(name)
         rejected = dict(grant.rejected) if grant is not None else {}
         if trainer is not None:
             rejected |= trainer.rejected_by_client.get(name, {})
-        common = ClientStatus(
-            id=name,
-            name=name,
-            local=local,
-            state=state,
-            rejected=rejected,
-            wish=wish.state if wish is not None else "run",
-            invited=self._invited[name].invited if name in self._invited else None,
-        )
-        if beat is None:
-            return common
-        if state in _GONE and beat.run_id != run_id and run_id:
-            gone: dict[str, Any] = {
-                "host": beat.instance.host,
-                "age_s": self._clock.age_s(name, now),
-                "rejected": {},
-            }
-            return common.model_copy(update=gone)
-        refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
-        told = _told(beat) | {
-            "age_s": self._clock.age_s(name, now),
-            "stalled": state == ClientState.ONLINE and self._clock.stalled(name, now),
-            "lag": _lag(beat, trainer),
-            "error": refusal or beat.error,
+        # Made at once, not copied and changed: there may be a thousand, twice a second.
+        fields: dict[str, Any] = {
+            "id": name,
+            "name": name,
+            "local": local,
+            "state": state,
+            "rejected": rejected,
+            "wish": wish.state if wish is not None else "run",
+            "invited": self._invited[name].invited if name in self._invited else None,
         }
+        refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
+        if beat is None:
+            sends = bool(rejected) or grant is not None
+            return ClientStatus(**fields, error=refusal or (_SENDS_SILENTLY if sends else ""))
+        fields["age_s"] = self._clock.age_s(name, now)
+        if state in _GONE and beat.run_id != run_id and run_id:
+            return ClientStatus(**fields | {"host": beat.instance.host, "rejected": {}})
+        fields |= _told(beat)
+        fields["stalled"] = state == ClientState.ONLINE and self._clock.stalled(name, now)
+        fields["lag"] = _lag(beat, trainer)
+        fields["error"] = refusal or beat.error
         # A rate is one of this moment.
         if state != ClientState.ONLINE:
-            told["env_steps_per_s"] = 0.0
+            fields["env_steps_per_s"] = 0.0
         if state not in _PLAYS:
-            told["waiting"] = 0.0
-        return common.model_copy(update=told)
+            fields["waiting"] = 0.0
+        return ClientStatus(**fields)
 
 
 def _told(beat: Heartbeat) -> dict[str, Any]:

@@ -190,6 +190,7 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
             "updates_per_s": 0.0,
             "learner_waits": None,
             "clients_wait": None,
+            "wished_pause": False,
         }
     )
 
@@ -197,7 +198,15 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
 def interrupted(record: RunRecord) -> RunRecord:
     """Return the record of a run that says it goes on though nothing of it lives."""
     reason = record.error or "The runner ended without stopping this run."
-    return record.model_copy(update={"state": "stopped", "reached": "stopped", "detail": "", "error": reason})
+    return record.model_copy(
+        update={
+            "state": "stopped",
+            "reached": "stopped",
+            "detail": "",
+            "error": reason,
+            "wished_pause": False,
+        }
+    )
 
 
 def new_attempt_words(steps_before: int, row: AttemptRow) -> str:

@@ -12,7 +12,7 @@ from soulsgui.runner.local_clients import local_address_file
 from soulsgui.runner.redis_server import REDIS, RedisServer
 from soulsgui.runner.service import Health, ServiceSpec
 from soulsgui.runner.words import waits_words
-from soulsgui.wire.keys import TELEMETRY, TRAINER
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
@@ -23,6 +23,9 @@ _TRAINER_GRACE_S = 10.0
 _SAVE_GRACE_S = 60.0
 _TELEMETRY_GRACE_S = 30.0
 _LOAD_LIMIT_S = 120.0
+
+# A single step of a game may take long.
+_EVALUATOR_LIVE_S = 120.0
 
 
 class View(Protocol):
@@ -154,6 +157,20 @@ class RunServices:
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
             grace_s=_TELEMETRY_GRACE_S,
+            binding=self._binding,
+            env=child_env(),
+        )
+
+    def evaluator(self) -> ServiceSpec:
+        """Return the evaluator."""
+        return ServiceSpec(
+            name=EVALUATOR,
+            kind="evaluator",
+            argv=self._node_argv(EVALUATOR),
+            tier=2,
+            log_path=self._run.logs / "evaluator.log",
+            health=node_health(EVALUATOR, self._view),
+            live_limit_s=_EVALUATOR_LIVE_S,
             binding=self._binding,
             env=child_env(),
         )

@@ -24,6 +24,7 @@ class Standing:
         active: The run that goes on, None when there is none.
         record: What is known of it, or of the last one.
         over: Set while no run goes on.
+        loss: What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
 
     Args:
         folders: The user's folders.
@@ -37,6 +38,7 @@ class Standing:
         self._knowledge = knowledge
         self.active: Active | None = None
         self.record: RunRecord = library.last_record()
+        self.loss = ""
         self.over = asyncio.Event()
         self.over.set()
         self._owed: tuple[RunFolder, RunRecord] | None = None
@@ -82,7 +84,8 @@ class Standing:
         view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full)
         active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
-        self.record = seen_as(progress, view, active.seconds(now))
+        seen = seen_as(progress, view, active.seconds(now))
+        self.record = seen.model_copy(update={"wished_pause": active.paused})
         return goal_reached(trainer, telemetry) or ("failed" if self.record.state == "failed" else "")
 
     def write_now_and_then(self, active: Active, now: float) -> None:

@@ -26,10 +26,19 @@ from soulsgui.runner.identities import (
 )
 from soulsgui.runner.log_lines import tail
 from soulsgui.runner.logs import LogFile
-from soulsgui.runner.outcome import QUIET_END, Outcome, duration_words, memory_evidence, outcome_of_code
+from soulsgui.runner.outcome import (
+    DISK_FULL,
+    QUIET_END,
+    Outcome,
+    disk_evidence,
+    duration_words,
+    memory_evidence,
+    outcome_of_code,
+)
 from soulsgui.runner.policy import RestartHistory, RestartLimits
 from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec
 from soulsgui.runner.usage import Usage, system_memory_kills
+from soulsgui.system import free_disk_bytes, no_room
 from soulsgui.wire.control import ServiceState, ServiceStatus
 from soulsgui.wire.messages.node import NodePhase
 
@@ -270,7 +279,7 @@ class Service:
         try:
             self._spawn(now)
         except OSError as error:
-            cause = f"could not be started: {error}"
+            cause = DISK_FULL if no_room(error) else f"could not be started: {error}"
             self._failed(Outcome(None, None, 0.0, asked_to_stop=False, cause=cause), now)
 
     # --- living ------------------------------------------------------------------------------------
@@ -369,11 +378,14 @@ class Service:
             self._ended_at - self._born,
             asked_to_stop=asked,
             farewell=self.health.farewell,
-            cause=self._kill_reason or memory_evidence(code, lines, kills),
+            cause=self._kill_reason or memory_evidence(code, lines, kills) or self._full_disk(code, lines),
         )
         self._leave(outcome)
         self.last_lines = lines if outcome.failed else []
         self._judge(outcome, now)
+
+    def _full_disk(self, code: int | None, lines: list[str]) -> str:
+        return disk_evidence(code, lines, free_disk_bytes(self.spec.log_path))
 
     def _leave(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -403,8 +415,9 @@ class Service:
         """Try again after a pause, or give up."""
         self.outcome = outcome
         name, limits = self.spec.name, self._around.limits
-        if self._blind():
-            # Without a server that takes writes nobody can do its work: no failure of its own.
+        no_space = outcome.cause == DISK_FULL
+        if self._blind() or no_space:
+            # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
             self._history = self._history.after_excused_failure()
         else:
             self._history = self._history.after_failure(now, limits)
@@ -418,6 +431,8 @@ class Service:
         delay_s = self._history.delay_s(limits, self._around.rng)
         self._next_try = now + delay_s
         remedy = f"It is started again in {delay_s:.1f} s."
+        if no_space:
+            remedy = f"Free some space. It is tried again by itself until then, next in {delay_s:.1f} s."
         self._tell("warning", f"{name} ended unexpectedly", self._cause(outcome), remedy)
         if self.spec.repair is not None:
             repaired = self.spec.repair(self.last_lines)

@@ -1,12 +1,13 @@
 """One reader of the Redis server: node states, clients, new rows and answers, read in a thread."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 import redis
 
+from soulsgui.wire.beats import BeatReader
 from soulsgui.wire.commands import NodeAnswer, read_answer
 from soulsgui.wire.connection import AWAY, Address, connect
 from soulsgui.wire.control import ServerStatus
@@ -19,6 +20,8 @@ from soulsgui.wire.messages.session import Grant, Wish
 logger = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE = 2000
+
+T = TypeVar("T")
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
@@ -58,6 +61,26 @@ class Turn:
     clients: dict[str, SeenClient] | None = None
 
 
+class _ReadOnce(Generic[T]):
+    """Reads what stands under a client's name; what stands there as before is not read again."""
+
+    def __init__(self, read: Callable[[bytes | None], T | None]) -> None:
+        self._read = read
+        self._found: dict[str, tuple[bytes | None, T | None]] = {}
+
+    def of(self, name: str, data: bytes | None) -> T | None:
+        """Return what `read` makes of `data`."""
+        found = self._found.get(name)
+        if found is None or found[0] != data:
+            found = self._found[name] = data, self._read(data)
+        return found[1]
+
+    def keep(self, names: set[str]) -> None:
+        """Forget all but these."""
+        for gone in self._found.keys() - names:
+            del self._found[gone]
+
+
 class ServerReader:
     """Reads the server; every method is called from one thread at a time.
 
@@ -74,6 +97,8 @@ class ServerReader:
         self._address = address
         self._connection = connect(address, "runner-watch")
         self._last: dict[str, bytes] = {}
+        self._beat_reader = BeatReader(self._keys)
+        self._read_beats, self._read_grants = _ReadOnce(Heartbeat.read), _ReadOnce(Grant.read)
         self._aged: set[str] = set()
         self._unreadable: set[str] = set()
         # A server that is only just being started is not away.
@@ -144,50 +169,56 @@ class ServerReader:
 
     def _clients(self) -> tuple[dict[str, str], dict[str, SeenClient]]:
         roster = self._roster()
-        beating = (
-            self._keys.client_of_beat(key.decode(errors="replace"))
-            for key in self._connection.scan_iter(self._keys.beat_pattern, count=1000)
+        # Also who sends without ever beating: what is refused of it would be shown nowhere.
+        present = (
+            self._keys.client_of_presence(key.decode(errors="replace"))
+            for key in self._connection.scan_iter(self._keys.presence_pattern, count=1000)
         )
-        names = sorted(name for name in set(roster) | set(beating) if is_client_name(name))
+        names = sorted(name for name in set(roster) | set(present) if is_client_name(name))
         beats = self._beats(names)
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])
-        seen = {}
-        for name, beat, grant, wish in zip(names, beats, grants, wishes, strict=True):
-            read = Heartbeat.read(beat)
-            # A beat under another client's name is not a sign of life of either.
-            if read is not None and read.client != name:
-                read = None
-            seen[name] = SeenClient(read, self._age_s(name, read), Grant.read(grant), Wish.read(wish))
+        read = {name: self._read_beats.of(name, beat) for name, beat in zip(names, beats, strict=True)}
+        # A beat under another client's name is not a sign of life of either.
+        alive = {name: beat for name, beat in read.items() if beat is not None and beat.client == name}
+        ages_s = self._ages_of_new([name for name in alive if name not in self._aged])
+        seen = {
+            name: SeenClient(
+                alive.get(name), ages_s.get(name), self._read_grants.of(name, grant), Wish.read(wish)
+            )
+            for name, grant, wish in zip(names, grants, wishes, strict=True)
+        }
         self._aged &= set(names)
+        self._read_beats.keep(self._aged)
+        self._read_grants.keep(self._aged)
         return roster, seen
 
     def _beats(self, names: Sequence[str]) -> list[bytes | None]:
         """Return the beats of clients; what is no beat, but a store of something else, is taken away."""
-        keys = [self._keys.beat(name) for name in names]
-        pipeline = self._connection.pipeline(transaction=False)
-        for key in keys:
-            pipeline.getrange(key, 0, MAX_BYTES)
-        replies = pipeline.execute(raise_on_error=False)
-        found = [reply if isinstance(reply, bytes) and reply else None for reply in replies]
-        too_large = [key for key, beat in zip(keys, found, strict=True) if beat and len(beat) > MAX_BYTES]
+        found = self._beat_reader.read(self._connection, names)
+        too_large = [
+            self._keys.beat(name) for name, beat in zip(names, found, strict=True) if len(beat) > MAX_BYTES
+        ]
         if too_large:
             logger.warning("too large for a beat, taken away: %s", ", ".join(too_large))
             self._connection.delete(*too_large)
-        return found
+        return [beat or None for beat in found]
 
     def _roster(self) -> dict[str, str]:
         fields = cast("dict[bytes, bytes]", self._connection.hgetall(self._keys.clients))
         named = ((name.decode(errors="replace"), text) for name, text in fields.items())
         return {name: text.decode(errors="replace") for name, text in named if is_client_name(name)}
 
-    def _age_s(self, name: str, beat: Heartbeat | None) -> float | None:
-        """The age of a beat, asked for at first sight only."""
-        if beat is None or name in self._aged:
-            return None
-        self._aged.add(name)
-        left_ms = self._connection.pttl(self._keys.beat(name))
-        return EXPIRY_S - left_ms / 1000 if left_ms >= 0 else None
+    def _ages_of_new(self, names: Sequence[str]) -> dict[str, float]:
+        """Return the age of beats by the server's clock, asked for at first sight only."""
+        if not names:
+            return {}
+        pipeline = self._connection.pipeline(transaction=False)
+        for name in names:
+            pipeline.pttl(self._keys.beat(name))
+        left = dict(zip(names, pipeline.execute(), strict=True))
+        self._aged.update(names)
+        return {name: EXPIRY_S - left_ms / 1000 for name, left_ms in left.items() if left_ms >= 0}
 
     def server_status(self) -> ServerStatus:
         """Return address, version and memory of the server."""

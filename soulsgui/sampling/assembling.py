@@ -1,7 +1,7 @@
 """From samples that were told one by one to segments."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Assembler:
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         action_shape: Shape of one stored action.
         action_dtype: Its dtype.
+        state: Shape of each field of what a policy remembers; the samples bring them.
 
     Attributes:
         capacity: Most samples to assemble at once.
@@ -44,10 +45,13 @@ class Assembler:
         masked_actions: int = 0,
         action_shape: tuple[int, ...] = (),
         action_dtype: str = "int64",
+        state: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
+        self._state = tuple(state or {})
+        state_size = sum(math.prod(sides) for sides in (state or {}).values())
         self._action_dtype = np.dtype(action_dtype)
         action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
-        most = steps_that_fit(observation.shape, observation.dtype, masked_actions, action_bytes)
+        most = steps_that_fit(observation.shape, observation.dtype, masked_actions, action_bytes, state_size)
         self.capacity = min(segment_length, most)
         self._masked_actions = masked_actions
         self._dtype = np.dtype(observation.dtype)
@@ -93,6 +97,7 @@ class Assembler:
                 lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
             ),
             action_mask=mask,
+            state={name: np.stack([samples[start].state[name] for start in starts]) for name in self._state},
         )
 
     def _masks(self, samples: Sequence[Sample], pieces: list[tuple[int, int]]) -> NDArray[np.bool_]:

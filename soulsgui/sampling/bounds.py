@@ -26,5 +26,6 @@ class Bounds:
         """Return observations `[N, *shape]` within their bounds."""
         if not self.bounded:
             return obs
-        within: NDArray[Any] = np.clip(obs, self._low, self._high)
+        # Twice as fast as `numpy.clip` where there are few.
+        within: NDArray[Any] = np.minimum(np.maximum(obs, self._low), self._high)
         return within

@@ -10,12 +10,14 @@ from redis.exceptions import NoPermissionError
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
+from soulsgui.sampling.told_lines import ToldLines
 from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
@@ -57,7 +59,9 @@ def run_client(
     """
     setup_logging()
     stop = stop_on_signals()
-    link = ClientLink(address, name, num_envs or 1, stop, owner)
+    lines = ToldLines(address.password)
+    logging.getLogger().addHandler(lines)
+    link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
     on_hang = partial(_end_hanging, link, stop, start_anew)
     client = Client(link, stop, num_envs, episodes, on_hang, workers)
@@ -67,6 +71,8 @@ def run_client(
         if start_anew is None:
             raise
         start_anew()
+    finally:
+        logging.getLogger().removeHandler(lines)
     return 0
 
 
@@ -193,11 +199,22 @@ class Client:
             progress.env_id, progress.num_envs = environment.id, environment.num_envs
             known = config if config.spaces else self._tell_spaces(config, environment)
             if known is not None:
+                policy = self._policy(known)
                 with self._link.checked("environment"):
-                    player = RunPlayer(self._link, self._stop, known, environment, self._count_episode)
+                    player = RunPlayer(
+                        self._link, self._stop, known, environment, policy, self._count_episode
+                    )
                 player.play()
         finally:
             environment.close()
+
+    def _policy(self, config: ServerConfig) -> Policy:
+        """Make the network of a run; what it says is compared with the server's when there are weights."""
+        try:
+            return make_policy(config.policy)
+        except SoulsGuiError:
+            self._link.progress.checks["network"] = False
+            raise
 
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
         """Tell a server that can't make the environment what it is like.

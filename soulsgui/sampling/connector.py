@@ -20,6 +20,7 @@ from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.policy import Mask, Policy, make_policy
+from soulsgui.policies.remembered import Remembered, remembered_by
 from soulsgui.sampling.assembling import Assembler, LogProb
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
@@ -27,6 +28,7 @@ from soulsgui.sampling.drawn import DrawnActions
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
 from soulsgui.sampling.network_check import check_network
+from soulsgui.sampling.recall import Recall
 from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
@@ -44,7 +46,12 @@ _numbers = itertools.count(1)
 
 
 class ConnectorAgent(Protocol):
-    """Draws actions."""
+    """Draws actions.
+
+    A policy with a memory takes each call for a step: call it once for each step of an episode, in order.
+    It begins anew when the end of an episode is pushed (push that before the next call), and at
+    `Connector.begin_episode`, for an episode that is given up.
+    """
 
     def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
         """Return an action as the environment takes it: an `int`, or an array.
@@ -103,6 +110,7 @@ class Connector(ABC):
         self._stop = threading.Event()
         self._lock = threading.RLock()
         self._held = 0
+        self._remembered = Remembered()
         self._link = ClientLink(address, name or _own_name(), 1, self._stop)
         try:
             self._link.open()
@@ -123,6 +131,14 @@ class Connector(ABC):
     def agent(self) -> ConnectorAgent:
         """Takes an observation, perhaps a mask, and draws an action with the weights in use."""
         return self._act
+
+    def begin_episode(self) -> None:
+        """Forget what was seen: what comes next begins an episode, without the end of this one being pushed.
+
+        Where the policy remembers nothing, nothing is to be done.
+        """
+        with self._lock:
+            self._remembered.begin(1)
 
     def __enter__(self) -> AgentAndModel:
         self._lock.acquire()
@@ -205,7 +221,9 @@ class Connector(ABC):
             self._spaces.masked_actions,
             self._spaces.action.shape,
             self._spaces.action.dtype,
+            state,
         )
+        self._recall = Recall(self._within, box.dtype) if state else None
         drops = self._FAMILY == OFF_POLICY
         self._uploader = self._link.enter(
             config, contract, int(config.settings["client.buffer_bytes"]), drops
@@ -257,6 +275,9 @@ class Connector(ABC):
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on; the lock is held, or there is one thread yet."""
         progress = self._link.progress
+        remembered = remembered_by(weights.policy)
+        remembered.fields = self._remembered.fields or remembered.fields
+        self._remembered = remembered
         self._weights = weights
         progress.model_id, progress.update = weights.header.model_id, weights.header.update
         self._link.set_phase("sampling")
@@ -271,9 +292,26 @@ class Connector(ABC):
             mask = read_mask(action_mask, sum(sizes))[None]
             if not action_left(mask, sizes)[0]:
                 raise UsageError("The action mask leaves no action to choose.")
+        seen = self._observation(obs)
         with self._lock:
             policy = self._in_use().policy
-            return self._drawn.given_out(self._choose(policy, self._observation(obs), mask)[0], policy)
+            if self._recall is not None:
+                self._recall.before(seen, self._remembered)
+            return self._drawn.given_out(self._choose(policy, seen, mask)[0], policy)
+
+    def _recalled(self, sample: Sample) -> Sample:
+        """Return a step that is pushed with what was remembered before it; forget where its episode ends.
+
+        Raises:
+            UsageError: The agent was not asked about it.
+        """
+        if self._recall is None:
+            return sample
+        with self._lock:
+            found = self._recall.of(sample)
+            if sample.terminated or sample.truncated:
+                self.begin_episode()
+            return found
 
     @abstractmethod
     def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:

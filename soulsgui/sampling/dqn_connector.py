@@ -1,4 +1,6 @@
-"""A loop written by hand that samples for Q-learning or soft actor-critic, as fast as it likes.
+"""A loop written by hand that samples for an asynchronous algorithm, as fast as it likes.
+
+For Q-learning, soft actor-critic and V-trace (`algorithm: dqn`, `sac`, `vtrace`): none waits for rounds.
 
 connector = DQNConnector(config)
 while training:
@@ -23,18 +25,21 @@ from numpy.typing import NDArray
 from soulsgui.config.like import ConfigLike
 from soulsgui.errors import ServiceError, SoulsGuiError, UsageError
 from soulsgui.policies.policy import Mask, Policy
+from soulsgui.sampling.assembling import LogProb
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
 from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.server_config import OFF_POLICY
+from soulsgui.wire.messages.server_config import OFF_POLICY, learns_from_log_probs
 from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
 
 _MOST_KNOWN = 4096
+_MOST_POLICIES = 16
+"""Newest weights whose policies are kept, where log-probabilities are to be computed."""
 
 
 class DQNConnector(Connector):
@@ -57,14 +62,16 @@ class DQNConnector(Connector):
     _FAMILY = OFF_POLICY
 
     def __init__(self, config: ConfigLike, address: Address | None = None, name: str | None = None) -> None:
-        self._pushed: deque[bytes] = deque()
+        self._pushed: deque[bytes | Sample] = deque()
         self._known: dict[int, WeightsHeader] = {}
+        self._policies: dict[int, Policy] = {}
         self._grant: Grant | None = None
         self._failure: SoulsGuiError | None = None
         self._complaint: UsageError | None = None
         self._thread = threading.Thread(target=self._run, name="connector", daemon=True)
         super().__init__(config, address, name)
         self._hold_s = float(self._config.settings["client.segment_seconds"])
+        self._asks_log_probs = learns_from_log_probs(self._config.settings["algorithm"])
         self._newest = self._weights  # from here on the thread's alone
         self._thread.start()
 
@@ -73,16 +80,21 @@ class DQNConnector(Connector):
 
         Args:
             data: From `wire.codec.pack_sample`; its model id may be that of any weights which this connector
-                acted with. Without `log_prob` in `info`, 0 is sent: nothing here asks for one.
+                acted with. Where the algorithm asks for log-probabilities and `info` has no `log_prob`, it is
+                computed with those weights; with those of too long ago it can't be, and the sample is dropped
+                and counted. Q-learning and soft actor-critic ask for none: 0 is sent.
 
         Raises:
-            UsageError: An earlier push was no sample of this environment; this one was not taken.
+            UsageError: An earlier push was no sample of this environment; this one was not taken. Or the
+                policy has a memory, and the agent was not asked about this step.
             ClientRegistrationError: The server began another run or refused this client, or another process
                 took over the name.
         """
         self._check()
+        # What is remembered must change before the agent is asked again.
+        taken = data if self._recall is None else self._recalled(self._read_sample(data))
         if len(self._pushed) < MOST_HELD:
-            self._pushed.append(data)
+            self._pushed.append(taken)
         else:
             self._link.progress.drop(1)
 
@@ -109,9 +121,11 @@ class DQNConnector(Connector):
 
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on; samples of theirs are known from here on."""
-        self._known[weights.header.model_id] = weights.header
-        if len(self._known) > _MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+        model_id = weights.header.model_id
+        self._known[model_id], self._policies[model_id] = weights.header, weights.policy
+        for remembered, most in ((self._known, _MOST_KNOWN), (self._policies, _MOST_POLICIES)):
+            if len(remembered) > most:
+                del remembered[next(iter(remembered))]
         super()._use(weights)
 
     def _in_use(self) -> Weights:
@@ -170,25 +184,41 @@ class DQNConnector(Connector):
         """Send what was pushed, the steps of each weights together."""
         samples: list[Sample] = []
         header: WeightsHeader | None = None
+        ask: LogProb | None = None
         for _ in range(len(self._pushed)):
             sample = self._read(self._pushed.popleft())
             if sample is None:
                 continue
             chosen_by = self._known.get(sample.model_id)
-            if chosen_by is None:
+            can_ask = None if chosen_by is None else self._log_prob_of(chosen_by)
+            if chosen_by is None or (sample.log_prob is None and can_ask is None):
                 self._link.progress.drop(1)
                 continue
-            if header is not None and chosen_by is not header:
-                self._send(samples, header, _unsaid)
-                samples = []
-            header = chosen_by
+            if header is not chosen_by:
+                if header is not None:
+                    self._send(samples, header, ask or _unsaid)
+                header, ask, samples = chosen_by, can_ask, []
             samples.append(sample)
         if header is not None:
-            self._send(samples, header, _unsaid)
+            self._send(samples, header, ask or _unsaid)
 
-    def _read(self, data: bytes) -> Sample | None:
+    def _log_prob_of(self, header: WeightsHeader) -> LogProb | None:
+        """Return what computes log-probabilities for these weights; None when they are gone."""
+        if not self._asks_log_probs:
+            return _unsaid
+        policy = self._policies.get(header.model_id)
+        if policy is None:
+            return None
+
+        def log_prob(obs: NDArray[Any], action: NDArray[np.int64], mask: Mask | None) -> NDArray[np.float32]:
+            with self._lock:  # a policy is for one thread at a time
+                return policy.log_prob(obs, action, mask)
+
+        return log_prob
+
+    def _read(self, data: bytes | Sample) -> Sample | None:
         try:
-            sample = self._read_sample(data)
+            sample = data if isinstance(data, Sample) else self._read_sample(data)
         except UsageError as error:
             logger.warning("a sample is not taken: %s", error.message)
             self._complaint = error

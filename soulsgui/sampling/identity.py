@@ -47,10 +47,32 @@ def _is_dead_here(other: Instance, own: Instance) -> bool:
     return abs(now["start_time"] - other.start_time) > _START_TOLERANCE_S
 
 
+def other_name_remedy(user: str) -> str:
+    """Return what to do when two processes have one name.
+
+    Args:
+        user: Who they log in as; empty where no invitation ties them to their name.
+    """
+    if not user:
+        return "Give this client another name (--name), or stop the other one."
+    return (
+        "An invitation is for one computer. Ask the server's owner for one of your own "
+        "(there: soulsgui invite NAME), or stop the other process."
+    )
+
+
 def ensure_name_is_free(
-    connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event
+    connection: redis.Redis, keys: Keys, client: str, own: Instance, stop: threading.Event, user: str = ""
 ) -> Heartbeat | None:
     """Make sure that no living process beats under this name, before anything is written.
+
+    Args:
+        connection: The server.
+        keys: Key names.
+        client: The name.
+        own: This process.
+        stop: Set when the process should stop.
+        user: Who it logs in as, by its invitation; empty without one.
 
     Returns:
         The last beat under this name, None when there is none.
@@ -75,6 +97,6 @@ def ensure_name_is_free(
         if again.counter != beat.counter or again.instance != beat.instance:
             raise ClientRegistrationError(
                 f"The name {client} is in use by process {again.instance.pid} on {again.instance.host}.",
-                "Give this client another name (--name), or stop the other one.",
+                other_name_remedy(user),
             )
     return beat

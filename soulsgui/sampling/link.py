@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.heartbeat import HeartbeatThread
-from soulsgui.sampling.identity import ensure_name_is_free, own_versions
+from soulsgui.sampling.identity import ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
+from soulsgui.sampling.told_lines import ToldLines
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.sampling.wishes import Plan, Stepping, plan_of
 from soulsgui.wire.connection import Address, Link
@@ -82,6 +83,7 @@ class ClientLink:
         num_envs: Environments stepped side by side.
         stop: Set when the process should stop.
         owner: Folder of the owner's runner, in client mode.
+        lines: What goes wrong here, for the server's owner; None tells nothing of it.
 
     Attributes:
         plan: What is to be done now, by the wishes of owner and server.
@@ -98,6 +100,7 @@ class ClientLink:
         num_envs: int,
         stop: threading.Event,
         owner: ClientFolder | None = None,
+        lines: ToldLines | None = None,
     ) -> None:
         self.progress = Progress(check_client_name(client), own_instance(), num_envs, own_versions())
         self._address = address
@@ -109,7 +112,7 @@ class ClientLink:
         self.farewell = ""
         self._owner = OwnerDesk(owner, self._report, self._plan_anew) if owner is not None else None
         self.plan = Plan()
-        self._heartbeat = HeartbeatThread(address, self.progress)
+        self._heartbeat = HeartbeatThread(address, self.progress, lines)
         self._downloader = Downloader(address, client, self._take, self._server_returned)
 
     def open(self) -> None:
@@ -127,7 +130,7 @@ class ClientLink:
         try:
             before = link.run(
                 lambda redis: ensure_name_is_free(
-                    redis, keys, self.progress.client, self.progress.instance, self._stop
+                    redis, keys, self.progress.client, self.progress.instance, self._stop, self._address.user
                 )
             )
         finally:
@@ -209,7 +212,7 @@ class ClientLink:
             if EntryId.parse(grant.session) > EntryId.parse(session):
                 raise ClientRegistrationError(
                     f"Another process took over the name {self.progress.client}.",
-                    "Give this client another name (--name).",
+                    other_name_remedy(self._address.user),
                 )
             return None
         if grant.status == "refused":

@@ -9,7 +9,8 @@ from typing import Any
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy
+from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
@@ -19,7 +20,7 @@ from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.patience import Patience
 from soulsgui.sampling.progress_log import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
-from soulsgui.sampling.rounds import Rounds
+from soulsgui.sampling.rounds import ExploringRounds, Rounds
 from soulsgui.sampling.turn import Turn, Way
 from soulsgui.sampling.uploader import Uploader
 from soulsgui.sampling.wishes import Plan, Stepping
@@ -74,6 +75,7 @@ class RunPlayer:
         stop: Set when the process should stop.
         config: The run.
         environment: What is played; its owner closes it.
+        policy: The network that the run describes, without weights.
         on_episode: Called after each finished episode.
 
     Raises:
@@ -86,6 +88,7 @@ class RunPlayer:
         stop: threading.Event,
         config: ServerConfig,
         environment: Environment,
+        policy: Policy,
         on_episode: Callable[[], None],
     ) -> None:
         self._link = link
@@ -104,7 +107,7 @@ class RunPlayer:
         self._attempt = config.attempt
         self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
-        self._policy = make_policy(config.policy)
+        self._policy = policy
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()
@@ -120,6 +123,7 @@ class RunPlayer:
             environment.spaces.action.shape,
             environment.spaces.action.dtype,
             self._policy.to_environment,
+            remembered_by(self._policy),
         )
 
     def play(self) -> None:
@@ -205,7 +209,10 @@ class RunPlayer:
 
     def _way_of_playing(self) -> Way:
         if self._family == OFF_POLICY:
-            return FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            free = FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
+            if self._config.settings.get("determinism") != "lockstep":
+                return free
+            return ExploringRounds(self._link, self._uploader, self._policy, free)
         return Rounds(self._link, self._uploader, self._policy)
 
     def _next_turn(self) -> Turn | None:

@@ -68,15 +68,19 @@ class PPOConnector(Connector):
                 with the weights in use.
 
         Raises:
-            UsageError: It is no sample of this environment.
+            UsageError: It is no sample of this environment, or the policy has a memory and the agent was not
+                asked about it.
             ClientRegistrationError: Another process took over the name.
         """
         sample = self._read_sample(data)
         with self._lock:
+            sample = self._recalled(sample)
             self._link.progress.stepped(1)
             if sample.model_id != self._weights.header.model_id or len(self._samples) >= MOST_HELD:
                 self._link.progress.drop(1)
                 return
+            if self._recall is not None:
+                sample = self._recall.said(sample, self._weights.policy)
             self._samples.append(sample)
             self._record()
 

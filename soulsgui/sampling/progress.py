@@ -89,8 +89,12 @@ class Progress:
     def begin_run(self, run_id: str) -> None:
         """Count the steps of another run from here on."""
         with self._lock:
-            if run_id != self.run_id:
-                self.run_id, self._run_from = run_id, self.env_steps
+            if run_id == self.run_id:
+                return
+            if self.run_id:
+                # What went wrong in the run before is no news of this one.
+                self.error = self.error_details = ""
+            self.run_id, self._run_from = run_id, self.env_steps
 
     @property
     def run_env_steps(self) -> int:

@@ -13,6 +13,7 @@ from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.environments.step import Stepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.policies.remembered import Remembered
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
@@ -45,6 +46,7 @@ class Rollout:
         action_dtype: Its dtype.
         to_environment: Turns stored actions `[N, *action_shape]` into what the environments take; None where
             both are the same.
+        remembered: What the policy remembers of the environments; None where it remembers nothing.
 
     Attributes:
         human_steps: Steps that a person played; they are not recorded.
@@ -63,6 +65,7 @@ class Rollout:
         action_shape: tuple[int, ...] = (),
         action_dtype: str = "int64",
         to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
@@ -70,6 +73,8 @@ class Rollout:
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
         self._within = Bounds(observation)
+        self._remembered = Remembered() if remembered is None else remembered
+        self._remembered.begin(stepper.num_envs)
         self._recorder = SegmentRecorder(
             stepper.num_envs,
             observation.shape,
@@ -78,6 +83,7 @@ class Rollout:
             masked_actions,
             action_shape,
             action_dtype,
+            self._remembered.shapes,
         )
         self.open_steps = 0
         self.human_steps = 0
@@ -98,6 +104,7 @@ class Rollout:
         """
         self._stepper = stepper
         self._recorder.break_off()
+        self._remembered.begin(stepper.num_envs)
         self._returns[:], self._lengths[:], self._by_human[:] = 0.0, 0, False
         # The same seed would lead to where the old ones failed.
         self._seed = int(self._rng.integers(2**31))
@@ -198,6 +205,7 @@ class Rollout:
         if self._obs is None:
             self._obs = self._reset()
         obs, mask = self._obs, self._stepper.mask
+        before = dict(self._remembered.fields)
         action, log_prob = act(obs, self._rng, mask)
         self._clock.wait()
         convert = self._to_environment
@@ -213,7 +221,10 @@ class Rollout:
         if kept > left:
             keep = keep & (np.cumsum(keep) <= left)
             kept = left
-        self._recorder.add(obs, action, log_prob, result, keep, mask)
+        self._recorder.add(obs, action, log_prob, result, keep, mask, before)
+        if before:
+            # A step that only reset an environment has shown the last observation once more.
+            self._remembered.forget(result.terminated | result.truncated | ~result.valid)
         self._count(result, told)
         self._obs = result.reset_obs
         self.open_steps += kept
@@ -228,7 +239,7 @@ class Rollout:
         )
 
     def _count(self, result: StepResult, told: NDArray[np.bool_] | None) -> None:
-        self._returns += np.where(result.valid, result.reward, 0.0)
+        np.add(self._returns, result.reward, out=self._returns, where=result.valid)
         self._lengths += result.valid
         ended = (result.terminated | result.truncated) & result.valid
         if np.count_nonzero(ended):

@@ -1,11 +1,14 @@
-"""Playing in rounds: exactly this client's share with the weights of the round, then waiting for the next."""
+"""Playing in rounds: exactly this client's share with the weights of the round, then waiting for the next.
+
+Off-policy algorithms play so, too, where a run is to be repeatable.
+"""
 
 from functools import partial
 
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.link import ClientLink
-from soulsgui.sampling.turn import Turn
+from soulsgui.sampling.turn import Act, Turn, Way
 from soulsgui.sampling.uploader import Uploader
 
 
@@ -23,7 +26,7 @@ class Rounds:
         self._uploader = uploader
         self._round, self._played = -1, 0
         self._session = ""
-        self.act = policy.act
+        self.act: Act = policy.act
 
     def turn(self, view: View) -> Turn | None:
         """Return what is left of the present round, as `turn.Way`."""
@@ -54,3 +57,24 @@ class Rounds:
     def _go_on(self, round_id: int) -> bool:
         header = self._link.view.header
         return header is not None and header.model_id == round_id and not self._uploader.full
+
+
+class ExploringRounds(Rounds):
+    """Plays one share after the other, exploring as it would without rounds.
+
+    Args:
+        link: The tie to the server.
+        uploader: Takes the samples.
+        policy: Holds the weights in use.
+        free: Explores as the server says.
+    """
+
+    def __init__(self, link: ClientLink, uploader: Uploader, policy: Policy, free: Way) -> None:
+        super().__init__(link, uploader, policy)
+        self._free = free
+        self.act = free.act
+
+    def turn(self, view: View) -> Turn | None:
+        """Return what is left of the present share, as `turn.Way`."""
+        self._free.turn(view)  # hears how to explore; asking begins nothing
+        return super().turn(view)

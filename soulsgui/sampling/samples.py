@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ class Sample:
     `action` is as it is stored (`environments.actions`).
 
     `mask` and `next_mask` say which actions are valid at `obs` and `next_obs`, `[A]`; None where the run has
-    no masks, and at the end of an episode when nobody said it.
+    no masks, and at the end of an episode when nobody said it. `state` is what the policy remembered before
+    it, name → `[*shape]`; empty where it remembers nothing.
     """
 
     obs: NDArray[Any]
@@ -39,6 +40,7 @@ class Sample:
     step_id: int
     mask: NDArray[np.bool_] | None = None
     next_mask: NDArray[np.bool_] | None = None
+    state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

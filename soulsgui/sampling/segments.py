@@ -1,6 +1,7 @@
 """From single steps of several environments to segments."""
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,11 @@ _BYTES_BESIDE = 120
 
 
 def steps_that_fit(
-    obs_shape: tuple[int, ...], obs_dtype: str, masked_actions: int = 0, action_bytes: int = 8
+    obs_shape: tuple[int, ...],
+    obs_dtype: str,
+    masked_actions: int = 0,
+    action_bytes: int = 8,
+    state_size: int = 0,
 ) -> int:
     """Return how many steps fit into a chunk, however many segments they are.
 
@@ -23,10 +28,11 @@ def steps_that_fit(
         obs_dtype: Its dtype.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         action_bytes: Size of one stored action, bytes.
+        state_size: Numbers that the policy remembers of an environment.
     """
     # At worst each step is a segment of its own, with two observations.
     row_bytes = math.prod(obs_shape) * np.dtype(obs_dtype).itemsize + (masked_actions + 7) // 8
-    step_bytes = 2 * row_bytes + action_bytes + _BYTES_BESIDE
+    step_bytes = 2 * row_bytes + action_bytes + 4 * state_size + _BYTES_BESIDE
     return max(1, MAX_CHUNK_BYTES // step_bytes)
 
 
@@ -43,6 +49,7 @@ class SegmentRecorder:
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         action_shape: Shape of one stored action.
         action_dtype: Its dtype.
+        state: Shape of each field of the state that stands at the start of a segment.
 
     Attributes:
         capacity: How many it are.
@@ -58,9 +65,12 @@ class SegmentRecorder:
         masked_actions: int = 0,
         action_shape: tuple[int, ...] = (),
         action_dtype: str = "int64",
+        state: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
+        fields = state or {}
+        state_size = sum(math.prod(sides) for sides in fields.values())
         action_bytes = math.prod(action_shape) * np.dtype(action_dtype).itemsize
-        most = steps_that_fit(obs_shape, obs_dtype, masked_actions, action_bytes) // num_envs
+        most = steps_that_fit(obs_shape, obs_dtype, masked_actions, action_bytes, state_size) // num_envs
         self.capacity = capacity = max(1, min(capacity, most))
         self.length = 0
         shape = (capacity, num_envs)
@@ -74,6 +84,7 @@ class SegmentRecorder:
         self._final_obs: dict[tuple[int, int], NDArray[Any]] = {}
         self._mask = np.ones((capacity + 1, num_envs, masked_actions), np.bool_) if masked_actions else None
         self._final_mask: dict[tuple[int, int], NDArray[Any]] = {}
+        self._state = {name: np.zeros((*shape, *sides), np.float32) for name, sides in fields.items()}
         self._episode = np.zeros(num_envs, np.int64)
         self._next_step = np.zeros(num_envs, np.int64)
         self._episode_at = np.zeros(shape, np.int64)
@@ -87,6 +98,7 @@ class SegmentRecorder:
         result: StepResult,
         keep: NDArray[np.bool_] | None = None,
         mask: NDArray[np.bool_] | None = None,
+        state: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
         """Take one step of every environment.
 
@@ -97,8 +109,11 @@ class SegmentRecorder:
             result: What the step gave.
             keep: Which transitions to keep; None keeps every valid one.
             mask: Valid actions at `obs`, `[N, A]`; where there are masks.
+            state: What the policy remembered before it acted, name → `[N, *shape]`; where it remembers.
         """
         t = self.length
+        for name, rows in (state or {}).items():
+            self._state[name][t] = rows
         if self._mask is not None:
             self._mask[t] = mask
             self._mask[t + 1] = result.reset_mask
@@ -111,7 +126,7 @@ class SegmentRecorder:
         self._step_at[t] = self._next_step
         ended = (result.terminated | result.truncated) & result.valid
         self._next_step += result.valid
-        if ended.any():
+        if np.count_nonzero(ended):
             self._flags[t] = np.where(ended, result.terminated * TERMINATED + result.truncated * TRUNCATED, 0)
             for env in np.flatnonzero(ended):
                 self._final_obs[t, int(env)] = np.array(result.next_obs[env])
@@ -193,4 +208,8 @@ class SegmentRecorder:
             reward=steps(self._reward),
             log_prob=steps(self._log_prob),
             action_mask=None if self._mask is None else rows(self._mask, self._final_mask),
+            state={
+                name: np.array([column[start, env] for env, start, _ in pieces])
+                for name, column in self._state.items()
+            },
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import psutil
 
 from soulsgui.errors import EnvironmentFault, ProcessFault
+from soulsgui.sampling.open_files import OpenFiles
 from soulsgui.system import family_memory
 
 logger = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Watchdog(threading.Thread):
         self._looks = 0
         self._unmeasured_s = 0.0
         self._rate = SampleRate(limits.rate_window_s)
+        self._files = OpenFiles()
 
     # --- what the stepping thread calls --------------------------------------------------------------
 
@@ -131,12 +133,13 @@ class Watchdog(threading.Thread):
         self._stop_event.set()
         if self.is_alive() and threading.current_thread() is not self:
             self.join()
+        self._files.close()
 
     # --- the thread ----------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Look until closed."""
-        looks = (self._look_for_hang, self._look_at_rate, self._look_at_memory)
+        looks = (self._look_for_hang, self._look_at_rate, self._look_at_memory, self._look_at_files)
         while not self._stop_event.wait(LOOK_EVERY_S):
             for look in looks:
                 try:
@@ -168,6 +171,12 @@ class Watchdog(threading.Thread):
             self._complaint = EnvironmentFault(
                 f"The environment is too slow: {found:.1f} steps/s, below the "
                 f"{self._limits.min_steps_per_s:g} of client.min_steps_per_s."
+            )
+
+    def _look_at_files(self) -> None:
+        if not self._files.intact and not self._stop_event.is_set():
+            self._complaint = ProcessFault(
+                "The environment closed the files and connections of this process (os.closerange?)."
             )
 
     def _look_at_memory(self) -> None:

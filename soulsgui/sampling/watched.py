@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import Vector
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault
-from soulsgui.printable import printable
+from soulsgui.printable import error_words, printable
 from soulsgui.sampling.pace import Pace
 from soulsgui.sampling.watchdog import Watchdog
 
@@ -71,6 +71,6 @@ def fault_of(error: BaseException, doing: str) -> EnvironmentFault:
         error: What it raised.
         doing: What it was to do, in words such as "a step".
     """
-    what = printable(f"{type(error).__name__}: {error}".rstrip(": "))
+    what = printable(error_words(error))
     details = "".join(traceback.format_exception(error))
     return EnvironmentFault(f"The environment raised in {doing}: {what}", details)

@@ -24,7 +24,7 @@ from soulsgui.telemetry.store.writer import EpisodeRecord
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.group_reader import Entry
-from soulsgui.wire.keys import TELEMETRY, Keys
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
@@ -66,7 +66,9 @@ class TelemetryNode:
         self._stop = stop
         self._keys = Keys(address.prefix)
         self._link = Link(address, stop, TELEMETRY)
-        self._recorder = Recorder(run.store, run.run_id, settings.stop.window, settings.stop.mean_return)
+        self._by_evaluation = settings.best_by_evaluation
+        goals = settings.stop
+        self._recorder = Recorder(run.store, run.run_id, goals.window, goals.mean_return, self._by_evaluation)
         self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
         self._streams = EpisodeStreams(self._keys)
         self._drawing = Drawing(run.root, settings.telemetry.figure_every_episodes, self._recorder.last_row)
@@ -247,7 +249,20 @@ class TelemetryNode:
 
     # --- state and end -----------------------------------------------------------------------------
 
+    def _choose_ranking(self, connection: redis.Redis) -> None:
+        """Rank by training where the evaluator says that it can't play here: there will be no evaluation."""
+        if not self._by_evaluation:
+            return
+        evaluator = NodeState.read(cast("bytes | None", connection.get(self._keys.node(EVALUATOR))))
+        plays = evaluator is None or evaluator.run_id != self._run_id or evaluator.phase != "frozen"
+        if plays != self._recorder.by_evaluation:
+            logger.warning(
+                "the best model is chosen by %s", "its evaluation" if plays else "training episodes"
+            )
+        self._recorder.by_evaluation = plays
+
     def _write_state(self, connection: redis.Redis, farewell: str = "") -> None:
+        self._choose_ranking(connection)
         recorder = self._recorder
         self._told_at = time.monotonic()
         verdict = recorder.verdict
@@ -267,7 +282,7 @@ class TelemetryNode:
             env_steps=recorder.env_steps,
             episodes=recorder.episodes,
             mean_return=recorder.mean_return,
-            best_mean_return=verdict.best_score,
+            best_mean_return=recorder.best_mean_return,
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},

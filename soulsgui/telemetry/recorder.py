@@ -31,6 +31,7 @@ class Recorder:
     """Owns the store of a run and its aggregates.
 
     Attributes:
+        by_evaluation: As the argument; it may be changed.
         lost: Where a damaged store was moved to; None when there was none.
 
     Args:
@@ -38,13 +39,18 @@ class Recorder:
         run_id: The run.
         window: Episodes over which means are taken (`stop.window`).
         goal: Mean return to reach (`stop.mean_return`).
+        by_evaluation: Whether the best model is the one with the best evaluation, not the one with the best
+            mean of training episodes.
 
     Raises:
         StoreError: The store can't be used. A damaged one is set aside, and a new one begun.
         OSError: A damaged one can't be set aside.
     """
 
-    def __init__(self, path: Path, run_id: str, window: int, goal: float | None) -> None:
+    def __init__(
+        self, path: Path, run_id: str, window: int, goal: float | None, by_evaluation: bool = False
+    ) -> None:
+        self.by_evaluation = by_evaluation
         self._path = path
         self._run_id = run_id
         self._window = window
@@ -119,9 +125,15 @@ class Recorder:
         return self._aggregator.mean_return
 
     @property
+    def best_mean_return(self) -> float | None:
+        """Best mean of a full window of training episodes; None before there is one."""
+        best = self._aggregator.best
+        return best.score if best else None
+
+    @property
     def verdict(self) -> Verdict:
         """Best model so far, and whether the goal is reached."""
-        best = self._aggregator.best
+        best = self._evaluated if self.by_evaluation else self._aggregator.best
         return Verdict(
             best_model_id=best.model_id if best else None,
             best_score=best.score if best else None,
@@ -171,6 +183,7 @@ class Recorder:
 
     def _restore(self) -> None:
         store = self._store
+        self._evaluated = store.best_evaluated
         self._curve = Curve(store.starts(), store.places())
         standing = store.standing
         self._aggregator = Aggregator(self._window, self._goal, self._restored_best(standing))
@@ -198,6 +211,9 @@ class Recorder:
 
     def _take_row(self, row: TrainerRow) -> None:
         match row:
+            case UpdateRow(kind="evaluation"):
+                self._store.add_evaluation(row)
+                self._evaluated = self._store.best_evaluated
             case UpdateRow():
                 self._store.add_update(row)
             case CheckpointRow():
@@ -255,14 +271,14 @@ class Recorder:
         return records
 
     def _standing(self) -> Standing:
-        verdict = self.verdict
+        verdict, best = self.verdict, self._aggregator.best
         return Standing(
             window=self._window,
             goal=self._goal,
             attempt=self._aggregator.attempt,
             mean_return=self.mean_return,
-            best_score=verdict.best_score,
-            best_model_id=verdict.best_model_id,
+            best_score=best.score if best else None,
+            best_model_id=best.model_id if best else None,
             reached=verdict.reached,
             reached_with=verdict.reached_with,
         )

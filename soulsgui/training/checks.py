@@ -11,6 +11,7 @@ from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
 from soulsgui.environments.masks import action_left
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 
 Codes = NDArray[np.uint8]
@@ -155,14 +156,14 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
     )
 
 
-def _all_within(obs: NDArray[Any], spaces: SpacesSpec) -> bool:
+def _all_within(obs: Observations, spaces: SpacesSpec) -> bool:
     """Whether all observations are finite, within their space, and fit to compute with."""
     low, high = (limit.reshape(-1) for limit in spaces.observation.limits)
     if obs.dtype.kind != "f":
         info = np.iinfo(obs.dtype)
         if (low == info.min).all() and (high == info.max).all():
             return True
-    smallest, largest = _column_range(obs.reshape(len(obs), -1))
+    smallest, largest = _column_range(np.asarray(obs).reshape(len(obs), -1))
     within = bool((smallest >= low).all() and (largest <= high).all())
     if obs.dtype.kind == "f":
         within = within and bool(
@@ -195,7 +196,7 @@ def _largest_log_prob(spaces: SpacesSpec) -> float:
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
-    found = _any_row(part, ~_finite(part.obs)) | _any_step(part, numbers | ~_finite(part.action))
+    found = _any_row(part, ~_finite(np.asarray(part.obs))) | _any_step(part, numbers | ~_finite(part.action))
     for values in part.state.values():
         found |= ~_finite(values)
     return found
@@ -205,7 +206,8 @@ def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     """Return for each segment whether a value of it is out of its bounds, or too large to compute with."""
     steps = ~spaces.action.contains(part.action) | _huge(part.action) | _huge(part.reward)
     steps |= part.log_prob > _largest_log_prob(spaces)
-    found = _any_row(part, ~spaces.observation.contains(part.obs) | _huge(part.obs)) | _any_step(part, steps)
+    obs = np.asarray(part.obs)
+    found = _any_row(part, ~spaces.observation.contains(obs) | _huge(obs)) | _any_step(part, steps)
     for values in part.state.values():
         found |= _huge(values)
     return found

@@ -44,6 +44,12 @@ class Saveable(Protocol):
     def rest(self) -> None:
         """Take nothing in and train no more; commands are still obeyed."""
 
+    def pause(self) -> None:
+        """Take nothing in, grant nothing and train no more, until it goes on."""
+
+    def go_on(self) -> None:
+        """Go on after a pause."""
+
     def hold(self, seconds: float) -> None:
         """Grant clients nothing more for a while."""
 
@@ -88,6 +94,8 @@ class CommandDesk:
         self._commands: Mapping[str, Callable[[NodeCommand], NodeAnswer | None]] = {
             "save": self._order,
             "rest": self._rest,
+            "pause": self._pause,
+            "continue": self._continue,
             "release": self._release,
             "stop": self._end,
             "hold": self._hold,
@@ -208,6 +216,14 @@ class CommandDesk:
 
     def _rest(self, command: NodeCommand) -> NodeAnswer:
         self._node.rest()
+        return NodeAnswer(id=command.id, ok=True)
+
+    def _pause(self, command: NodeCommand) -> NodeAnswer:
+        self._node.pause()
+        return NodeAnswer(id=command.id, ok=True)
+
+    def _continue(self, command: NodeCommand) -> NodeAnswer:
+        self._node.go_on()
         return NodeAnswer(id=command.id, ok=True)
 
     def _release(self, command: NodeCommand) -> NodeAnswer:

@@ -3,12 +3,16 @@
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
+from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.buffers.memory import Memory
 from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.sequence_memory import SequenceMemory
+from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.buffers.windows import WindowReplay
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.training.exploring import Exploration, falling
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
+from soulsgui.wire.messages.server_config import state_of
 
 
 class DQNTrainingNode(OffPolicyTrainingNode):
@@ -16,11 +20,24 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
         dqn, spaces = self.settings.dqn, self.spaces
-        agent = DQNAgent(spaces, self.settings, self.settings.seed)
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
+        recurrent = Parts.of(dqn).kind == "recurrent"
+        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed)
+        self._replay = self._sequences(ring, agent) if recurrent else self._windows(ring, agent)
+        return agent, self._replay
+
+    def _windows(self, ring: UniformReplay, agent: DQNAgent) -> WindowReplay | SequenceMemory:
+        dqn = self.settings.dqn
         alpha = dqn.priority_exponent if agent.parts.prioritised else None
-        self._windows = WindowReplay(ring, agent.parts.n_step, dqn.gamma, alpha)
-        return agent, self._windows
+        return WindowReplay(ring, agent.parts.n_step, dqn.gamma, alpha)
+
+    def _sequences(self, ring: UniformReplay, agent: DQNAgent) -> SequenceMemory:
+        dqn, length = self.settings.dqn, self.settings.dqn.sequence_length
+        ((field, (state_size,)),) = state_of(agent.policy_spec()).items()
+        # At worst each step is a segment of its own, and a sequence begins with each.
+        most = ring.capacity
+        kept = SequenceReplay(ring, state_size, dqn.burn_in, length, most, dqn.priority_exponent)
+        return SequenceMemory(kept, field, length)
 
     @property
     def _pacing(self) -> DQNSettings:
@@ -41,4 +58,4 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         super()._set_limits()
         dqn = self.settings.dqn
         steps = dqn.priority_correction_steps
-        self._windows.beta = falling(dqn.priority_correction, 1.0, steps, self.env_steps)
+        self._replay.beta = falling(dqn.priority_correction, 1.0, steps, self.env_steps)

@@ -31,6 +31,9 @@ PER_STREAM = 200
 
 _ROSTER_EVERY_S = 0.5
 _ROSTER_EVERY_WHILE_WAITING_S = 0.1
+# Of many clients a look takes a while: most of the time is for their samples, and for learning.
+_ROSTER_AT_LEAST_EVERY_S = 1.0
+_PAUSE_AFTER_LOOK = 15
 # No run publishes so often; a beat that says more would push the ids of the run there.
 _BELIEVABLE_MODEL_ID = 2**40
 
@@ -80,7 +83,7 @@ class Intake:
         self._greetings = Greetings()
         self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
         self._roster = Roster(keys)
-        self._next_look = 0.0
+        self._next_look = self._look_s = 0.0
         self._per_stream = PER_STREAM
         self.busy = 0
         self._beats_are_new = False
@@ -157,7 +160,8 @@ class Intake:
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._next_look = now + (_ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S)
+        every_s = _ROSTER_EVERY_WHILE_WAITING_S if often else _ROSTER_EVERY_S
+        self._next_look = now + max(every_s, min(_PAUSE_AFTER_LOOK * self._look_s, _ROSTER_AT_LEAST_EVERY_S))
         self._roster.read(connection)
         self._hold_back_floods(connection)
         self._tell(connection)
@@ -176,6 +180,7 @@ class Intake:
         self.sessions.forget_all_but(self._roster.clients)
         self._give_credit()
         self._tell(connection)
+        self._look_s = time.monotonic() - now
 
     def _give_credit(self) -> None:
         """Grant more to those who can send nothing: what they sent was lost, or credits were held."""

@@ -16,16 +16,24 @@ AHEAD_S = 0.3
 that, and more would only make the samples older."""
 
 
-class PacingSettings(Protocol):
+class Delays(Protocol):
+    """The settings of an asynchronous algorithm that say how old and how many samples may be."""
+
+    @property
+    def max_model_delay(self) -> int:
+        """Publishes after which samples are too old."""
+
+    @property
+    def buffer_size(self) -> int:
+        """Most transitions that are kept, or wait."""
+
+
+class PacingSettings(Delays, Protocol):
     """The settings of an algorithm that keep its learner and the clients in step."""
 
     @property
     def batch_size(self) -> int:
         """Transitions drawn at once."""
-
-    @property
-    def buffer_size(self) -> int:
-        """Transitions that are kept."""
 
     @property
     def learning_starts(self) -> int:
@@ -38,10 +46,6 @@ class PacingSettings(Protocol):
     @property
     def replay_ratio_tolerance(self) -> float:
         """How far the replay ratio may stray, as a part of it."""
-
-    @property
-    def max_model_delay(self) -> int:
-        """Publishes since which samples of weights are too old."""
 
 
 @dataclass
@@ -129,7 +133,7 @@ class Pace:
         return self._steps / self._seconds if self._steps > 0 and self._seconds > 0 else None
 
 
-def steps_ahead(settings: PacingSettings, publish_s: float, steps_per_s: float | None) -> int:
+def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None) -> int:
     """Return how many transitions all clients together may have on their way.
 
     As many as the learner takes in during `AHEAD_S`, and during half of `max_model_delay` publishes at most:
@@ -137,34 +141,30 @@ def steps_ahead(settings: PacingSettings, publish_s: float, steps_per_s: float |
     bounded amount will do.
 
     Args:
-        settings: The settings.
+        delays: The settings.
         publish_s: Least time between two publishes.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
     """
     if steps_per_s is None:
-        return min(FIRST_STEPS, settings.buffer_size)
-    return min(
-        int(steps_per_s * min(publish_s * settings.max_model_delay / 2, AHEAD_S)), settings.buffer_size
-    )
+        return min(FIRST_STEPS, delays.buffer_size)
+    return min(int(steps_per_s * min(publish_s * delays.max_model_delay / 2, AHEAD_S)), delays.buffer_size)
 
 
-def publish_interval(
-    settings: PacingSettings, publish_s: float, outstanding: int, steps_per_s: float | None
-) -> float:
+def publish_interval(delays: Delays, publish_s: float, outstanding: int, steps_per_s: float | None) -> float:
     """Return the time between two publishes, in seconds.
 
     More than `publish_s` when more is on its way than `steps_ahead` says, because the learner has become
     slower or because clients came: what is on its way must arrive within half of `max_model_delay` publishes.
 
     Args:
-        settings: The settings.
+        delays: The settings.
         publish_s: Least time between two publishes.
         outstanding: Transitions that may be on their way.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
     """
     if steps_per_s is None:
         return publish_s
-    return max(publish_s, outstanding / steps_per_s / (settings.max_model_delay / 2))
+    return max(publish_s, outstanding / steps_per_s / (delays.max_model_delay / 2))
 
 
 def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int) -> int:

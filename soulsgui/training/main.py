@@ -11,10 +11,12 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
+from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
 from soulsgui.training.sac_node import SACTrainingNode
+from soulsgui.training.vtrace_node import VTraceTrainingNode
 from soulsgui.wire.connection import Address
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ NODES: dict[str, type[TrainingNode]] = {
     "ppo": PPOTrainingNode,
     "dqn": DQNTrainingNode,
     "sac": SACTrainingNode,
+    "vtrace": VTraceTrainingNode,
 }
 """The node that trains each algorithm."""
 
@@ -51,5 +54,6 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)
+    tell_networks(node.agent, run)
     node.run()
     return 0

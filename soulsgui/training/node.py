@@ -19,11 +19,13 @@ import redis
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointError, ServiceError, SoulsGuiError
+from soulsgui.printable import error_words
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
-from soulsgui.training.checkpoint import Checkpoint, recover_checkpoints
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
+from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -35,7 +37,7 @@ from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import TRAINER, Keys
-from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.manifest import MANIFEST, Manifest
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, UpdateRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
 from soulsgui.wire.messages.session import Grant
@@ -47,6 +49,7 @@ BLOCK_MS = 50
 
 _REFUSED_WAIT_S = 0.5
 _HELD = "clients are granted nothing more: the server's memory fills up"
+_PAUSED = "by request: clients are granted nothing, and nothing is learned"
 _COUNT_EVERY_S = 0.25
 
 
@@ -82,6 +85,7 @@ class TrainingNode(Trainee):
         self.goal_reached = False
         self.policy_lag = 0.0
         self.trouble = ""
+        self.diverged = ""
         self.stop_reason = ""
         self._held_until = float("-inf")
         self._waits = {name: Waiting() for name in ("learner", "clients")}
@@ -97,6 +101,8 @@ class TrainingNode(Trainee):
         self._unpublished = False
         self._returning = False
         self._resting = False
+        self._paused = False
+        self._waited_before: list[str] = []
         self._failure = ""
         self._farewell = ""
 
@@ -154,8 +160,13 @@ class TrainingNode(Trainee):
                 self._turn()
         except Stopped:
             logger.info("stopped while the server was away")
+        except ServiceError as error:  # the numbers are of no more use: what was saved before is
+            self._failure = error.message
+            reason = error.reason if isinstance(error, DivergenceError) else error.message.rstrip(".")
+            self._divergences.note(self.agent.updates, reason)
+            raise
         except BaseException as error:
-            self._failure = str(error) or type(error).__name__
+            self._failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
             raise
         finally:
             self._close()
@@ -178,6 +189,23 @@ class TrainingNode(Trainee):
         self._resting = True
         for waiting in self._waits.values():
             waiting.set(False, time.monotonic())
+
+    def pause(self) -> None:
+        """Take nothing in, grant nothing and train no more until `go_on`; commands are still obeyed."""
+        if not self._paused:
+            logger.info("paused")
+            self._paused = True
+            self._waited_before = [name for name, waiting in self._waits.items() if waiting.waiting]
+            for name in self._waited_before:
+                self._waits[name].set(False, time.monotonic())
+
+    def go_on(self) -> None:
+        """Go on where `pause` came."""
+        if self._paused:
+            logger.info("goes on")
+            self._paused = False
+            for name in self._waited_before:
+                self._waits[name].set(True, time.monotonic())
 
     def hold(self, seconds: float) -> None:
         """Grant clients nothing more for a while: the server's memory fills up.
@@ -216,14 +244,29 @@ class TrainingNode(Trainee):
             return self.snapshot("best", score)
         kept = self._publisher.kept(model_id)
         if kept is None:
-            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+            return self._evaluated(model_id, score)
         return Checkpoint(self._info("best", score, kept.standing, False), kept.tensors)
+
+    def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
+        """Return weights that the evaluator wrote aside.
+
+        Raises:
+            CheckpointError: It did not, or they are damaged.
+        """
+        aside = self.run_folder.evaluated / str(model_id)
+        if not (aside / MANIFEST).exists():
+            raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
+        found = read_checkpoint(aside)
+        return Checkpoint(
+            found.info.model_copy(update={"kind": "best", "score": score, "resumable": False}), found.weights
+        )
 
     # --- beginning and end -------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Connect, and make what needs the final settings."""
         recover_checkpoints(self.run_folder)
+        self._divergences = Divergences(self.run_folder.divergence)
         if not self.run_folder.config.exists():
             self.save_config(self.run_folder.config)
         self.keys = Keys(self._address.prefix)
@@ -266,6 +309,25 @@ class TrainingNode(Trainee):
         if self.agent.updates:
             self._desk.save_current()
         self.phase = "waiting"
+        if self.run_folder.paused.exists():
+            self.pause()
+        self._tell_of_divergence()
+
+    def _tell_of_divergence(self) -> None:
+        """Say that the attempt before has diverged; after too many in a row, wish for the end of the run."""
+        last, most = self._divergences.last, self.settings.guard.max_restores
+        if last is None:
+            return
+        if last.times <= most:
+            self.diverged = last.words(self.agent.updates, most)
+            logger.warning("%s", self.diverged)
+            return
+        self.stop_reason = last.given_up()
+        logger.error("%s: the run is to be ended", self.stop_reason)
+        # Who resumes the run has changed something, or wants it all the same.
+        self._divergences.forget()
+        self.detail = self.stop_reason
+        self.rest()
 
     def _here(self) -> dict[str, Any]:
         """Return where the run is, as rows name it."""
@@ -289,7 +351,7 @@ class TrainingNode(Trainee):
         except (*AWAY, redis.ResponseError) as error:
             logger.warning("the server is away at the end: %s", error)
         except BaseException as error:
-            self._failure = self._failure or str(error)
+            self._failure = self._failure or error_words(error)
             raise
         finally:
             self._count_refusals()
@@ -324,8 +386,8 @@ class TrainingNode(Trainee):
             self._count_refusals()
 
     def _work(self, connection: redis.Redis, began: float) -> None:
-        """Take in, obey, train; at rest, and while the disk is full, only obey."""
-        if self._resting or self._desk.disk_full:
+        """Take in, obey, train; at rest, in a pause, and while the disk is full, only obey."""
+        if self._resting or self._paused or self._desk.disk_full:
             self._stop.wait(BLOCK_MS / 1000)
             self._desk.look(connection)
             return
@@ -333,7 +395,8 @@ class TrainingNode(Trainee):
         self._intake.look_around(connection, often=self.phase == "waiting")
         self._read(connection)
         self._desk.look(connection)
-        if not self._resting:
+        # A save may have failed while samples were waited for.
+        if not (self._resting or self._paused or self._desk.disk_full):
             # Neither the server's absence nor an update counts as time of collecting.
             self._advance(time.monotonic() - began)
 
@@ -359,10 +422,15 @@ class TrainingNode(Trainee):
     # --- weights, rows, state ----------------------------------------------------------------------
 
     def _prepare_weights(self) -> None:
-        """Make the agent's weights the newest ones under the present model id."""
+        """Make the agent's weights the newest ones under the present model id.
+
+        Raises:
+            DivergenceError: They are of no use; those published before stay.
+        """
         outputs = self.agent.outputs(self._reference)[0, :MOST_OUTPUTS]
-        # What is not finite can't be compared, and is told of by the next update.
-        reference = tuple(map(float, outputs)) if np.isfinite(outputs).all() else ()
+        if not np.isfinite(outputs).all():
+            raise DivergenceError(self.agent.updates, "the network gives numbers that are not finite")
+        reference = tuple(map(float, outputs))
         self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
         self._unpublished = True
 
@@ -382,13 +450,22 @@ class TrainingNode(Trainee):
         Args:
             previous: The update that was told of before this one.
             values: What there is to tell of the updates since then; what is not finite is left out.
+
+        Raises:
+            DivergenceError: A figure has left all bounds; the agent is of no more use.
         """
+        reason = find_divergence(values, self.settings.guard)
+        if reason:
+            raise DivergenceError(self.agent.updates, reason)
         finite = {name: value for name, value in values.items() if math.isfinite(value)}  # JSON has no NaN
         row = UpdateRow(**self._here(), update=self.agent.updates, previous=previous, values=finite)
         self._rows.add(row)
 
     def _saved(self, info: Manifest, path: Path) -> None:
         """Put a marker on the curves; called by the writing thread."""
+        if info.kind == "current" and self._divergences.overcome(info.updates):
+            logger.info("the training has passed the place where it diverged")
+            self.diverged = ""
         self._rows.add(
             CheckpointRow(
                 run_id=info.run_id,
@@ -433,6 +510,7 @@ class TrainingNode(Trainee):
             learner_waits=self._part_waited("learner", now),
             clients_wait=self._part_waited("clients", now),
             trouble=self.trouble,
+            diverged=self.diverged,
             stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             error=self._failure or self._desk.last_error,
@@ -450,4 +528,6 @@ class TrainingNode(Trainee):
             return "saving" if self._desk.saving else "stopping", self.detail
         if self._desk.disk_full:
             return "paused", self._desk.unsaved
+        if self._paused:
+            return "paused", _PAUSED
         return self.phase, self.detail or (_HELD if self._intake.sessions.held else "")

@@ -15,13 +15,14 @@ from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.buffers.memory import Memory, StepSegments
 from soulsgui.training import limits
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps, source_numbers
-from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, check_segments
+from soulsgui.training.checks import CODES, GOOD, LEFT_OUT, Codes, check_segments
 from soulsgui.training.exploring import Exploration
 from soulsgui.training.intake import PER_STREAM
+from soulsgui.training.lockstep import Lockstep
 from soulsgui.training.node import BLOCK_MS, TrainingNode
 from soulsgui.training.session import Session
 from soulsgui.training.tally import Tally
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
 from soulsgui.wire.messages.node import NodePhase
 from soulsgui.wire.messages.server_config import OFF_POLICY
 from soulsgui.wire.messages.session import Grant
@@ -74,6 +75,8 @@ class OffPolicyTrainingNode(TrainingNode):
         self._chunk_steps = 1.0
         self._waited_s = 0.0
         self._remembered_ids = self._pacing.max_model_delay + 1
+        in_step = self.settings.determinism == "lockstep"
+        self._lockstep = Lockstep(self.settings.client.segment_length) if in_step else None
 
     @property
     def agent(self) -> OffPolicyAgent:
@@ -139,7 +142,7 @@ class OffPolicyTrainingNode(TrainingNode):
     def judge(self, owned: Owned) -> Codes:
         """Accept samples of weights that are not too old, as `batch.Taker`."""
         newest = self.model_id
-        oldest = newest - self._pacing.max_model_delay
+        oldest = newest if self._lockstep is not None else newest - self._pacing.max_model_delay
         digests = self._publisher.digests
         return check_segments(owned.segments, self.spaces, digests, oldest, newest, owned.num_envs)
 
@@ -147,6 +150,8 @@ class OffPolicyTrainingNode(TrainingNode):
         """Let chunks in as long as samples are wanted, as `batch.Taker`."""
         goal = self.settings.stop.env_steps
         if goal is not None and self.env_steps + self._let_in + steps > goal:
+            return False
+        if self._lockstep is not None and not self._lockstep.takes(session.client, steps):
             return False
         self._let_in += steps
         return True
@@ -156,6 +161,9 @@ class OffPolicyTrainingNode(TrainingNode):
         goal = self.settings.stop.env_steps
         if goal is not None and self.env_steps + self._let_in >= goal:
             codes[:] = LEFT_OUT
+        of_share = int(lengths[model_ids == self.model_id].sum())
+        if self._lockstep is not None and not self._lockstep.takes(session.client, of_share):
+            codes[codes == GOOD] = CODES[Reason.NOT_ADMITTED]
         self._let_in += int(lengths[codes == GOOD].sum())
 
     def take_in(self, accepted: Accepted) -> None:
@@ -193,7 +201,9 @@ class OffPolicyTrainingNode(TrainingNode):
         self._tally.taken_in(segments.steps, float(lag.sum()))
 
     def dropped_out(self, client: str, reason: str) -> None:
-        """The others go on; nobody waits for anybody."""
+        """The others go on: nobody waits for anybody, unless in lockstep."""
+        if self._lockstep is not None:
+            self._lockstep.drop(client)
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -205,17 +215,32 @@ class OffPolicyTrainingNode(TrainingNode):
             self._learning = True
             self._tally.close(began, self.agent.updates, self.env_steps)
             logger.info("learning begins with %d transitions", len(self._memory))
-        updates = self._learn(began + _SLICE_S)
+        waits = self._lockstep is not None and self._lockstep.waits
+        updates = 0 if waits else self._learn(began + _SLICE_S)
         now = time.monotonic()
         if updates:
             drawn = updates * self._band.batch_size
             self._pace.note(drawn / self._band.ratio, seconds - self._waited_s + now - began)
-        self._publish_when_due(now)
-        if now - self._tally.began >= _ROW_EVERY_S:
-            self._tell_row(now)
+        if self._lockstep is None:
+            self._publish_when_due(now)
+            if now - self._tally.began >= _ROW_EVERY_S:
+                self._tell_row(now)
+        elif not (waits or self._due):
+            self._step_on(self._lockstep, now)
         self._save_when_due(now)
         self.goal_reached = self._all_taken_in and not self._due
         self.phase, self.detail = self._doing(updates)
+
+    def _step_on(self, lockstep: Lockstep, now: float) -> None:
+        """In lockstep: a share is taken in and learned from; publish, and let the next one be played."""
+        self._tell_row(now)
+        if self._all_taken_in or not lockstep.begin(self._intake.eligible(), self.model_id + 1):
+            return
+        self.model_id += 1
+        self._prepare_weights()
+        self._published_at, self._published_update = now, self.agent.updates
+        self._set_limits()
+        self._publish()
 
     def _learn(self, until: float) -> int:
         """Make updates until a time, or until the learner has to wait; return how many."""
@@ -233,13 +258,16 @@ class OffPolicyTrainingNode(TrainingNode):
         return count
 
     def _grants_to_publish(self) -> dict[str, Grant]:
-        """Return the grants that have to change: nobody waits for anybody here."""
+        """Return the grants that have to change: nobody waits for anybody here, unless in lockstep."""
+        if self._lockstep is not None:
+            return self._intake.sessions.grants()
         return self._intake.sessions.grants_due()
 
     def _set_limits(self) -> None:
         """Say what clients may have on their way, and how they explore."""
         sessions, publish_s = self._intake.sessions, self.settings.publish.min_seconds
-        sessions.steps_ahead = limits.steps_ahead(self._pacing, publish_s, self._pace.steps_per_s)
+        if self._lockstep is None:
+            sessions.steps_ahead = limits.steps_ahead(self._pacing, publish_s, self._pace.steps_per_s)
         sessions.exploration = self._exploration()
 
     def _publish_when_due(self, now: float) -> None:
@@ -263,6 +291,8 @@ class OffPolicyTrainingNode(TrainingNode):
     def _save_when_due(self, now: float) -> None:
         every = self.settings.checkpoint.every_updates
         if self.agent.updates // every > self._saved_update // every and now >= self._next_save:
+            # What is saved is what training is taken back to: a row that has left all bounds ends it before.
+            self._tell_row(now)
             self._saved_update, self._next_save = self.agent.updates, now + _CHECKPOINT_EVERY_S
             self._desk.save_current()
 

@@ -97,7 +97,8 @@ def server_config(
         agent: The learner.
         family: Family of the algorithm (`wire.messages.server_config`).
     """
-    env, told = settings.env, client_settings(settings)
+    env = settings.env
+    told = client_settings(settings) | {"client.segment_length": settings.longest_segment}
     policy = agent.policy_spec()
     return ServerConfig(
         run_id=run.run_id,

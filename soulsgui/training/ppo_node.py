@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
 from soulsgui.training.admission import most_envs
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
@@ -36,7 +37,9 @@ class PPOTrainingNode(TrainingNode):
     family = ON_POLICY
 
     def _make_agent(self) -> None:
-        self._agent = PPOAgent(self.spaces, self.settings, self.settings.seed)
+        remembers = self.settings.network.recurrent != "none"
+        kind = RecurrentPPOAgent if remembers else PPOAgent
+        self._agent: PPOAgent = kind(self.spaces, self.settings, self.settings.seed)
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown
@@ -105,7 +108,7 @@ class PPOTrainingNode(TrainingNode):
                 lengths=segments.length,
                 terminated=(segments.flags & TERMINATED) > 0,
                 truncated=(segments.flags & TRUNCATED) > 0,
-                obs=segments.obs,
+                obs=np.asarray(segments.obs),
                 action=segments.action,
                 log_prob=segments.log_prob,
                 reward=segments.reward,

@@ -83,7 +83,14 @@ class Publisher:
         """
         run_id, attempt = self._config.run_id, self._config.attempt
         header, self._blob = pack_weights(
-            run_id, attempt, standing.model_id, standing.update, tensors, reference
+            run_id,
+            attempt,
+            standing.model_id,
+            standing.update,
+            tensors,
+            reference,
+            standing.env_steps,
+            standing.episodes,
         )
         self.remember(header)
         self._kept[standing.model_id] = Published(standing, header, tensors, len(self._blob))

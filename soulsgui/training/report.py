@@ -81,6 +81,11 @@ class Waiting:
         """
         self._state = (self.total(now), now if waiting else None)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it waits now."""
+        return self._state[1] is not None
+
     def total(self, now: float) -> float:
         """Return the seconds waited since the beginning."""
         seconds, since = self._state

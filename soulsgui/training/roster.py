@@ -7,9 +7,10 @@ import redis
 
 from soulsgui.training.rounds import LEFT, OFF_THE_LIST
 from soulsgui.training.session import Session
+from soulsgui.wire.beats import BeatReader
 from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.heartbeat import EXPIRY_S, MAX_BYTES, Heartbeat
+from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 
 _AWAY_PHASES = ("restarting", "paused", "finishing", "stopping")
 
@@ -28,6 +29,9 @@ class Roster:
     def __init__(self, keys: Keys) -> None:
         self.clients: list[str] = []
         self.beats: dict[str, Heartbeat] = {}
+        self._listed: set[str] = set()
+        self._said: dict[str, bytes] = {}
+        self._reader = BeatReader(keys)
         self._keys = keys
         self._clock = BeatClock()
 
@@ -39,28 +43,35 @@ class Roster:
         """
         names = cast("list[bytes]", connection.hkeys(self._keys.clients))
         self.clients = sorted(name.decode(errors="replace") for name in names)
-        for gone in set(self.beats) - set(self.clients):
-            del self.beats[gone]
+        self._listed = set(self.clients)
+        for gone in set(self.beats) - self._listed:
+            del self.beats[gone], self._said[gone]
             self._clock.forget(gone)
+        ages = self._ages_of_new(connection)
+        said = self._reader.read(connection, self.clients)
+        now = time.monotonic()
+        for client, data in zip(self.clients, said, strict=True):
+            if data == self._said.get(client):
+                continue  # the same as before: nothing moved
+            beat = Heartbeat.read(data)
+            if beat is not None and beat.client == client:
+                self.beats[client], self._said[client] = beat, data
+                self._clock.observe(beat, ages.get(client, 0.0), now)
+
+    def _ages_of_new(self, connection: redis.Redis) -> dict[str, float]:
+        """Return how old the beats of those are that were not seen before, by the server's clock."""
         new = [client for client in self.clients if client not in self.beats]
+        if not new:
+            return {}
         pipeline = connection.pipeline(transaction=False)
-        for client in self.clients:
-            # One byte more than allowed tells that a beat is too large, however large it is.
-            pipeline.getrange(self._keys.beat(client), 0, MAX_BYTES)
         for client in new:
             pipeline.pttl(self._keys.beat(client))
-        replies = pipeline.execute(raise_on_error=False)
-        now = time.monotonic()
-        ages = {
+        left = pipeline.execute(raise_on_error=False)
+        return {
             client: EXPIRY_S - left_ms / 1000
-            for client, left_ms in zip(new, replies[len(self.clients) :], strict=True)
+            for client, left_ms in zip(new, left, strict=True)
             if isinstance(left_ms, int)
         }
-        for client, data in zip(self.clients, replies, strict=False):
-            beat = Heartbeat.read(data) if isinstance(data, bytes) else None
-            if beat is not None and beat.client == client:
-                self.beats[client] = beat
-                self._clock.observe(beat, ages.get(client, 0.0), now)
 
     def why_not(self, session: Session) -> str:
         """Return why a session can't take part in a round; empty when it can."""
@@ -81,7 +92,7 @@ class Roster:
 
         A silent one may come back: for it there is the deadline.
         """
-        if session.client not in self.clients:
+        if session.client not in self._listed:
             return OFF_THE_LIST
         reason = self.why_not(session)
         return "" if reason == "silent" else reason

@@ -43,7 +43,7 @@ def client_rights(client: str, prefix: str) -> tuple[str, ...]:
     """
     check_client_name(client)
     keys = Keys(prefix)
-    streams = [keys.chunks(client), keys.episodes(client)]
+    streams = list(keys.streams(client))
     read = [f"{keys.weights}*", keys.config, keys.wish(client), keys.grant(client)]
     return (
         *_NOTHING,

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from soulsgui.wire.address import Address as Address
+from soulsgui.wire.packing import CommandPacker
 from soulsgui.wire.tls import PinnedConnection
 
 logger = logging.getLogger(__name__)
@@ -62,12 +63,11 @@ def connect(address: Address, name: str = "", timeout_s: float | None = None) ->
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
+        "command_packer": CommandPacker(),
     }
-    if not address.pin:
-        return redis.Redis(**how)
-    return redis.Redis.from_pool(
-        redis.ConnectionPool(connection_class=PinnedConnection, pin=address.pin, **how)
-    )
+    if address.pin:
+        how |= {"connection_class": PinnedConnection, "pin": address.pin}
+    return redis.Redis.from_pool(redis.ConnectionPool(**how))
 
 
 def disk_full(error: BaseException) -> bool:

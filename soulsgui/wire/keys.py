@@ -13,10 +13,17 @@ PROTOCOL = 2
 # It becomes a part of keys and of access rules.
 _CLIENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
+_FOR_INSTANCE = "For instance: gamer-01"
+# A client has a log and an invitation that are called after it.
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))]
+)
+
 TRAINER = "trainer"
 TELEMETRY = "telemetry"
-NODES = (TRAINER, TELEMETRY)
-"""The nodes of a server."""
+EVALUATOR = "evaluator"
+NODES = (TRAINER, TELEMETRY, EVALUATOR)
+"""The nodes of a server; a run without evaluations has no evaluator."""
 
 TRAINER_GROUP = "trainer"
 TELEMETRY_GROUP = "telemetry"
@@ -24,7 +31,12 @@ TELEMETRY_GROUP = "telemetry"
 
 def is_client_name(name: str) -> bool:
     """Whether a client may be called so."""
-    return _CLIENT_NAME.fullmatch(name) is not None
+    return _CLIENT_NAME.fullmatch(name) is not None and not is_device_name(name)
+
+
+def is_device_name(name: str) -> bool:
+    """Whether Windows takes a file of this name for a device, whatever follows the first dot."""
+    return name.split(".")[0].lower() in _DEVICES
 
 
 def check_client_name(name: str) -> str:
@@ -33,10 +45,14 @@ def check_client_name(name: str) -> str:
     Raises:
         UsageError: It may not.
     """
+    if is_device_name(name):
+        raise UsageError(
+            f"{name!r} is the name of a device on Windows: no file can be called so there.", _FOR_INSTANCE
+        )
     if not is_client_name(name):
         raise UsageError(
             f"{name!r} is no name of a client: it has letters, digits, '.', '_' and '-', at most 64.",
-            "For instance: gamer-01",
+            _FOR_INSTANCE,
         )
     return name
 
@@ -48,7 +64,8 @@ def name_of_machine() -> str:
     """
     host = unicodedata.normalize("NFKD", socket.gethostname().split(".")[0])
     kept = "".join(sign for sign in host if sign.isascii() and (sign.isalnum() or sign in "_-"))
-    return kept.lstrip("_-")[:64] or "pc"
+    name = kept.lstrip("_-")[:64] or "pc"
+    return f"{name}-pc" if is_device_name(name) else name
 
 
 @dataclass(frozen=True)
@@ -117,13 +134,16 @@ class Keys:
         return f"{self.prefix}beat:{client}"
 
     @property
-    def beat_pattern(self) -> str:
-        """Pattern that matches every heartbeat key."""
-        return f"{self.prefix}beat:*"
+    def presence_pattern(self) -> str:
+        """Pattern that matches every heartbeat key and every stream of chunks, and some others."""
+        return f"{self.prefix}[bi][en]*:*"
 
-    def client_of_beat(self, key: str) -> str:
-        """Return the client id inside a heartbeat key."""
-        return key.removeprefix(f"{self.prefix}beat:")
+    def client_of_presence(self, key: str) -> str:
+        """Return the client id inside a heartbeat key or the name of a stream of chunks; empty for others."""
+        for first in (self.beat(""), self.chunks("")):
+            if key.startswith(first):
+                return key.removeprefix(first)
+        return ""
 
     def grant(self, client: str) -> str:
         """What the trainer allows one client to do."""

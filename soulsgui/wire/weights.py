@@ -17,7 +17,7 @@ HEADER_BYTES = 4096
 """The header fits into so many bytes at the beginning of the blob."""
 
 _LENGTH = struct.Struct("<I")
-_KINDS = (str, int, int, int, str, tuple)
+_KINDS = (str, int, int, int, str, tuple, int, int)
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class WeightsHeader:
         digest: First 8 bytes of the SHA-256 of the tensors, hexadecimal: their lineage.
         reference: First outputs of the network at the reference observation
             (`environments.reference.reference_observation`); empty where nobody computed them.
+        env_steps: Environment steps trained on up to them.
+        episodes: Episodes among these.
     """
 
     run_id: str
@@ -40,6 +42,8 @@ class WeightsHeader:
     update: int
     digest: str
     reference: tuple[float, ...] = ()
+    env_steps: int = 0
+    episodes: int = 0
 
 
 def tensors_digest(blob: bytes) -> str:
@@ -54,10 +58,13 @@ def pack_weights(
     update: int,
     tensors: Mapping[str, NDArray[Any]],
     reference: tuple[float, ...] = (),
+    env_steps: int = 0,
+    episodes: int = 0,
 ) -> tuple[WeightsHeader, bytes]:
     """Return the header and the whole blob of a set of tensors."""
     body = safetensors.numpy.save({name: np.asarray(value, order="C") for name, value in tensors.items()})
-    header = WeightsHeader(run_id, attempt, model_id, update, tensors_digest(body), reference)
+    digest = tensors_digest(body)
+    header = WeightsHeader(run_id, attempt, model_id, update, digest, reference, env_steps, episodes)
     head = pack(asdict(header))
     return header, _LENGTH.pack(len(head)) + head + body
 

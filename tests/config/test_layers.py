@@ -59,6 +59,36 @@ client: 7
     assert "is a section" in scalar.reason
 
 
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"algorithm": "dqn", "dqn.agent": "r2d2"}, "network.recurrent"),
+        ({"algorithm": "dqn", "network.recurrent": "gru"}, "network.recurrent"),
+        ({"network.recurrent": "lstm", "network.hidden_sizes": []}, "network.hidden_sizes"),
+        (
+            {
+                "algorithm": "dqn",
+                "dqn.agent": "r2d2",
+                "network.recurrent": "gru",
+                "dqn.exploration": "boltzmann",
+            },
+            "dqn.exploration",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_memory_is_refused(changes: dict[str, object], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        combine([Layer("test", changes)])
+    assert [problem.key for problem in caught.value.problems] == [key]
+
+
+def test_sequences_of_r2d2_overlap_by_half() -> None:
+    r2d2 = {"algorithm": "dqn", "dqn.agent": "r2d2", "network.recurrent": "gru", "dqn.sequence_length": 30}
+    assert combine([Layer("test", r2d2)]).longest_segment == 15
+    assert combine([Layer("test", r2d2 | {"client.segment_length": 7})]).longest_segment == 7
+    assert combine([]).longest_segment == 256
+
+
 def test_a_mistake_says_file_line_key_value_and_reason_in_words() -> None:
     (problem,) = _problems("seed: -1\n")
     assert str(problem) == "config.yaml, line 1: seed = -1: should be greater than or equal to 0."

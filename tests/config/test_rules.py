@@ -1,26 +1,39 @@
-"""Rules between settings of soft actor-critic."""
+"""Rules between settings: what is refused, and by which key."""
 
 from typing import Any
 
 import pytest
 
-from soulsgui.config.errors import ConfigError
-from soulsgui.config.layers import Layer, combine
+from soulsgui.config.rules import broken_rules
+from soulsgui.config.schema import Settings
 
 
 @pytest.mark.parametrize(
-    ("changes", "key", "reason"),
+    ("changed", "key"),
     [
-        ({"sac.buffer_size": 500}, "sac.buffer_size", "sac.learning_starts"),
-        ({"algorithm": "sac", "network.squash": "clip"}, "network.squash", "tanh for sac"),
+        ({"vtrace": {"batch_size": 512, "buffer_size": 1023}}, "vtrace.buffer_size"),
+        ({"vtrace": {"learning_rate_schedule": "linear"}}, "vtrace.learning_rate_schedule"),
+        ({"ppo": {"learning_rate_schedule": "linear"}}, "ppo.learning_rate_schedule"),
+        ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
+        ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
+        ({"sac": {"buffer_size": 500}}, "sac.buffer_size"),
+        ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
+        ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
+        ({"algorithm": "dqn", "network": {"name": "nature_cnn"}}, "network.name"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(changes: dict[str, Any], key: str, reason: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        combine([Layer("test", changes)])
-    assert key in str(refusal.value)
-    assert reason in str(refusal.value)
+def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key: str) -> None:
+    assert [rule.key for rule in broken_rules(Settings.model_validate(changed))] == [key]
 
 
-def test_other_algorithms_may_cut_actions_off() -> None:
-    assert combine([Layer("test", {"network.squash": "clip"})]).network.squash == "clip"
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"network": {"squash": "clip"}},
+        {"vtrace": {"batch_size": 512, "buffer_size": 1024}},
+        {"vtrace": {"learning_rate_schedule": "linear"}, "stop": {"env_steps": 1000}},
+        {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
+    ],
+)
+def test_settings_that_go_together_are_good(changed: dict[str, Any]) -> None:
+    assert broken_rules(Settings.model_validate(changed)) == []

@@ -45,6 +45,7 @@ def _play_and_kill(
         fleet(address, folder / "fleet", clients) as them,
     ):
         others = [name for name in them.processes if name != "c1"]
+        node.wait_for(lambda _: True, "it listens")
         until(
             lambda: all(_received(node, name) > 4 * SEGMENT * ENVS for name in them.processes), "all play", 60
         )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.policy import make_policy
-from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.ppo import ActorCritic
 from soulsgui.rl.buffers.replay import TransitionBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 
@@ -18,6 +18,7 @@ SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 def ppo_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
     network = {
+        "name": "mlp",
         "hidden_sizes": (64, 64),
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
@@ -25,6 +26,8 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "action_std": "state_independent",
         "initial_std": 0.5,
         "squash": "tanh",
+        "recurrent": "none",
+        "recurrent_size": 16,
     }
     normalize = {"observations": True}
     ppo = {
@@ -32,6 +35,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "gae_lambda": 0.9,
         "epochs": 10,
         "minibatch_size": 128,
+        "sequence_length": 8,
         "learning_rate": 1e-3,
         "learning_rate_schedule": "constant",
         "clip": 0.2,
@@ -55,7 +59,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
 
 def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {"hidden_sizes": (32, 32), "activation": "tanh"}
+    network = {"hidden_sizes": (32, 32), "activation": "tanh", "recurrent": "none", "recurrent_size": 16}
     normalize = {"observations": True, "clip": 10.0}
     dqn = {
         "gamma": 0.9,
@@ -77,6 +81,8 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "value_min": -10.0,
         "value_max": 10.0,
         "q_clip": None,
+        "burn_in": 3,
+        "priority_mix": 0.9,
     }
     for group in (network, normalize, dqn):
         group.update({name: changes.pop(name) for name in list(changes) if name in group})
@@ -128,7 +134,9 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> Trans
     )
 
 
-def random_batch(agent: PPOAgent, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)) -> RolloutBatch:
+def random_batch(
+    agent: ActorCritic[Any], seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)
+) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)
     policy = make_policy(agent.policy_spec())

@@ -46,6 +46,14 @@ def fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def address(folders: Folders, redis_address: Address) -> Address:
+    """A server of this machine that answers."""
+    folders.server.mkdir(parents=True)
+    redis_address.write(folders.server_address)
+    return redis_address
+
+
+@pytest.fixture
 def invitation(redis_address: Address, redis_client: redis.Redis) -> Iterator[Invitation]:
     """One that is good at the server of this test."""
     words = user_words(NAME, redis_address.prefix, secret_hash(SECRET))

@@ -59,6 +59,7 @@ class Program:
         goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
         reader = CommandReader(self.keys, "trainer")
         saved = None
+        self.paused = self.run.paused.exists()
         while not self.stop.wait(PERIOD_S) or (self.run.root / "deaf").exists():
             self.tick += 1
             steps = self.tick * STEPS_PER_TICK
@@ -91,7 +92,8 @@ class Program:
             name="trainer",
             instance=self.instance,
             tick=self.tick,
-            phase="collecting",
+            phase="paused" if self.paused else "collecting",
+            detail="by request" if self.paused else "",
             run_id=self.run.run_id,
             attempt=1,
             model_id=self.tick,
@@ -106,6 +108,9 @@ class Program:
 
     def obey(self, command: NodeCommand, steps: int) -> NodeAnswer:
         assert self.run is not None
+        if command.command in ("pause", "continue"):
+            self.paused = command.command == "pause"
+            return NodeAnswer(id=command.id, ok=True)
         if command.command in ("rest", "release", "hold"):
             return NodeAnswer(id=command.id, ok=True)
         kind = command.args.get("kind", "current")
@@ -131,6 +136,15 @@ class Program:
             self.tick += 1
             self.say_telemetry()
         self.say_telemetry("ended as asked")
+
+    def evaluator(self) -> None:
+        assert self.run is not None
+        while not self.stop.wait(PERIOD_S):
+            self.tick += 1
+            state = NodeState(
+                name="evaluator", instance=self.instance, tick=self.tick, run_id=self.run.run_id
+            )
+            self.redis.set(self.keys.node("evaluator"), state.to_json())
 
     def say_telemetry(self, farewell: str = "") -> None:
         assert self.run is not None
@@ -208,7 +222,7 @@ def save(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("role", choices=["trainer", "telemetry", "client", "probe"])
+    parser.add_argument("role", choices=["trainer", "telemetry", "evaluator", "client", "probe"])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--server-file", type=Path)
     parser.add_argument("--name", default="")

@@ -6,6 +6,7 @@ from typing import Any
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.wire.control import COMMANDS, ClientStatus, ServiceStatus
 from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.owner import OwnerWish
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
 NAME = "gamer"
@@ -22,6 +23,13 @@ def client(runner: ClientRunner) -> ClientStatus:
     """State of its client."""
     (only,) = runner.status().clients
     return only
+
+
+def wish(runner: ClientRunner) -> str:
+    """What its client is told to do."""
+    found = OwnerWish.read(runner.folder.wish.read_bytes())
+    assert found is not None
+    return found.state
 
 
 def service(runner: ClientRunner) -> ServiceStatus:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ from soulsgui.runner.service import Health
 from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
 from soulsgui.wire.control import COMMANDS, ControlFile
+from soulsgui.wire.messages.client_log import LINE_FIELD, SentLine
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.messages.rejects import Reject, Rejects
 from soulsgui.wire.messages.session import Grant
@@ -128,6 +130,31 @@ async def test_steps_goal_ends_the_run(runner: Runner) -> None:
     assert (runner.conductor.record.state, runner.conductor.record.reached) == ("finished", "env_steps")
     assert runner.conductor.record.env_steps >= 300
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
+
+
+async def test_a_training_that_diverged_is_told_when_it_happens_and_when_it_is_overcome(
+    runner: Runner,
+) -> None:
+    started = await call(runner, "run.start")
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+
+    def told(level: str, what: str) -> bool:
+        return any((event.level, event.what) == (level, what) for event in runner.events.since(0))
+
+    words = "The training diverged at update 3: loss is nan. It goes on from update 2 (restore 1 of 3)"
+    (run.root / "says.json").write_text(json.dumps({"diverged": words}))
+    await until(lambda: told("error", words))
+    (run.root / "says.json").unlink()
+    await until(lambda: told("info", "The training has passed the place where it diverged"))
+
+
+async def test_a_run_with_evaluations_has_an_evaluator_that_ends_with_it(runner: Runner) -> None:
+    await call(runner, "run.start", overrides={"evaluation.every_updates": 5})
+    await until(lambda: service_states(runner).get("evaluator") == "running")
+    await call(runner, "run.stop")
+    assert service_states(runner)["evaluator"] == "stopped"
+    await call(runner, "run.start")
+    assert "evaluator" not in service_states(runner)
 
 
 async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner: Runner) -> None:
@@ -478,6 +505,9 @@ async def test_logs_and_events_are_told(runner: Runner) -> None:
     assert {"trainer", "telemetry", "redis"} <= {line["service"] for line in everything["lines"]}
     with pytest.raises(Refused, match="no log"):
         await call(runner, "history.logs", service="oven")
+    of_client = await call(runner, "clients.log", client="client-1")
+    assert of_client["whole"] is True
+    assert "start of client-1" in of_client["lines"][0]["text"]
     events = (await call(runner, "history.events"))["events"]
     assert [event["number"] for event in events] == list(range(1, len(events) + 1))
     assert "was started" in events[0]["what"]
@@ -607,3 +637,40 @@ async def test_watching_goes_on_after_a_reading_that_broke(
         await asyncio.wait_for(broke.wait(), 5)
         await until(lambda: not runner.supervisor.server_up)
     await until(lambda: runner.supervisor.server_up)
+
+
+async def test_the_log_of_a_client_elsewhere_is_what_it_has_told(
+    runner: Runner,
+) -> None:
+    keys = runner.bus.keys
+    line = SentLine(level="error", text="the game crashed").to_json()
+    await runner.bus.call(lambda connection: connection.hset(keys.clients, "gamer-01", "{}"))
+    await runner.bus.call(lambda connection: connection.xadd(keys.log("gamer-01"), {LINE_FIELD: line}))
+    await until(lambda: "gamer-01" in runner.roster)
+    told = await call(runner, "clients.log", client="gamer-01")
+    assert told["whole"] is False
+    assert [one["text"] for one in told["lines"]] == ["the game crashed"]
+    with pytest.raises(Refused, match="There is no client"):
+        await call(runner, "clients.log", client="nobody")
+
+
+async def test_a_paused_run_rests_until_it_is_told_to_go_on(runner: Runner) -> None:
+    with pytest.raises(Refused, match="No run"):
+        await call(runner, "run.pause")
+    run = RunFolder(Path((await call(runner, "run.start"))["run_dir"]))
+    with pytest.raises(Refused, match="was not paused"):
+        await call(runner, "run.continue")
+    for _ in range(2):  # said twice, it is one pause
+        assert await call(runner, "run.pause") == {"done": True}
+    await until(lambda: runner.status().run.state == "paused")
+    assert runner.status().run.detail == "by request"
+    assert runner.status().run.wished_pause
+    assert run.paused.exists()  # a trainer that is started meanwhile rests, too
+    assert await call(runner, "run.continue") == {"done": True}
+    await until(lambda: runner.status().run.state == "running")
+    told = [event.what.partition(run.run_id)[2] for event in runner.events.since(0)]
+    assert [words for words in told if "pause" in words] == [" was paused", " goes on after a pause"]
+    await call(runner, "run.pause")
+    await call(runner, "run.stop")
+    assert not runner.status().run.wished_pause
+    assert not run.paused.exists()  # what is resumed goes on

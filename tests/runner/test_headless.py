@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.runner.headless import is_done
+from soulsgui.runner.run import Reached, RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
@@ -370,3 +372,17 @@ def test_a_server_without_standard_streams_serves_and_gives_their_numbers_to_not
         assert str(Path(f"/proc/{runner.pid}/fd/{number}").readlink()) == os.devnull
     api.command("server.shutdown")
     assert runner.wait(LIMIT_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("reached", "loss", "done"),
+    [
+        ("env_steps", "", True),
+        ("mean_return", "", True),
+        ("mean_return", "the last 3 updates (768 steps) are lost: no space left", False),
+        ("stopped", "", False),
+        ("failed", "", False),
+    ],
+)
+def test_a_goal_counts_only_when_it_is_saved(reached: Reached, loss: str, done: bool) -> None:
+    assert is_done(RunRecord(id="r", reached=reached), loss) is done

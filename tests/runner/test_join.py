@@ -4,10 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,49 +16,13 @@ from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.refusal import Refused
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import COMMANDS, ClientStatus, ControlFile, ServiceStatus
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.control import COMMANDS, ControlFile
 from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.session import Wish
+from tests.runner.joining import NAME, call, client, service, wish
 from tests.runner.running import until
 
-FAKE_CLIENT = Path(__file__).with_name("join_client.py")
-NAME = "gamer-01"
-
-
-async def call(runner: ClientRunner, command: str, /, **params: Any) -> dict[str, Any]:
-    """Carry a command out as the API does."""
-    result = await runner.command(command, COMMANDS[command].model_validate(params))
-    return result.model_dump(mode="json") if isinstance(result, Message) else result
-
-
-def service(runner: ClientRunner) -> ServiceStatus:
-    (only,) = runner.status().services
-    return only
-
-
-def client(runner: ClientRunner) -> ClientStatus:
-    (only,) = runner.status().clients
-    return only
-
-
-def wish(runner: ClientRunner) -> str:
-    found = OwnerWish.read(runner.folder.wish.read_bytes())
-    assert found is not None
-    return found.state
-
-
-@pytest.fixture(autouse=True)
-def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
-
-
-@pytest.fixture
-def address(folders: Folders, redis_address: Address) -> Address:
-    """A server of this machine that answers."""
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
-    return redis_address
+pytestmark = pytest.mark.usefixtures("fake_client")
 
 
 @pytest.fixture

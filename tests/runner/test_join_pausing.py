@@ -1,25 +1,21 @@
 """The owner's pause: it ends when it should, outlives every process, and the server can't end it."""
 
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
 from soulsgui.runner.join.pausing import KeptPause
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import COMMANDS, ClientStatus
-from soulsgui.wire.messages.owner import OwnerWish
 from soulsgui.wire.messages.session import Wish
+from tests.runner.joining import NAME, call, client, wish
 from tests.runner.running import until
 
-FAKE_CLIENT = Path(__file__).with_name("join_client.py")
-NAME = "gamer-01"
+pytestmark = pytest.mark.usefixtures("fake_client")
+
 NOW = 1_790_000_000.0
 
 
@@ -78,55 +74,33 @@ def test_a_damaged_file_is_no_pause(tmp_path: Path) -> None:
 # --- the runner with it ---
 
 
-async def _call(runner: ClientRunner, command: str, /, **params: Any) -> Any:
-    return await runner.command(command, COMMANDS[command].model_validate(params))
-
-
-def _client(runner: ClientRunner) -> ClientStatus:
-    (only,) = runner.status().clients
-    return only
-
-
-def _wish(runner: ClientRunner) -> str:
-    found = OwnerWish.read(runner.folder.wish.read_bytes())
-    assert found is not None
-    return found.state
-
-
-@pytest.fixture(autouse=True)
-def _fake_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "own_command", lambda role: [sys.executable, str(FAKE_CLIENT), role])
-
-
 @pytest.fixture
-async def runner(folders: Folders, redis_address: Address) -> AsyncIterator[ClientRunner]:
-    folders.server.mkdir(parents=True)
-    redis_address.write(folders.server_address)
+async def runner(folders: Folders, address: Address) -> AsyncIterator[ClientRunner]:
     made = ClientRunner(folders, NAME)
     await made.open()
-    await until(lambda: _client(made).state == "online")
+    await until(lambda: client(made).state == "online")
     yield made
     await made.close()
 
 
 async def test_a_pause_with_an_end_is_told_and_ends_by_itself(runner: ClientRunner) -> None:
     before = time.time()
-    await _call(runner, "clients.pause", client=NAME, for_s=2.0)
-    assert before + 2 <= (_client(runner).paused_until or 0.0) <= time.time() + 2
-    await until(lambda: _client(runner).state == "paused")
-    assert _client(runner).wish == "pause"
-    await until(lambda: _client(runner).state == "online")
-    assert (_wish(runner), _client(runner).wish, _client(runner).paused_until) == ("run", "run", None)
+    await call(runner, "clients.pause", client=NAME, for_s=2.0)
+    assert before + 2 <= (client(runner).paused_until or 0.0) <= time.time() + 2
+    await until(lambda: client(runner).state == "paused")
+    assert client(runner).wish == "pause"
+    await until(lambda: client(runner).state == "online")
+    assert (wish(runner), client(runner).wish, client(runner).paused_until) == ("run", "run", None)
     assert not runner.folder.pause.exists()
 
 
 async def test_the_servers_resume_does_not_end_the_owners_pause(runner: ClientRunner) -> None:
-    await _call(runner, "clients.pause", client=NAME, for_s=3600.0)
-    await until(lambda: _client(runner).state == "paused")
+    await call(runner, "clients.pause", client=NAME, for_s=3600.0)
+    await until(lambda: client(runner).state == "paused")
     (runner.folder.root / "server_wish.json").write_text(Wish(command_id="x", state="run").to_json())
     report = runner._reports.newest
     await until(lambda: runner._reports.newest is not report and runner._reports.newest.wish is not None)  # type: ignore[union-attr]
-    assert (_client(runner).state, _wish(runner)) == ("paused", "pause")
+    assert (client(runner).state, wish(runner)) == ("paused", "pause")
 
 
 async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
@@ -136,35 +110,35 @@ async def test_the_pause_of_an_ended_runner_holds_for_the_next_one(
     redis_address.write(folders.server_address)
     first = ClientRunner(folders, NAME)
     await first.open()
-    await until(lambda: _client(first).state == "online")
-    await _call(first, "clients.pause", client=NAME, for_s=3600.0)
-    ends = _client(first).paused_until
+    await until(lambda: client(first).state == "online")
+    await call(first, "clients.pause", client=NAME, for_s=3600.0)
+    ends = client(first).paused_until
     await first.close()
 
     second = ClientRunner(folders, NAME, idle=True)
     await second.open()
     try:
-        await _call(second, "service.start", name="client")
-        await until(lambda: _client(second).state == "paused")
-        assert (_client(second).paused_until, _wish(second)) == (ends, "pause")
-        await _call(second, "clients.resume", client=NAME)
-        await until(lambda: _client(second).state == "online")
+        await call(second, "service.start", name="client")
+        await until(lambda: client(second).state == "paused")
+        assert (client(second).paused_until, wish(second)) == (ends, "pause")
+        await call(second, "clients.resume", client=NAME)
+        await until(lambda: client(second).state == "online")
     finally:
         await second.close()
 
 
 async def test_going_over_to_another_server_does_not_end_the_pause(runner: ClientRunner) -> None:
-    await _call(runner, "clients.pause", client=NAME)
-    await _call(runner, "servers.choose", server_id="")
-    await until(lambda: _client(runner).state == "paused")
-    assert _wish(runner) == "pause"
+    await call(runner, "clients.pause", client=NAME)
+    await call(runner, "servers.choose", server_id="")
+    await until(lambda: client(runner).state == "paused")
+    assert wish(runner) == "pause"
 
 
 async def test_a_paused_client_plays_nothing_on_when_the_window_is_gone(
     runner: ClientRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _call(runner, "clients.pause", client=NAME)
-    await until(lambda: _client(runner).state == "paused")
+    await call(runner, "clients.pause", client=NAME)
+    await until(lambda: client(runner).state == "paused")
     written: list[str] = []
     write = runner.player._write
     monkeypatch.setattr(runner.player, "_write", lambda wish: (written.append(wish), write(wish))[1])

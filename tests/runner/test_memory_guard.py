@@ -114,7 +114,8 @@ async def test_from_half_on_credits_are_held_until_there_is_room(guarded: Guarde
         await guarded.guard.look()
     assert [command.command for command in guarded.asked] == ["hold"] * 3, "said again while it lasts"
     assert guarded.asked[0].args["seconds"] > 2
-    assert guarded.guard.words.endswith("full: clients wait")
+    assert "full: clients wait. " in guarded.guard.words
+    assert "wait to be taken off the server, most of good (" in guarded.guard.words
     ((level, what),) = guarded.told
     assert level == "warning"
     assert "clients are granted nothing more" in what
@@ -203,3 +204,12 @@ async def test_a_server_without_a_limit_is_left_alone(guarded: Guarded) -> None:
     guarded.fill(guarded.keys.chunks("flood"), 0.8)
     await guarded.guard.look()
     assert (guarded.guard.words, guarded.asked) == ("", [])
+
+
+async def test_what_fills_the_memory_is_said_where_no_client_does(guarded: Guarded) -> None:
+    guarded.fill("t:somebody-else", 0.55)
+    await guarded.guard.look()
+    assert "Clients are no cause" in guarded.guard.words
+    (event,) = guarded.events.newest(10)
+    assert event.cause.startswith("Clients are no cause")
+    assert "redis.max_memory" in event.remedy

@@ -1,6 +1,13 @@
 import pytest
 
-from soulsgui.runner.outcome import Outcome, duration_words, memory_evidence, outcome_of_code
+from soulsgui.runner.outcome import (
+    DISK_FULL,
+    Outcome,
+    disk_evidence,
+    duration_words,
+    memory_evidence,
+    outcome_of_code,
+)
 
 
 def outcome(
@@ -74,3 +81,12 @@ def test_out_of_memory_is_said_only_with_evidence() -> None:
 )
 def test_durations_are_short(seconds: float, words: str) -> None:
     assert duration_words(seconds) == words
+
+
+def test_a_full_disk_is_said_only_with_evidence() -> None:
+    said = ["OSError: [Errno 28] No space left on device: 'x'"]
+    assert disk_evidence(1, said, free_bytes=10**9) == DISK_FULL
+    assert disk_evidence(1, ["ValueError"], free_bytes=10**9) == ""
+    assert disk_evidence(1, [], free_bytes=4096) == DISK_FULL  # there was no room to say it
+    assert disk_evidence(-9, said, free_bytes=4096) == ""
+    assert disk_evidence(1, [*said, *["and on"] * 5], free_bytes=10**9) == ""

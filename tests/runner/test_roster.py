@@ -235,3 +235,31 @@ def test_writes_for_nobody_do_nothing(redis_client: redis.Redis, keys: Keys) -> 
         write(redis_client)
     assert redis_client.keys(f"{keys.prefix}*") == []
     assert json.loads(json.dumps(roster.statuses(0.0, None))) == []
+
+
+def test_who_sends_without_a_beat_is_shown_with_what_was_refused_of_it() -> None:
+    roster = Roster(Keys())
+    roster.take(turn({"silent": seen(None, None)}), 0.0)
+    trainer = NodeState(
+        name="trainer", instance=Instance(), tick=1, rejected_by_client={"silent": {"not_admitted": 7}}
+    )
+    (status,) = roster.statuses(0.0, trainer)
+    assert (status.state, status.rejected) == ("lost", {"not_admitted": 7})
+    assert status.error == "It sends, but gives no sign of life."
+    (status,) = roster.statuses(0.0, None)
+    assert status.error == ""
+
+
+def test_who_is_cut_off_is_news_once() -> None:
+    roster = Roster(Keys())
+    cut = Grant(session="1-0", status="quarantined", reason="50 refused segments in a row")
+    before = turn({"old": seen(beat("old"), grant=cut), "bad": seen(beat("bad"))})
+    roster.take(before, 0.0)
+    assert roster.news_of_cut_off() == []  # what was before this runner is no news
+    roster.take(turn({"old": seen(beat("old"), grant=cut), "bad": seen(beat("bad"), grant=cut)}), 1.0)
+    assert roster.news_of_cut_off() == [("bad", "50 refused segments in a row")]
+    assert roster.news_of_cut_off() == []
+    roster.take(before, 2.0)
+    assert roster.news_of_cut_off() == []
+    roster.take(turn({"bad": seen(beat("bad"), grant=cut)}), 3.0)
+    assert roster.news_of_cut_off() == [("bad", "50 refused segments in a row")]

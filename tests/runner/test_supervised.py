@@ -196,6 +196,18 @@ def test_failures_do_not_count_while_the_server_is_down(bench: Bench) -> None:
     assert bench.service.status(bench.now, {}).failures == 1
 
 
+def test_one_that_finds_the_disk_full_is_tried_again_until_there_is_space(bench: Bench) -> None:
+    bench.start("import sys; sys.exit('OSError: [Errno 28] No space left on device')")
+    for _ in range(2 * LIMITS.max_failures):
+        bench.until("backoff")
+        bench.step(LIMITS.longest_delay_s)
+    assert bench.service.status(bench.now, {}).failures == 0
+    assert bench.service.active
+    _, _, cause, remedy, _ = bench.events.of("warning")[0]
+    assert cause.endswith("the disk is full")
+    assert remedy.startswith("Free some space. It is tried again by itself until then")
+
+
 def test_a_silent_server_is_killed_also_while_it_is_down(bench: Bench) -> None:
     bench.run(kind="redis")
     bench.around.server_up = False

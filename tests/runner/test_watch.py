@@ -135,3 +135,13 @@ def test_stream_of_a_wrong_type_is_told_once_and_hides_nothing_else(
     assert turn.reachable
     assert len(turn.rows) + len(turn.answers) == 1
     assert len([record for record in caplog.records if record.levelno > logging.INFO]) == 1
+
+
+def test_who_sends_without_a_beat_is_seen_all_the_same(
+    reader: ServerReader, redis_client: redis.Redis, keys: Keys
+) -> None:
+    redis_client.xadd(keys.chunks("silent"), {"c": b"x"})
+    redis_client.xadd(keys.episodes("other"), {"e": b"x"})
+    turn = reader.turn(True)
+    assert turn.clients is not None
+    assert {name: one.beat for name, one in turn.clients.items()} == {"silent": None}

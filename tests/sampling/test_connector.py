@@ -343,7 +343,7 @@ def test_settings_come_in_three_forms_and_names_by_themselves(
         beats: list[Heartbeat | None] = []
 
         def listed() -> bool:
-            found = list(redis_client.scan_iter(keys.beat_pattern))
+            found = list(redis_client.scan_iter(keys.beat("*")))
             beats[:] = [Heartbeat.read(cast("bytes", redis_client.get(key))) for key in found]
             return bool(beats)
 

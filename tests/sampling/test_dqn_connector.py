@@ -186,6 +186,36 @@ def test_probabilities_are_sent_as_they_were_said(trainer: FreeTrainer, connecto
     assert log_prob.tolist() == [0.0, -0.125]
 
 
+@settings(algorithm="vtrace")
+def test_probabilities_that_were_not_said_are_those_of_the_weights_that_chose(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    with connector:
+        trainer.publish(2)
+        until(lambda: connector._newest.header.model_id == 2, "the weights are here")
+    assert connector.model_id == 2
+    _push(connector, 0, model_id=1, action=1)  # its best one, by odds of e to 1
+    _push(connector, 1, model_id=2, action=1)  # no longer
+    _push(connector, 2, model_id=2, action=1, log_prob=-0.125)
+    until(lambda: trainer.steps() == 3, "the steps")
+    log_prob = np.concatenate([one.segments.log_prob for one in trainer.received()])
+    best = -np.log(1 + np.exp(-1))
+    np.testing.assert_allclose(log_prob, [best, best - 1, -0.125], atol=1e-6)
+
+
+@settings(algorithm="vtrace")
+def test_what_weights_of_too_long_ago_chose_is_dropped_unless_its_probability_was_said(
+    trainer: FreeTrainer, connector: DQNConnector
+) -> None:
+    connector._policies.clear()
+    _push(connector, 0)
+    _push(connector, 1, log_prob=-0.125)
+    _push(connector, 2)
+    until(lambda: connector._link.progress.dropped == 2, "they are dropped")
+    until(lambda: trainer.steps() == 1, "the one is sent")
+    assert trainer.received()[0].segments.log_prob.tolist() == [-0.125]
+
+
 def test_left_out_steps_cut_the_segment(trainer: FreeTrainer, connector: DQNConnector) -> None:
     for step in (0, 1, 2, 5, 6, 0):
         _push(connector, step)

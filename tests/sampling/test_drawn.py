@@ -2,16 +2,24 @@
 
 import numpy as np
 
-from soulsgui.environments.actions import action_from_space
+from soulsgui.environments.actions import ActionSpec, action_from_space
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.numpy_actor import NumpyActorPolicy, actor_spec
+from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.sampling import drawn as room
 from soulsgui.sampling.drawn import DrawnActions
 from tests.environments.toys import SPACES_TAKEN
 
-BOX = action_from_space(SPACES_TAKEN["box"])
-POLICY = NumpyActorPolicy(actor_spec(MLPPolicySpec((2,), 3, 0, (), "tanh", False), HeadSpec(BOX.to_json())))
+BOX, CHOICES = (action_from_space(SPACES_TAKEN[takes]) for takes in ("box", "choices"))
+
+
+def _policy(spec: ActionSpec) -> Policy:
+    head = HeadSpec(spec.to_json())
+    return make_policy(actor_spec(MLPPolicySpec((2,), head.outputs, 0, (), "tanh", False).to_json(), head))
+
+
+POLICY = _policy(BOX)
 
 
 def test_draws_beyond_the_bounds_come_back_whole() -> None:
@@ -45,11 +53,8 @@ def test_the_oldest_draws_are_forgotten(monkeypatch) -> None:  # type: ignore[no
 
 
 def test_choices_pass_as_they_are() -> None:
-    spec = action_from_space(SPACES_TAKEN["choices"])
-    policy = NumpyActorPolicy(
-        actor_spec(MLPPolicySpec((2,), 9, 0, (), "tanh", False), HeadSpec(spec.to_json()))
-    )
-    remembered, action = DrawnActions(spec), np.array([2, 6, -1])
+    policy = _policy(CHOICES)
+    remembered, action = DrawnActions(CHOICES), np.array([2, 6, -1])
     np.testing.assert_array_equal(remembered.given_out(action, policy), action)
     assert remembered.stored(action, policy) is action
     assert not remembered._drawn

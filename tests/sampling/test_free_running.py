@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.errors import UsageError
+from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.system import process_identity
+from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
 from tests.faults.server import FaultyServer, faulty_server
@@ -404,3 +407,16 @@ def test_who_is_asked_to_stop_does_not_sleep_on_before_the_next_step(
     client.until_phase("sampling")
     client.end()  # it waits for less than the pause
     assert client.failure is None
+
+
+def test_a_network_that_can_not_be_made_here_is_told(redis_address: Address) -> None:
+    trainer = FreeTrainer(redis_address)
+    policy = TorchPolicySpec("nowhere_at_all:Net", (2,), "float32", 2, 0, (3,), "relu", False)
+    trainer.config = trainer.config.model_copy(update={"policy": policy.to_json()})
+    trainer.publisher = Publisher(trainer.keys, trainer.config)
+    trainer.publish(1)
+    client = PlayingClient(redis_address)
+    client.join()
+    assert isinstance(client.failure, UsageError)
+    assert client.progress.checks == {"version": True, "environment": True, "network": False}
+    trainer.close()

@@ -9,7 +9,7 @@ import redis
 
 from soulsgui.errors import ClientRegistrationError, UsageError
 from soulsgui.sampling import identity
-from soulsgui.sampling.identity import derived_seed, ensure_name_is_free, own_versions
+from soulsgui.sampling.identity import derived_seed, ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.beacon import Beacon
@@ -79,6 +79,13 @@ def test_a_name_in_use_is_refused_and_nothing_is_written(
     beat = Heartbeat.read(redis_client.get(keys.beat("c")))
     assert beat is not None
     assert beat.instance == ELSEWHERE
+
+
+def test_two_computers_with_one_invitation_are_told_what_helps() -> None:
+    assert "--name" in other_name_remedy("")
+    invited = other_name_remedy("client.gamer-01")
+    assert "--name" not in invited
+    assert "soulsgui invite NAME" in invited
 
 
 @pytest.mark.parametrize("age_s", [0.5, -3600], ids=["a moment ago", "the server's clock was stepped back"])

@@ -81,3 +81,14 @@ class _CountingLock:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+def test_what_went_wrong_in_the_run_before_is_no_news_of_another_one() -> None:
+    progress = _progress()
+    progress.error, progress.error_details = "the game crashed", "Traceback"
+    progress.begin_run("a")  # known from the process before this one
+    assert progress.beat().error == "the game crashed"
+    progress.begin_run("a")
+    assert progress.beat().error_details == "Traceback"
+    progress.begin_run("b")
+    assert (progress.beat().error, progress.beat().error_details) == ("", "")

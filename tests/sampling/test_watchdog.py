@@ -1,5 +1,6 @@
 """The watchdog's own rules: pauses, rates, and what it takes for a hang."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,25 @@ def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatc
         assert measured.wait(10)
         with pytest.raises(ProcessFault, match=r"300 MB, more than the 200 of client\.max_memory"):
             dog.enter("a step")
+
+
+def test_an_environment_that_closes_our_files_is_told_at_the_next_step() -> None:
+    hangs = _Hangs()
+    with _watching(Limits(5.0), hangs) as dog:
+        os.close(dog._files._file)
+        taken = os.open(os.devnull, os.O_RDONLY)  # another file under the same number is not ours
+        try:
+            with pytest.raises(ProcessFault, match="closed the files and connections"):
+                _step_until_told(dog)
+        finally:
+            os.close(taken)
+
+
+def _step_until_told(dog: Watchdog) -> None:
+    for _ in range(1000):
+        dog.enter("a step")
+        dog.leave(1)
+        threading.Event().wait(0.005)
 
 
 def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:

@@ -14,6 +14,8 @@ from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreWriter, query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
 from tests.telemetry.helpers import (
@@ -335,3 +337,20 @@ def test_a_full_disk_is_told_and_survived(
         stage.wait_state(lambda state: state.phase == "collecting" and not state.error, "mended")
     history = query_history(run.store, HistoryQueryParams())
     assert (history.env_steps, history.episode, stage.live_numbers()) == ([110], [6], [1])
+
+
+@pytest.mark.allow_warnings
+def test_where_the_evaluator_can_not_play_training_ranks_the_models(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    evaluator = NodeState(name="evaluator", instance=Instance(host="here", pid=2), tick=1, run_id=run.run_id)
+    stage.redis.set(stage.keys.node("evaluator"), evaluator.to_json())
+    stage.join("a")
+    stage.play("a", *(episode(5.0, model_id=3) for _ in range(2)))
+    with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 2}):
+        state = stage.wait_state(lambda state: state.best_mean_return == 5.0, "counted")
+        assert state.verdict == Verdict()
+        frozen = evaluator.model_copy(update={"phase": "frozen"})
+        stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
+        best = Verdict(best_model_id=3, best_score=5.0)
+        stage.wait_state(lambda state: state.verdict == best, "ranked by training")

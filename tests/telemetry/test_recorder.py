@@ -13,6 +13,7 @@ from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
 from soulsgui.telemetry.store import EpisodeRecord, query_history
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.node import Verdict
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, episode, update_row
 
@@ -180,3 +181,54 @@ def test_messages_for_the_windows_are_bounded_and_whole(tmp_path: Path) -> None:
         assert [row for message in recorder.rows_after(1200) for row in message.row] == list(
             range(1201, 1235)
         )
+
+
+def _evaluation(update: int, score: float, attempt: int = 1) -> UpdateRow:
+    row = update_row(update, attempt, env_steps=update * 10, evaluation_return=score)
+    return row.model_copy(update={"kind": "evaluation"})
+
+
+def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Path) -> None:
+    played = arrivals(*(episode(100.0, model_id=1) for _ in range(3)))
+    with _recorder(tmp_path) as recorder:
+        recorder.by_evaluation = True
+        _store(recorder, played)
+        assert recorder.verdict == Verdict()
+        _store(recorder, [], [_evaluation(5, 7.0), _evaluation(10, 9.0), _evaluation(15, 9.0)])
+        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0)
+        assert recorder.best_mean_return == 100.0
+    with _recorder(tmp_path) as recorder:
+        assert recorder.verdict == Verdict(best_model_id=1, best_score=100.0)
+        recorder.by_evaluation = True
+        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0)
+        _store(recorder, [], [_evaluation(20, 9.5)])
+        assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5)
+
+
+def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:
+    """Evaluations take their time: they come when updates of later on are stored already."""
+    rows = [update_row(5, loss=1.0), update_row(8, loss=2.0), _evaluation(5, 3.0), _evaluation(5, 4.0)]
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, [], rows)
+    path = tmp_path / "telemetry.sqlite"
+    found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
+    assert (found.row, found.value, found.env_steps) == ([5], [3.0], [50])
+    assert (found.last_update, found.total) == ((1, 5), 1)
+    assert {"loss", "evaluation_return"} <= set(found.metrics)
+    assert query_history(path, HistoryQueryParams(metric="loss")).last_update == (1, 8)
+    unknown = query_history(path, HistoryQueryParams(metric="evaluation_std"))
+    assert (unknown.value, unknown.last_update) == ([], (1, 5))
+
+
+def test_a_store_of_before_there_were_evaluations_is_read_and_gets_their_tables(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.sqlite"
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, arrivals(episode(1.0)))
+    with sqlite3.connect(path) as db:
+        db.executescript("DROP TABLE evaluations; DROP TABLE evaluation_values;")
+    db.close()
+    assert query_history(path, HistoryQueryParams()).value == [1.0]
+    assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == []
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, [], [_evaluation(5, 7.0)])
+    assert query_history(path, HistoryQueryParams(metric="evaluation_return")).value == [7.0]

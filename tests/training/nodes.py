@@ -51,6 +51,16 @@ SMALL_DQN: dict[str, Any] = {
     "checkpoint.every_updates": 1000,
 }
 
+SMALL_VTRACE: dict[str, Any] = {
+    "algorithm": "vtrace",
+    "vtrace.batch_size": BATCH,
+    "vtrace.buffer_size": 64,
+    "network.hidden_sizes": [8],
+    "network.value_hidden_sizes": [8],
+    "publish.min_seconds": 0.02,
+    "checkpoint.every_updates": 1000,
+}
+
 
 SMALL_SAC: dict[str, Any] = {
     "env.id": "Pendulum-v1",
@@ -82,6 +92,12 @@ def sac_settings(**changed: Any) -> Settings:
     """As `dqn_settings`, for SAC on Pendulum."""
     changes = {key.replace("__", "."): value for key, value in changed.items()}
     return combine([Layer("test", SMALL_SAC | changes)])
+
+
+def vtrace_settings(**changed: Any) -> Settings:
+    """As `small_settings`, for V-trace: an update for `BATCH` transitions or little more."""
+    changes = {key.replace("__", "."): value for key, value in changed.items()}
+    return combine([Layer("test", SMALL_VTRACE | changes)])
 
 
 class RunningNode:

@@ -13,7 +13,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.training import PPOTrainingNode
-from soulsgui.training.checkpoint import newest_resumable, read_checkpoint
+from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow
 from soulsgui.wire.weights import unpack_weights
@@ -37,6 +37,13 @@ def test_commands_are_carried_out_and_answered(redis_address: Address, tmp_path:
         gone = node.answer(node.ask("save", kind="best", model_id=last + 50))
         assert not gone.ok
         assert "gone" in gone.error
+        written_aside = node.node.snapshot("best", 3.0)
+        write_checkpoint(node.run.evaluated / str(last + 50), written_aside)
+        kept = node.answer(node.ask("save", kind="best", model_id=last + 50, score=7.5))
+        assert kept.ok
+        found = read_checkpoint(tmp_path / "best_model")
+        assert (found.info.updates, found.info.score) == (3, 7.5)
+        assert set(found.weights) == set(written_aside.weights)
         stop = node.ask("stop")
         node.join()
         assert node.answer(stop).ok

@@ -26,6 +26,7 @@ PROGRAMS = [
 ALLOWED: list[tuple[object, ...]] = [
     ("XADD", KEYS.chunks(OWN), "*", "hello", "x"),
     ("XADD", KEYS.episodes(OWN), "*", "e", "x"),
+    ("XADD", KEYS.log(OWN), "MAXLEN", "1000", "*", "line", "x"),
     ("XLEN", KEYS.chunks(OWN)),
     ("XINFO", "STREAM", KEYS.chunks(OWN)),
     ("SET", KEYS.beat(OWN), "x", "PX", "1000"),
@@ -45,7 +46,8 @@ ALLOWED: list[tuple[object, ...]] = [
 OWN_KEYS_MISUSED: list[tuple[object, ...]] = [
     ("SET", KEYS.chunks(OWN), "x"),
     ("SET", KEYS.episodes(OWN), "x"),
-    ("XADD", KEYS.log(OWN), "MAXLEN", "1000", "*", "line", "x"),
+    ("SET", KEYS.log(OWN), "x"),
+    ("XRANGE", KEYS.log(OWN), "-", "+"),
     ("XADD", KEYS.beat(OWN), "*", "a", "b"),
     ("DEL", KEYS.chunks(OWN)),
     ("UNLINK", KEYS.beat(OWN)),
@@ -77,6 +79,7 @@ OWN_KEYS_MISUSED: list[tuple[object, ...]] = [
 OF_OTHERS: list[tuple[object, ...]] = [
     ("XADD", KEYS.chunks(OTHER), "*", "c", "x"),
     ("XADD", KEYS.episodes(OTHER), "*", "e", "x"),
+    ("XADD", KEYS.log(OTHER), "*", "line", "x"),
     ("XADD", KEYS.metrics, "*", "row", "x"),
     ("XADD", KEYS.done, "*", "a", "x"),
     ("XADD", KEYS.commands("trainer"), "*", "a", "x"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import FrameStacks
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, pack_chunk
 from soulsgui.wire.messages.chunk_form import ChunkForm, unpack_chunk
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
@@ -243,6 +244,28 @@ def test_bad_frames_disturb_no_other_chunk() -> None:
     assert {at: error.reason for at, error in opened.errors.items()} == {1: Reason.SHAPE}
     assert opened.counts.tolist() == [2, 0, 2]
     np.testing.assert_array_equal(opened.segments.obs, np.concatenate([first.obs, second.obs]))
+
+
+@pytest.mark.parametrize("kind", [stacks_first, stacks_last])
+def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None:
+    sent = [made(kind, lengths, 0, {}, seed) for seed, lengths in enumerate([[3, 2], [4], [1, 5]])]
+    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
+    bad = bytearray(packed[1])
+    bad[packed[1].index(zstandard.FRAME_HEADER)] ^= 1
+    opened = form_of(sent[0], 0, {}).open([packed[0], bytes(bad), packed[2]])
+    found = opened.segments.obs
+    assert isinstance(found, FrameStacks)
+    assert len(found.frames) == 3 + 2 + 1 + 5 + 4 * STACK
+    assert list(opened.errors) == [1]
+    np.testing.assert_array_equal(found, np.concatenate([sent[0].obs, sent[2].obs]))
+
+
+def test_chunks_stacked_otherwise_than_their_neighbours_are_opened_as_well() -> None:
+    kinds = [stacks_first, lambda rng, lengths: rng.integers(0, 256, (8, STACK, SIDE, SIDE), np.uint8)]
+    sent = [made(kind, [4, 2], 0, {}, seed) for seed, kind in enumerate(kinds)]
+    opened = form_of(sent[0], 0, {}).open([pack_chunk(RUN, CONTRACT, one) for one in sent])
+    assert not opened.errors
+    np.testing.assert_array_equal(opened.segments.obs, np.concatenate([one.obs for one in sent]))
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,10 +1,11 @@
-"""What a client is called that nobody named: as its machine, as far as that is a client's name."""
+"""What a client may be called, and is called that nobody named."""
 
 import socket
 
 import pytest
 
-from soulsgui.wire.keys import is_client_name, name_of_machine
+from soulsgui.errors import UsageError
+from soulsgui.wire.keys import Keys, check_client_name, is_client_name, name_of_machine
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,23 @@ def test_a_client_is_called_as_its_machine_as_far_as_it_may(
     monkeypatch.setattr(socket, "gethostname", lambda: host)
     assert name_of_machine() == name
     assert is_client_name(name)
+
+
+@pytest.mark.parametrize("name", ["CON", "nul", "Com1", "lpt9.x", "aux.log"])
+def test_names_of_devices_are_no_names_of_clients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_client_name(name)
+    with pytest.raises(UsageError, match="device on Windows"):
+        check_client_name(name)
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    assert is_client_name(name_of_machine())
+
+
+@pytest.mark.parametrize("name", ["console", "com", "com10", "my.con"])
+def test_names_that_only_look_like_devices_are_names(name: str) -> None:
+    assert check_client_name(name) == name
+
+
+def test_clients_are_found_by_their_beats_and_by_what_they_send() -> None:
+    keys = Keys("t:")
+    found = {key: keys.client_of_presence(key) for key in (keys.beat("a"), keys.chunks("b"), "t:infer:req:c")}
+    assert list(found.values()) == ["a", "b", ""]

@@ -8,11 +8,12 @@ from soulsgui.config.declaring import Section, setting
 class DQNSettings(Section):
     """Deep Q-learning: asynchronous, off-policy."""
 
-    agent: Literal["dqn", "qr_dqn", "c51", "iqn", "rainbow"] = setting(
+    agent: Literal["dqn", "qr_dqn", "c51", "iqn", "rainbow", "r2d2"] = setting(
         "dqn",
         "What is learned of the return: its mean (dqn), its quantiles (qr_dqn, iqn) or its distribution over "
         "fixed atoms (c51). rainbow is c51 with everything: double, dueling, noisy, prioritised and windows "
-        "of 3 steps, whatever the settings of these say; to leave one out, take c51 and set the others.",
+        "of 3 steps, whatever the settings of these say; to leave one out, take c51 and set the others. r2d2 "
+        "learns the mean with a memory (`network.recurrent`), from sequences; double, dueling, prioritised.",
     )
     dueling: bool = setting(
         False,
@@ -21,8 +22,8 @@ class DQNSettings(Section):
     )
     n_step: int | None = setting(
         None,
-        "Rewards that are added up before the value of what follows is asked for. Null: 3 for rainbow, 1 for "
-        "the others.",
+        "Rewards that are added up before the value of what follows is asked for. Null: 3 for rainbow, 5 for "
+        "r2d2, 1 for the others.",
         unit="steps",
         ge=1,
         le=1000,
@@ -109,6 +110,29 @@ class DQNSettings(Section):
     )
     priority_correction_steps: int = setting(
         100_000, "Environment steps until all of that bias is undone.", unit="steps", ge=1
+    )
+    sequence_length: int = setting(
+        40,
+        "Of `dqn.agent` r2d2: steps of an episode that are learned from together. A gradient step takes "
+        "so many sequences that `dqn.batch_size` is met best; clients send pieces of at most half of it.",
+        unit="steps",
+        ge=2,
+        le=10_000,
+    )
+    burn_in: int = setting(
+        20,
+        "Of `dqn.agent` r2d2: steps before those, which only bring what was remembered then up to date. The "
+        "beginning of an episode needs none.",
+        unit="steps",
+        ge=0,
+        le=10_000,
+    )
+    priority_mix: float = setting(
+        0.9,
+        "Of `dqn.agent` r2d2: how much the largest surprise in a sequence counts for its priority; the rest "
+        "is their mean.",
+        ge=0,
+        le=1,
     )
     max_grad_norm: float = setting(10.0, "Gradients longer than this are shortened to it.", gt=0)
     exploration: Literal["epsilon", "ladder", "boltzmann", "noisy"] = setting(

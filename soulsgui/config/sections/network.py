@@ -12,8 +12,17 @@ Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_
 class NetworkSettings(Section):
     """Shape of the networks."""
 
+    name: str = setting(
+        "mlp",
+        "`mlp`, which clients run without PyTorch; `mlp_layer_norm`, with layer normalisation; `nature_cnn` "
+        "and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on the server and "
+        "on every client (soulsgui.rl.networks.named). Clients need PyTorch for all but `mlp`.",
+        pattern=r"^(mlp|mlp_layer_norm|nature_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+    )
     hidden_sizes: Layers = setting(
-        (64, 64), "Width of each hidden layer of the policy network, or of the Q-network."
+        (64, 64),
+        "Width of each hidden layer of the policy network, or of the Q-network; of the dense layers behind "
+        "the filters where images are seen (512 in the source of nature_cnn, 256 in that of impala_resnet).",
     )
     value_hidden_sizes: Layers = setting(
         (64, 64), "Width of each hidden layer of the value network, or of each critic."
@@ -26,6 +35,12 @@ class NetworkSettings(Section):
         gt=0,
         le=10,
     )
+    recurrent: Literal["none", "lstm", "gru"] = setting(
+        "none",
+        "Memory of the policy, for environments that do not show all at once: a recurrent layer behind the "
+        "hidden layers. Of `ppo` it is shared by policy and value.",
+    )
+    recurrent_size: int = setting(64, "Width of the recurrent layer.", unit="units", ge=1, le=4096)
 
     action_std: Literal["state_independent", "state_dependent"] = setting(
         "state_independent",

@@ -42,6 +42,14 @@ class PPOSettings(Section):
         ge=1,
         le=1_000_000,
     )
+    sequence_length: int = setting(
+        64,
+        "With `network.recurrent`: steps of an episode that are learned from in one piece, which is how far "
+        "a gradient reaches back. Minibatches are made of whole pieces.",
+        unit="steps",
+        ge=1,
+        le=65_536,
+    )
     learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
     learning_rate_schedule: Literal["constant", "linear"] = setting(
         "constant",

@@ -4,24 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QDialog,
-    QFormLayout,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QPlainTextEdit,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFormLayout, QLineEdit, QPlainTextEdit, QWidget
 
 from soulsgui.gui.calls import Call
-from soulsgui.gui.icons import dress
-from soulsgui.gui.widgets.command_button import CommandButton, Words
-from soulsgui.wire.control import ApiError
+from soulsgui.gui.dialogs.form import FormDialog
+from soulsgui.gui.widgets.command_button import Words
 
 _NOTE_LINES = 4
 _CHARACTERS = 52
@@ -40,7 +28,7 @@ class Noted:
     note: str
 
 
-class NoteDialog(QDialog):
+class NoteDialog(FormDialog):
     """Changes name and note; closes when the server has written them.
 
     Args:
@@ -53,16 +41,19 @@ class NoteDialog(QDialog):
     def __init__(
         self, heading: str, noted: Noted, save: Callable[[Noted], Call], parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(heading)
+        super().__init__("noteDialog", heading, parent)
         self.name = QLineEdit(noted.name or "", self)
         self.note = QPlainTextEdit(noted.note, self)
         self._named = noted.name is not None
         self._save = save
-        self._build()
+        words = Words(self.tr("Save"), self.tr("Saving …"), self.tr("Saved"))
+        self.save = self.make_main(words, self._send)
+        self.save.finished.connect(self._saved)
+        self.arrange(self._form(), self.save, _CHARACTERS)
+        QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
+        (self.name if self._named else self.note).setFocus()
 
-    def _build(self) -> None:
+    def _form(self) -> QFormLayout:
         form = QFormLayout()
         self.name.setAccessibleName(self.tr("Name"))
         self.name.setMaxLength(200)
@@ -77,37 +68,12 @@ class NoteDialog(QDialog):
         self.note.setFixedHeight(metrics.lineSpacing() * _NOTE_LINES + 20)
         self.note.setMinimumWidth(metrics.averageCharWidth() * _CHARACTERS)
         form.addRow(self.tr("N&ote"), self.note)
-        self.wrong = QLabel(self)
-        self.wrong.setWordWrap(True)
-        self.wrong.setProperty("tone", "bad")
-        self.wrong.hide()
-        words = Words(self.tr("Save"), self.tr("Saving …"), self.tr("Saved"))
-        self.save = CommandButton(words, "check", self._send, self)
-        self.save.setProperty("role", "primary")
-        dress(self.save, "check")
-        self.save.setDefault(True)
-        self.save.finished.connect(self._saved)
-        self.save.problem.connect(self._failed)
-        cancel = QPushButton(self.tr("Cancel"), self)
-        cancel.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addStretch(1)
-        foot.addWidget(self.save)
-        foot.addWidget(cancel)
-        column = QVBoxLayout(self)
-        column.addLayout(form)
-        column.addWidget(self.wrong)
-        column.addLayout(foot)
-        QShortcut(QKeySequence.StandardKey.Save, self).activated.connect(self.save.send)
-        (self.name if self._named else self.note).setFocus()
+        return form
 
     def _send(self) -> Call:
+        self.wrong.hide()
         name = self.name.text().strip() if self._named else None
         return self._save(Noted(name, self.note.toPlainText().strip()))
 
     def _saved(self, _: dict[str, Any]) -> None:
         self.accept()
-
-    def _failed(self, error: ApiError) -> None:
-        self.wrong.setText(f"{error.message}\n{error.remedy}".strip())
-        self.wrong.show()

@@ -15,8 +15,10 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, Preferences
+from soulsgui.gui.models.tray import why_no_tray
+from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
 from soulsgui.gui.theme import Theme, ThemeChoice
+from soulsgui.gui.tray import has_tray
 
 
 class SettingsDialog(QDialog):
@@ -54,10 +56,19 @@ class SettingsDialog(QDialog):
             },
             preferences.at_closing,
         )
+        self.leaving = self._box(
+            {
+                AtLeaving.ASK: tr("Ask every time"),
+                AtLeaving.TRAY: tr("Stay in the tray and play on"),
+                AtLeaving.QUIT: tr("End the episode, then quit"),
+            },
+            preferences.at_leaving,
+        )
         self._build()
         self.theme.currentIndexChanged.connect(self._theme_chosen)
         self.font_size.currentIndexChanged.connect(self._font_chosen)
         self.closing.currentIndexChanged.connect(self._closing_chosen)
+        self.leaving.currentIndexChanged.connect(self._leaving_chosen)
 
     def _build(self) -> None:
         form = QFormLayout()
@@ -65,9 +76,15 @@ class SettingsDialog(QDialog):
         form.addRow(tr("&Theme"), self.theme)
         form.addRow(tr("&Font size"), self.font_size)
         form.addRow(tr("Closing the window in a &run"), self.closing)
-        hint = QLabel(tr("These belong to this window. What is trained, and how, is set under Config."), self)
-        hint.setWordWrap(True)
-        hint.setProperty("weight", "muted")
+        form.addRow(tr("Closing it while this computer &helps"), self.leaving)
+        no_tray = why_no_tray(has_tray())
+        self.leaving.setEnabled(not no_tray)
+        self.why_no_tray = self._hint(no_tray)
+        if no_tray:
+            form.addRow("", self.why_no_tray)
+        else:
+            self.why_no_tray.hide()
+        hint = self._hint(tr("These belong to this window. What is trained, and how, is set under Config."))
         self.trouble = QLabel(self)
         self.trouble.setWordWrap(True)
         self.trouble.setProperty("tone", "bad")
@@ -83,6 +100,12 @@ class SettingsDialog(QDialog):
         column.addWidget(hint)
         column.addWidget(self.trouble)
         column.addLayout(foot)
+
+    def _hint(self, words: str) -> QLabel:
+        hint = QLabel(words, self)
+        hint.setWordWrap(True)
+        hint.setProperty("weight", "muted")
+        return hint
 
     def _box(self, choices: Mapping[object, str], chosen: object) -> QComboBox:
         box = QComboBox(self)
@@ -106,6 +129,10 @@ class SettingsDialog(QDialog):
 
     def _closing_chosen(self) -> None:
         self._preferences.at_closing = AtClosing(self.closing.currentData())
+        self._keep()
+
+    def _leaving_chosen(self) -> None:
+        self._preferences.at_leaving = AtLeaving(self.leaving.currentData())
         self._keep()
 
     def _keep(self) -> None:

@@ -6,8 +6,13 @@ from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import Connection, ConnectionState, banner_words
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.models.client_server import how_to_update, lack_words, update_title
-from soulsgui.gui.states import Look
+from soulsgui.gui.models.client_server import (
+    how_to_update,
+    lack_words,
+    server_is_older,
+    update_title,
+)
+from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.messages.neighbour import Held
 
@@ -30,6 +35,7 @@ class ClientWords:
         on: Whether this computer helps, or is about to.
         wish: What its owner wants of it now (`wire.messages.owner.OwnerState`); empty while it is off.
         ends: Whether a pause of its owner's ends by itself.
+        update: Whether this computer has to be updated before it can play.
     """
 
     look: Look
@@ -37,6 +43,7 @@ class ClientWords:
     on: bool = False
     wish: str = ""
     ends: bool = False
+    update: bool = False
 
 
 def client_words(
@@ -65,7 +72,24 @@ def client_words(
         status = status.model_copy(update={"run": RunStatus()})
     look, detail = _with_service(service, client, status, now)
     ends = client is not None and client.paused_until is not None
-    return ClientWords(look, detail, service.state not in ("stopping", "failed"), wish, ends)
+    on = service.state not in ("stopping", "failed")
+    return ClientWords(look, detail, on, wish, ends, client is not None and needs_update(client))
+
+
+def needs_update(client: ClientStatus) -> bool:
+    """Return whether this computer, not its server, has to be updated."""
+    return client.checks.get("version") is False and not server_is_older(client.lacks)
+
+
+def run_has_ended(server: Connection, run: RunStatus, played_for: str) -> bool:
+    """Return whether the run that was played for is known to have ended.
+
+    Args:
+        server: How the window stands with the server's own runner.
+        run: What that runner says of its run.
+        played_for: Id of the run that the client plays for.
+    """
+    return server.live and run.id == played_for and not run_is_active(run.state)
 
 
 def _without_runner(connection: Connection, now: float, on_wanted: bool) -> ClientWords:

@@ -73,21 +73,19 @@ def _lack(lack: Lack) -> str:
 
 def how_to_update(lacks: list[Lack]) -> str:
     """Return what to do about it: the older side is updated."""
-    if _server_is_older(lacks):
+    if server_is_older(lacks):
         return tr("Ask its owner to update SoulsGUI there; this computer then joins by itself.")
     if lacks and all(lack.what not in ("soulsgui", PROTOCOL_NAME) for lack in lacks):
-        packages = " ".join(f'"{lack.what}>={lack.needs}"' for lack in lacks)
-        return tr("Update it here (pip install -U {packages}); it then joins by itself.").format(
-            packages=packages
-        )
+        return tr("Update it here; it then joins by itself.")
     return tr("Update SoulsGUI on this computer, start it again, and switch on.")
 
 
 def update_title(lacks: list[Lack]) -> str:
     """Return the state of a computer and a server that don't understand each other."""
-    return tr("Update of the server needed") if _server_is_older(lacks) else tr("Update needed")
+    return tr("Update of the server needed") if server_is_older(lacks) else tr("Update needed")
 
 
-def _server_is_older(lacks: list[Lack]) -> bool:
+def server_is_older(lacks: list[Lack]) -> bool:
+    """Return whether it is the server that has to be updated."""
     spoken = next((lack for lack in lacks if lack.what == PROTOCOL_NAME), None)
     return spoken is not None and len(lacks) == 1 and int(spoken.needs) < int(spoken.has)

@@ -10,12 +10,16 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QStackedWidget, QVBoxLay
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
+from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.client_mode import (
     CLIENT,
     ClientWords,
     client_words,
+    run_has_ended,
 )
+from soulsgui.gui.models.client_server import lack_words
+from soulsgui.gui.models.updating import installation, update_steps
 from soulsgui.gui.pages.client_consent import ConsentPanel
 from soulsgui.gui.pages.client_curve import LogSection, OwnCurve
 from soulsgui.gui.pages.client_parts import ChecksRow, GivenRow, HelpSwitch, StateHead
@@ -24,7 +28,6 @@ from soulsgui.gui.pages.client_rules import RulesRow
 from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
 from soulsgui.gui.shell import notify_problem
-from soulsgui.gui.states import run_is_active
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
@@ -151,6 +154,7 @@ class ClientPage(QWidget):
         if self._side.invitation is not None:
             self._ask_consent(self._side.invitation)
         self.log.opened.connect(self._show_log)
+        self.state.update_wanted.connect(self._show_update)
         self._show()
 
     # --- what is shown ---
@@ -168,8 +172,7 @@ class ClientPage(QWidget):
     @property
     def _run_ended(self) -> bool:
         run = self._server.status.run
-        here = self._server.connection.live and run.id == self._feed.status.run.id
-        return here and not run_is_active(run.state)
+        return run_has_ended(self._server.connection, run, self._feed.status.run.id)
 
     def _show(self) -> None:
         connection, status = self._feed.connection, self._feed.status
@@ -201,6 +204,12 @@ class ClientPage(QWidget):
         QTimer.singleShot(0, self, lambda: self._area.ensureWidgetVisible(self.log))
 
     # --- what can be done ---
+
+    def _show_update(self) -> None:
+        lacks = self._client.lacks if self._client is not None else []
+        steps = update_steps(lacks, installation())
+        if steps is not None:
+            UpdateDialog(lack_words(lacks), steps, self).open()
 
     def _ask_switch(self, on: bool) -> Call | None:
         if on and not self._feed.connection.commands_possible:

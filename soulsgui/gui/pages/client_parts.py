@@ -3,11 +3,21 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import dress
 from soulsgui.gui.models.client_mode import ClientWords, checks, share
 from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, set_property
 from soulsgui.gui.widgets.toggle import ToggleSwitch
@@ -19,12 +29,17 @@ _STARTING_MS = 1500
 
 
 class StateHead(QFrame):
-    """The state in words, large, and the server it is about.
+    """The state in words, large, the server it is about, and the way to an update that is needed.
+
+    Signals:
+        update_wanted: It is to be told how this computer is updated.
 
     Args:
         server: Says how the server is.
         parent: The widget it stands in.
     """
+
+    update_wanted = Signal()
 
     def __init__(self, server: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -41,6 +56,11 @@ class StateHead(QFrame):
         policy = self._detail.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self._detail.setSizePolicy(policy)
+        self.update_button = QPushButton(tr("Up&date…"), self)
+        self.update_button.setProperty("role", "primary")
+        dress(self.update_button, "arrow-up")
+        self.update_button.clicked.connect(self.update_wanted)
+        self.update_button.hide()
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self._title)
@@ -51,9 +71,11 @@ class StateHead(QFrame):
         row.setSpacing(14)
         row.addWidget(self._mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(words, 1)
+        row.addWidget(self.update_button, 0, Qt.AlignmentFlag.AlignTop)
 
     def show_words(self, words: ClientWords) -> None:
         """Say how this computer stands."""
+        self.update_button.setVisible(words.update)
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.look.word)
         set_property(self._title, "tone", words.look.tone)

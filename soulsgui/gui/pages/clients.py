@@ -7,6 +7,7 @@ from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.connection_state import Connection, why_not
+from soulsgui.gui.dialogs.client_log import ClientLogDialog
 from soulsgui.gui.dialogs.rename import RenameDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
@@ -104,7 +105,9 @@ class Roster(ClientsSection):
         alone = "" if one is not None else tr("Choose one client first.")
         _allow(self.rename, away or alone, tr("Call it something else here; its id stays"))
         no_log = alone or (why_no_log(one) if one is not None else "")
-        _allow(self.log, away or no_log, tr("What it writes, on the page Logs"))
+        elsewhere = one is not None and not one.local
+        tip = tr("What went wrong there") if elsewhere else tr("What it writes, on the page Logs")
+        _allow(self.log, away or no_log, tip)
 
     def _rename(self) -> None:
         one = self.only
@@ -113,8 +116,12 @@ class Roster(ClientsSection):
 
     def _show_log(self) -> None:
         one = self.only
-        if one is not None:
+        if one is None:
+            return
+        if one.local:
             self._shell.show_page("logs", service=one.id)
+        else:
+            ClientLogDialog(self._feed, one, self).open()
 
 
 def _allow(button: FittingButton, why_not_now: str, tip: str) -> None:

@@ -128,11 +128,9 @@ def question_before(action: str, clients: Sequence[ClientStatus]) -> Question | 
 
 def why_no_log(client: ClientStatus) -> str:
     """Return why the log of a client can't be shown; empty when it can."""
-    if client.local:
+    if client.local or client.age_s is not None:
         return ""
-    return tr("{client} writes its log on its own computer, where its owner sees it.").format(
-        client=client.name
-    )
+    return tr("{client} has told nothing here yet.").format(client=client.name)
 
 
 def round_words(run: RunStatus, clients: Sequence[ClientStatus]) -> str:

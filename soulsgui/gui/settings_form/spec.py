@@ -127,7 +127,9 @@ _WORDS = {
     "n": "number of",
     "num": "number of",
     "ppo": "PPO",
+    "rho": "ρ",
     "sac": "SAC",
+    "vtrace": "V-trace",
 }
 
 

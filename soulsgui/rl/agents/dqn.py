@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
@@ -23,6 +24,7 @@ from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
 from soulsgui.rl.networks.noisy import resample_noise
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
@@ -81,6 +83,13 @@ class DQNAgent:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
         return self._kind.policy_spec()
 
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of the network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
+        report = shape_report(self.online, run=lambda: self._kind.values(self.online, inputs))
+        return {"values": report}
+
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: online network and normaliser, copied, float32."""
         self._noise_to_act_with()
@@ -107,10 +116,10 @@ class DQNAgent:
         actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
         return actions
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:

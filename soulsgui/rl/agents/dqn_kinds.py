@@ -12,6 +12,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.categorical import categorical_spec
 from soulsgui.policies.implicit_quantile import implicit_quantile_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.rl.agents.recurrent_kind import RecurrentKind
 from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.dqn_parts import Kind as KindName
 from soulsgui.rl.dqn_parts import Parts
@@ -67,8 +68,8 @@ class _Common:
     def __init__(self, spaces: SpacesSpec, settings: DQNAgentSettings) -> None:
         self._spaces, self._settings, self._dqn = spaces, settings, settings.dqn
         self._parts = Parts.of(settings.dqn)
-        self._action = spaces.numbered_actions("dqn")
-        self._actions = self._action.n
+        numbered = spaces.numbered_actions("dqn")
+        self._actions, self._first_action = numbered.n, numbered.start
 
     def _mlp(self, outputs: int, first_action: int, hidden_sizes: tuple[int, ...]) -> dict[str, Any]:
         return MLPPolicySpec(
@@ -128,7 +129,7 @@ class PlainValue(_Common):
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
         sizes = tuple(self._settings.network.hidden_sizes)
-        return self._mlp(self._actions, self._action.start, sizes)
+        return self._mlp(self._actions, self._first_action, sizes)
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies."""
@@ -187,7 +188,7 @@ class Value(_Headed):
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
-        return self._mlp(self._actions, self._action.start, self._sizes())
+        return self._mlp(self._actions, self._first_action, self._sizes())
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies, with the noise they have now."""
@@ -228,7 +229,7 @@ class Categorical(_Headed):
         """Return what a client needs to build the policy, as JSON-able data."""
         dqn = self._dqn
         network = self._mlp(self._actions * dqn.atoms, 0, self._sizes())
-        return categorical_spec(network, self._action.start, (dqn.value_min, dqn.value_max, dqn.atoms))
+        return categorical_spec(network, self._first_action, (dqn.value_min, dqn.value_max, dqn.atoms))
 
     def exported(self, network: nn.Module) -> Arrays:
         """Return the weights that the policy takes, copies, with the noise they have now."""
@@ -263,7 +264,7 @@ class Implicit(_Common):
         return implicit_quantile_spec(
             network,
             self._actions,
-            self._action.start,
+            self._first_action,
             own * (2 if self._parts.dueling else 1),
             _COSINES,
             self._dqn.quantiles,
@@ -296,6 +297,8 @@ _KINDS: dict[KindName, Callable[[SpacesSpec, DQNAgentSettings], Kind]] = {
 def kind_of(spaces: SpacesSpec, settings: DQNAgentSettings) -> Kind:
     """Return the kind of agent that settings ask for."""
     parts = Parts.of(settings.dqn)
+    if parts.kind == "recurrent":
+        return RecurrentKind(spaces, settings)
     if parts.kind == "value" and not (parts.dueling or parts.noisy):
         return PlainValue(spaces, settings)
     return _KINDS[parts.kind](spaces, settings)

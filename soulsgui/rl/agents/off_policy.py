@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.agents.base import Agent
 
 
@@ -21,7 +22,7 @@ class OffPolicyAgent(Agent, Protocol):
 
     sample_rng: np.random.Generator
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
 
     def update(self, batch: Any) -> NDArray[np.float32] | None:

@@ -1,20 +1,21 @@
 """Proximal policy optimisation: networks, optimiser, normaliser, random state and the update over a round."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.normalise import RunningNormaliser
-from soulsgui.policies.numpy_actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.schedules import scheduled
+from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.rl.action_heads import action_head
 from soulsgui.rl.agents.saved import (
     Arrays,
@@ -24,85 +25,117 @@ from soulsgui.rl.agents.saved import (
     to_numpy,
     to_tensor,
 )
-from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.buffers.rollout import Bools, RolloutBatch
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
 from soulsgui.rl.losses.ppo import approximate_kl
-from soulsgui.rl.networks import build_mlp, named_layers
+from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.named import MLP, build_network, named_tensors, sees_images
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.returns import gae
-from soulsgui.rl.settings import PPOAgentSettings
+from soulsgui.rl.settings import ActorCriticSettings, PPOAgentSettings
+
+Settings = TypeVar("Settings", bound=ActorCriticSettings)
+
+Floats = NDArray[np.float32]
 
 
-class PPOAgent:
-    """Learns a policy over actions of any kind from rounds of its own experience.
+class ActorCritic(Generic[Settings]):
+    """Networks for policy and value, their optimiser and the normaliser: what every actor-critic needs.
 
-    Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): separate networks for
-    policy and value, a small last policy layer, normalised observations, transitions shuffled over the whole
-    round and advantages recomputed before each pass. Published statistics of the normaliser stay as they are
-    until the update on the data collected with them is over.
+    Policy and value have networks of their own, the last policy layer is small and observations are
+    normalised ("What matters in on-policy reinforcement learning", arXiv 2006.05990).
+
+    Attributes:
+        updates: Updates so far.
 
     Args:
         spaces: What the environment shows and takes.
-        settings: The groups `network`, `normalize` and `ppo` of the configuration. `ppo` is read at each
-            update; the attribute may be replaced in between.
+        settings: The groups `network` and `normalize` of the configuration, and that of the algorithm, which
+            is read at each update; the attribute may be replaced in between.
+        learning_rate: Adam's step size at the start.
         seed: Determines the initial weights and every shuffle.
         device: Where the networks live, as torch names it.
     """
 
     def __init__(
-        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+        self, spaces: SpacesSpec, settings: Settings, learning_rate: float, seed: int, device: str
     ) -> None:
         self.spaces = spaces
         self.settings = settings
         self.device = torch.device(device)
         self.updates = 0
         self._rng = np.random.default_rng(seed)
-        network, size = settings.network, spaces.observation.size
-        generator = torch.Generator().manual_seed(seed)
-        self.head = action_head(spaces.action, network).to(self.device)
-        self.policy = build_mlp(
-            size,
-            network.hidden_sizes,
-            self.head.spec.outputs,
-            network.activation,
-            network.policy_init_scale,
-            generator,
-        ).to(self.device)
-        self.value = build_mlp(size, network.value_hidden_sizes, 1, network.activation, 1.0, generator).to(
-            self.device
+        self.head = action_head(spaces.action, settings.network).to(self.device)
+        self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
+        self._optimiser = torch.optim.Adam([self._flat.parameter], lr=learning_rate, eps=1e-5, fused=True)
+        self._normalises = settings.normalize.observations and not sees_images(
+            settings.network.name, spaces.observation
         )
-        self._flat = FlatParameters([self.policy, self.value, self.head])
-        self._optimiser = torch.optim.Adam(
-            [self._flat.parameter], lr=settings.ppo.learning_rate, eps=1e-5, fused=True
+        self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
+
+    def _build(self, generator: torch.Generator) -> list[nn.Module]:
+        """Build the networks and return all that is to be learned."""
+        network = self.settings.network
+        self.policy = self._network(
+            network.hidden_sizes, self.head.spec.outputs, network.policy_init_scale, generator
         )
-        self._gradient: PPOGradient = (
-            HandPPOGradient(self.policy, self.value)
-            if self.device.type == "cpu" and isinstance(spaces.action, DiscreteSpec)
-            else AutogradPPOGradient(self.policy, self.value, self._flat, self.head.distribution)
-        )
-        self.normaliser = RunningNormaliser(size, settings.normalize.clip)
+        self.value = self._network(network.value_hidden_sizes, 1, 1.0, generator)
+        return [self.policy, self.value, self.head]
+
+    def _network(
+        self, hidden_sizes: Sequence[int], outputs: int, scale: float, generator: torch.Generator
+    ) -> nn.Module:
+        network, box = self.settings.network, self.spaces.observation
+        if network.name == MLP:
+            mlp = build_mlp(box.size, hidden_sizes, outputs, network.activation, scale, generator)
+            return mlp.to(self.device)
+        built = build_network(network.name, box, hidden_sizes, network.activation, outputs, scale, generator)
+        return built.to(self.device)
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of each network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        inputs = self._inputs(obs)
+        return {"policy": shape_report(self.policy, inputs), "value": shape_report(self.value, inputs)}
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
+        network = self._network_spec()
+        if isinstance(self.spaces.action, DiscreteSpec):
+            return network
+        return actor_spec(network, self.head.spec)
+
+    def _network_spec(self) -> dict[str, Any]:
+        """Return the description of the policy's network, as JSON-able data."""
         action = self.spaces.action
-        network = MLPPolicySpec(
+        first = action.start if isinstance(action, DiscreteSpec) else 0
+        if self.settings.network.name != MLP:
+            return TorchPolicySpec(
+                network=self.settings.network.name,
+                observation_shape=self.spaces.observation.shape,
+                observation_dtype=self.spaces.observation.dtype,
+                num_actions=self.head.spec.outputs,
+                first_action=first,
+                hidden_sizes=tuple(self.settings.network.hidden_sizes),
+                activation=self.settings.network.activation,
+                normalise=self._normalises,
+            ).to_json()
+        return MLPPolicySpec(
             observation_shape=self.spaces.observation.shape,
             num_actions=self.head.spec.outputs,
-            first_action=action.start if isinstance(action, DiscreteSpec) else 0,
+            first_action=first,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
-        )
-        if isinstance(action, DiscreteSpec):
-            return network.to_json()
-        return actor_spec(network, self.head.spec)
+        ).to_json()
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        exported = (*named_layers(self.policy, "policy"), *self.head.named_tensors())
+        exported = (*named_tensors(self.policy, "policy"), *self.head.named_tensors())
         arrays = {name: to_numpy(tensor) for name, tensor in exported}
-        if self.settings.normalize.observations:
+        if self._normalises:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
@@ -122,53 +155,6 @@ class PPOAgent:
         with torch.no_grad():
             best = self.head.distribution(self.policy(self._inputs(obs)), allowed).mode()
         return self.head.stored(best.cpu().numpy())
-
-    def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
-        """Learn from one round, collected with the weights and statistics exported last.
-
-        Args:
-            batch: The round.
-            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
-
-        Returns:
-            `policy_loss`, `value_loss`, `entropy`, `grad_norm` (before clipping): means over all gradient
-            steps; `approx_kl`, `clip_fraction`: over the last pass; `explained_variance` of the returns by
-            the values before the update; `learning_rate`; `epochs_done`.
-
-        Raises:
-            ServiceError: A loss is no longer finite; the agent is then of no more use.
-        """
-        ppo = self.settings.ppo
-        learning_rate = scheduled(ppo.learning_rate, ppo.learning_rate_schedule, progress)
-        self._optimiser.param_groups[0]["lr"] = learning_rate
-        inputs = self._inputs(batch.obs)
-        data, explained = self._first_targets(batch, inputs)
-        steps: list[Tensor] = []
-        kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
-        for epoch in range(ppo.epochs):
-            if epoch and ppo.recompute_advantages:
-                advantage, target, _ = self._targets(batch, inputs)
-                data = data._replace(advantage=advantage, target=target)
-            log_ratio = self._run_pass(data, steps)
-            kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
-            if ppo.target_kl is not None and kl > ppo.target_kl:
-                break
-        self.normaliser.update(batch.obs[batch.step_rows])
-        self.updates += 1
-        means = torch.stack(steps).mean(dim=0).tolist()
-        if not np.isfinite(means).all():
-            raise ServiceError(
-                f"Update {self.updates} of the agent gave numbers that are not finite: {means}.",
-                "Resume from a checkpoint with a lower ppo.learning_rate, and check the size of the rewards.",
-            )
-        return {
-            **dict(zip(("policy_loss", "value_loss", "entropy", "grad_norm"), means, strict=True)),
-            "approx_kl": kl,
-            "clip_fraction": (torch.expm1(log_ratio).abs() > ppo.clip).float().mean().item(),
-            "explained_variance": explained,
-            "learning_rate": learning_rate,
-            "epochs_done": float(epochs_done),
-        }
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything that a bit-equal continuation needs.
@@ -212,16 +198,102 @@ class PPOAgent:
         check_shapes(tensors, shapes, self._flat.parameter.numel())
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
-        layers = (*named_layers(self.policy, "policy"), *named_layers(self.value, "value"))
+        layers = (*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value"))
         return [*layers, *self.head.named_tensors()]
 
     def _inputs(self, obs: NDArray[Any]) -> Tensor:
-        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]` on the device."""
-        if self.settings.normalize.observations:
-            inputs = self.normaliser.normalise(obs)
+        """Turn raw observations `[N, *shape]` into what the networks take, on the device.
+
+        That is `[N, size]` float32 for an MLP and otherwise `[N, *shape]`, images as the bytes they are.
+        """
+        name, box = self.settings.network.name, self.spaces.observation
+        shape = (len(obs), box.size) if name == MLP else (len(obs), *box.shape)
+        if self._normalises:
+            inputs: NDArray[Any] = self.normaliser.normalise(obs)
         else:
-            inputs = obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
-        return torch.from_numpy(inputs).to(self.device)
+            inputs = obs if sees_images(name, box) else obs.astype(np.float32)
+        return torch.from_numpy(inputs.reshape(shape)).to(self.device)
+
+
+class PPOAgent(ActorCritic[PPOAgentSettings]):
+    """Learns a policy over actions of any kind from rounds of its own experience.
+
+    Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): transitions shuffled over
+    the whole round and advantages recomputed before each pass. Published statistics of the normaliser stay
+    as they are until the update on the data collected with them is over.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network`, `normalize` and `ppo` of the configuration. `ppo` is read at each
+            update; the attribute may be replaced in between.
+        seed: Determines the initial weights and every shuffle.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        super().__init__(spaces, settings, settings.ppo.learning_rate, seed, device)
+        self._gradient = self._make_gradient()
+
+    def _make_gradient(self) -> PPOGradient:
+        policy, value = self.policy, self.value
+        if (
+            self.device.type == "cpu"
+            and isinstance(self.spaces.action, DiscreteSpec)
+            and isinstance(policy, nn.Sequential)
+            and isinstance(value, nn.Sequential)
+        ):
+            return HandPPOGradient(policy, value)
+        return AutogradPPOGradient(policy, value, self._flat, self.head.distribution)
+
+    def update(self, batch: RolloutBatch, progress: float) -> dict[str, float]:
+        """Learn from one round, collected with the weights and statistics exported last.
+
+        Args:
+            batch: The round.
+            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
+
+        Returns:
+            `policy_loss`, `value_loss`, `entropy`, `grad_norm` (before clipping): means over all gradient
+            steps; `approx_kl`, `clip_fraction`: over the last pass; `explained_variance` of the returns by
+            the values before the update; `learning_rate`; `epochs_done`.
+
+        Raises:
+            ServiceError: A loss is no longer finite; the agent is then of no more use.
+        """
+        ppo = self.settings.ppo
+        learning_rate = scheduled(ppo.learning_rate, ppo.learning_rate_schedule, progress)
+        self._optimiser.param_groups[0]["lr"] = learning_rate
+        inputs = self._inputs(batch.obs)
+        data, explained = self._first_targets(batch, inputs)
+        steps: list[Tensor] = []
+        kl, log_ratio, epochs_done = 0.0, torch.zeros(1), 0
+        for epoch in range(ppo.epochs):
+            if epoch and ppo.recompute_advantages:
+                advantage, target, _ = self._targets(batch, inputs)
+                data = data._replace(advantage=advantage, target=target)
+            log_ratio = self._run_pass(data, steps)
+            kl, epochs_done = approximate_kl(log_ratio).item(), epoch + 1
+            if ppo.target_kl is not None and kl > ppo.target_kl:
+                break
+        if self._normalises:
+            self.normaliser.update(batch.obs[batch.step_rows])
+        self.updates += 1
+        means = torch.stack(steps).mean(dim=0).tolist()
+        if not np.isfinite(means).all():
+            raise ServiceError(
+                f"Update {self.updates} of the agent gave numbers that are not finite: {means}.",
+                "Resume from a checkpoint with a lower ppo.learning_rate, and check the size of the rewards.",
+            )
+        return {
+            **dict(zip(("policy_loss", "value_loss", "entropy", "grad_norm"), means, strict=True)),
+            "approx_kl": kl,
+            "clip_fraction": (torch.expm1(log_ratio).abs() > ppo.clip).float().mean().item(),
+            "explained_variance": explained,
+            "learning_rate": learning_rate,
+            "epochs_done": float(epochs_done),
+        }
 
     def _first_targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[PPORows, float]:
         """Gather the round for its first pass; also return the explained variance of the returns."""
@@ -246,10 +318,9 @@ class PPOAgent:
     def _targets(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Compute advantages (normalised if so set), value targets and values, `[N]` each, as of now."""
         ppo = self.settings.ppo
-        all_values = self._gradient.values(inputs)
-        values, next_values = all_values[batch.step_rows], all_values[batch.step_rows + 1]
+        values, next_values, ends = self._values(batch, inputs)
         advantages = gae(
-            batch.reward, values, next_values, batch.terminated_steps, batch.ends, ppo.gamma, ppo.gae_lambda
+            batch.reward, values, next_values, batch.terminated_steps, ends, ppo.gamma, ppo.gae_lambda
         )
         targets = advantages + values
         if ppo.normalize_advantage:
@@ -259,8 +330,13 @@ class PPOAgent:
         )
         return advantage, target, value
 
+    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+        """Return `[N]` each: values as of now, those of what came next, and where an estimate ends."""
+        values = self._gradient.values(inputs)
+        return values[batch.step_rows], values[batch.step_rows + 1], batch.ends
+
     def _run_pass(self, data: PPORows, steps: list[Tensor]) -> Tensor:
-        """Go once over the round in random order, in minibatches of nearly equal size.
+        """Go once over the round.
 
         Args:
             data: The round.
@@ -269,15 +345,21 @@ class PPOAgent:
         Returns:
             The log-ratios `[N]` as the gradient steps saw them.
         """
-        ppo, count = self.settings.ppo, len(data.action)
-        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
-        minibatches = max(1, round(count / ppo.minibatch_size))
-        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        ppo = self.settings.ppo
         log_ratios = []
-        for columns in zip(*shuffled, strict=True):
-            figures = self._gradient(PPORows(*columns), ppo)
+        for rows in self._minibatches(data):
+            figures = self._gradient(rows, ppo)
             norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
             self._optimiser.step()
             log_ratios.append(figures.log_ratio)
             steps.append(torch.cat((figures.terms, norm[None])))
         return torch.cat(log_ratios)
+
+    def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
+        """Go once over the round in random order, in minibatches of nearly equal size."""
+        count = len(data.action)
+        order = torch.from_numpy(self._rng.permutation(count)).to(self.device)
+        minibatches = max(1, round(count / self.settings.ppo.minibatch_size))
+        shuffled = [column[order].tensor_split(minibatches) for column in data]
+        for columns in zip(*shuffled, strict=True):
+            yield PPORows(*columns)

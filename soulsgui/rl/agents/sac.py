@@ -13,9 +13,10 @@ from soulsgui.environments.actions import ActionSpec
 from soulsgui.environments.space_words import action_words
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, ServiceError
+from soulsgui.frame_stacks import Observations
 from soulsgui.policies.action_heads import HeadSpec
+from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.normalise import RunningNormaliser, normalise
-from soulsgui.policies.numpy_actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
 from soulsgui.rl.buffers.replay import NStepBatch
@@ -89,7 +90,7 @@ class SACAgent:
             activation=self.settings.network.activation,
             normalise=self.settings.normalize.observations,
         )
-        return actor_spec(network, self._head)
+        return actor_spec(network.to_json(), self._head)
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: actor and normaliser, copied, float32."""
@@ -103,10 +104,10 @@ class SACAgent:
         with torch.no_grad():
             return to_numpy(self.networks.actor(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
-    def observe(self, obs: NDArray[Any]) -> None:
+    def observe(self, obs: Observations) -> None:
         """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
         if self.settings.normalize.observations:
-            self.normaliser.update(obs)
+            self.normaliser.update(np.asarray(obs))
             self._statistics = self.normaliser.frozen()
 
     def update(self, batch: NStepBatch) -> None:

@@ -128,8 +128,9 @@ class RolloutStore:
         starts = np.cumsum(lengths) - lengths
         steps = _laid_end_to_end(starts[order], lengths[order])
         rows = _laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
+        obs = self._columns["obs"][rows]
         return RolloutBatch(
-            obs=self._columns["obs"][rows],
+            obs=obs,
             lengths=lengths[order],
             action=self._columns["action"][steps],
             log_prob=self._columns["log_prob"][steps],
@@ -138,6 +139,7 @@ class RolloutStore:
             truncated=column["truncated"][order],
             action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
             state={name: values[: self._segments][order] for name, values in self._state.items()},
+            joined=_joined({name: column[name][order] for name in column}, obs) if self._state else None,
         )
 
     @property
@@ -162,6 +164,24 @@ class RolloutStore:
         self._state = {
             name: np.empty((capacity, *sides), np.float32) for name, sides in self._state_shapes.items()
         }
+
+
+def _joined(column: Mapping[str, NDArray[Any]], obs: NDArray[Any]) -> Bools:
+    """Return which segments `[S]` go on where the ones before them ended.
+
+    Args:
+        column: What `_OF_SEGMENTS` names, in order.
+        obs: Their observations `[N + S, *shape]`. Those at both sides of a seam are the same: the numbers
+            alone may be equal by chance where a client began anew within a round.
+    """
+    joined: Bools = np.zeros(len(column["lengths"]), np.bool_)
+    upto = column["first_step"] + column["lengths"]
+    joined[1:] = (column["first_step"][1:] == upto[:-1]) & ~(column["terminated"] | column["truncated"])[:-1]
+    for name in ("client", "env_index", "episode"):
+        joined[1:] &= column[name][1:] == column[name][:-1]
+    first = np.cumsum(column["lengths"] + 1)[:-1]
+    joined[1:] &= (obs[first - 1] == obs[first]).reshape(len(first), -1).all(axis=1)
+    return joined
 
 
 def _laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:

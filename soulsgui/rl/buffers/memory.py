@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.replay import Bools, Ints
 
 
@@ -25,7 +26,7 @@ class StepSegments(NamedTuple):
     | state | name → `[S, *shape]` | what a recurrent policy remembered before each first step |
     """
 
-    obs: NDArray[Any]
+    obs: Observations
     length: NDArray[np.integer[Any]]
     action: NDArray[Any]
     reward: NDArray[np.float32]

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.replay import Ints, TransitionBatch, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
 
@@ -52,7 +53,7 @@ class PrioritisedReplay:
 
     def add(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         lengths: NDArray[np.integer[Any]],
         action: NDArray[Any],
         reward: NDArray[Any],

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import Observations
+from soulsgui.rl.buffers.rows import ObservationRows, saved_observations
 from soulsgui.rl.returns.n_step import n_step
 
 Ints = NDArray[np.int64]
@@ -62,9 +64,9 @@ class UniformReplay:
     """Keeps the newest transitions in memory that is laid out once; not for several threads at once.
 
     A transition holds the rows of its two observations; neighbours within a segment share one, so that a
-    segment of `T` steps takes `T + 1` rows. Rows that fall free are taken again first: short segments find
-    room for up to two rows a transition, long ones leave the second half of that memory untouched, and an
-    operating system provides none for it.
+    segment of `T` steps takes `T + 1` rows (`ObservationRows`; of stacked frames each takes one). Short
+    segments find room for up to two rows a transition, long ones leave the second half of that memory
+    untouched.
 
     Transitions are numbered in the order they were stored, and keep their number for good: `slot` is its
     place as long as it is held.
@@ -93,12 +95,7 @@ class UniformReplay:
         self.capacity = capacity
         self.inserted = 0
         self.stored = 0
-        self._obs: NDArray[Any] = np.zeros((2 * capacity, *observation.shape), observation.dtype)
-        self._masks: Bools | None = (
-            np.zeros((2 * capacity, masked_actions), np.bool_) if masked_actions else None
-        )
-        self._free: Ints = np.arange(2 * capacity)  # a stack of the rows that hold nothing
-        self._free_count = 2 * capacity
+        self._rows = ObservationRows(2 * capacity, observation.shape, observation.dtype, masked_actions)
         self._row: Ints = np.zeros(capacity, np.int64)
         self._next_row: Ints = np.zeros(capacity, np.int64)
         self._last: Bools = np.zeros(capacity, np.bool_)  # of its segment: nobody shares its next row
@@ -114,7 +111,7 @@ class UniformReplay:
 
     def add(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         lengths: NDArray[np.integer[Any]],
         action: NDArray[Any],
         reward: NDArray[Any],
@@ -194,12 +191,12 @@ class UniformReplay:
         """Return the transitions in slots `[B]`."""
         next_row = self._next_row.take(slots)
         return TransitionBatch(
-            obs=self._obs.take(self._row.take(slots), axis=0),
+            obs=self._rows.obs(self._row.take(slots)),
             action=self._action.take(slots, axis=0),
             reward=self._reward.take(slots),
-            next_obs=self._obs.take(next_row, axis=0),
+            next_obs=self._rows.obs(next_row),
             terminated=self._terminated.take(slots),
-            next_mask=self._masks_at(next_row),
+            next_mask=self._rows.masks(next_row),
         )
 
     def windows(self, slots: Ints, following: Ints, n: int, gamma: float) -> NStepBatch:
@@ -207,12 +204,12 @@ class UniformReplay:
         window = n_step(slots, following, self._reward, self._terminated, n, gamma)
         next_row = self._next_row.take(window.last)
         return NStepBatch(
-            obs=self._obs.take(self._row.take(slots), axis=0),
+            obs=self._rows.obs(self._row.take(slots)),
             action=self._action.take(slots, axis=0),
             reward=window.reward,
-            next_obs=self._obs.take(next_row, axis=0),
+            next_obs=self._rows.obs(next_row),
             discount=window.discount,
-            next_mask=self._masks_at(next_row),
+            next_mask=self._rows.masks(next_row),
         )
 
     def steps(self, path: Ints, valid: Bools) -> TransitionBatch:
@@ -229,14 +226,14 @@ class UniformReplay:
         """
         rows = np.where(valid, self._row.take(path), self._next_row.take(path))
         rows = np.concatenate((rows, self._next_row.take(path[-1:])))
-        obs = self._obs.take(rows, axis=0)
+        obs = self._rows.obs(rows)
         return TransitionBatch(
             obs=obs,
             action=self._actions_along(path, valid),
             reward=np.where(valid, self._reward.take(path), np.float32(0)),
             next_obs=obs[1:],
             terminated=self._terminated.take(path) & valid,
-            next_mask=self._masks_at(rows[1:]),
+            next_mask=self._rows.masks(rows[1:]),
         )
 
     def _actions_along(self, path: Ints, valid: Bools) -> NDArray[Any]:
@@ -245,22 +242,17 @@ class UniformReplay:
         action[~valid] = 0
         return action
 
-    def _masks_at(self, rows: Ints) -> Bools | None:
-        """Return the masks `[..., A]` of rows `[...]`, None where there are none."""
-        return None if self._masks is None else self._masks.take(rows, axis=0)
-
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is held, as copies: `N` transitions, the oldest first, in `S` segments.
 
         | name | shape, dtype |
         |---|---|
-        | obs | `[N + S, *shape]` |
+        | obs, or what stands for it; action_mask | of `N + S` observations, `ObservationRows.state` |
         | ends | `[N]` bool, last step of its segment |
         | action | `[N, *action_shape]` |
         | reward | `[N]` |
         | terminated | `[S]` bool |
         | counters | `[3]` int64: inserted, stored, capacity |
-        | action_mask | `[N + S, A]` bool, where there are masks |
         """
         slots = (self._oldest + np.arange(self._count)) % self.capacity
         ends = self._last[slots]
@@ -268,9 +260,7 @@ class UniformReplay:
         step = np.arange(self._count) + np.cumsum(ends) - ends
         rows[step] = self._row[slots]
         rows[step[ends] + 1] = self._next_row[slots[ends]]
-        masks = {} if self._masks is None else {"action_mask": self._masks[rows]}
-        return masks | {
-            "obs": self._obs[rows],
+        return self._rows.state(rows) | {
             "ends": ends,
             "action": self._action[slots],
             "reward": self._reward[slots],
@@ -286,7 +276,7 @@ class UniformReplay:
         """
         try:
             inserted, stored, capacity = (int(counter) for counter in state["counters"])
-            ends, obs = state["ends"], state["obs"]
+            ends, obs = state["ends"], saved_observations(state)
             lengths = np.diff(np.flatnonzero(ends), prepend=-1)
             self._check(obs, lengths, state["action"], len(state["reward"]), len(state["terminated"]))
             if capacity != self.capacity or len(state["action"]) != len(ends):
@@ -305,7 +295,7 @@ class UniformReplay:
             self._store(obs, ends, state["action"], state["reward"], state["terminated"], masks)
 
     def _check(
-        self, obs: NDArray[Any], lengths: NDArray[Any], action: NDArray[Any], rewards: int, flags: int
+        self, obs: Observations, lengths: NDArray[Any], action: NDArray[Any], rewards: int, flags: int
     ) -> None:
         """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
         segments, steps = len(lengths), len(action)
@@ -315,21 +305,21 @@ class UniformReplay:
                 f"{segments} segments of {lengths.sum()} steps don't fit obs, action, reward, terminated: "
                 f"{(len(obs), steps, rewards, flags)}"
             )
-        if obs.shape[1:] != self._obs.shape[1:]:
-            raise ValueError(f"observations of shape {obs.shape[1:]}, {self._obs.shape[1:]} is needed")
+        if obs.shape[1:] != self._rows.shape:
+            raise ValueError(f"observations of shape {obs.shape[1:]}, {self._rows.shape} is needed")
         if action.shape[1:] != self._action.shape[1:]:
             raise ValueError(f"actions of shape {action.shape[1:]}, {self._action.shape[1:]} is needed")
 
     def _check_masks(self, rows: int, masks: Bools | None) -> None:
         """Raise a ValueError unless there is a mask for each row where there are masks, and else none."""
-        wanted = None if self._masks is None else (rows, self._masks.shape[1])
+        wanted = (rows, self._rows.masked_actions) if self._rows.masked_actions else None
         found = None if masks is None else masks.shape
         if found != wanted:
             raise ValueError(f"masks of shape {found}, {wanted} is needed")
 
     def _store(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         ends: Bools,
         action: NDArray[Any],
         reward: NDArray[Any],
@@ -339,10 +329,7 @@ class UniformReplay:
         """Write steps `[N]` and their observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
         count = len(ends)
         self._evict(self._count + count - self.capacity)
-        rows = self._take_rows(len(obs))
-        self._obs[rows] = obs
-        if self._masks is not None and masks is not None:
-            self._masks[rows] = masks
+        rows = self._rows.put(obs, masks)
         # Each segment before has one row more than steps.
         step = np.arange(count) + np.cumsum(ends) - ends
         slots = (self._oldest + self._count + np.arange(count)) % self.capacity
@@ -361,13 +348,6 @@ class UniformReplay:
         if count <= 0:
             return
         slots = (self._oldest + np.arange(count)) % self.capacity
-        freed = np.concatenate((self._row[slots], self._next_row[slots[self._last[slots]]]))
-        self._free[self._free_count : self._free_count + len(freed)] = freed
-        self._free_count += len(freed)
+        self._rows.give_up(np.concatenate((self._row[slots], self._next_row[slots[self._last[slots]]])))
         self._oldest = (self._oldest + count) % self.capacity
         self._count -= count
-
-    def _take_rows(self, count: int) -> Ints:
-        """Take rows `[count]` off the stack, in the order they lie there: neighbours stay neighbours."""
-        self._free_count -= count
-        return self._free[self._free_count : self._free_count + count]

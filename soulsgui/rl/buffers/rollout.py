@@ -27,6 +27,7 @@ class RolloutBatch:
     | truncated | `[S]` bool | the segment's last step cut its episode off |
     | action_mask | `[N + S, A]` bool, or None | actions valid at each observation; None: all were |
     | state | name → `[S, *shape]` float32 | what the policy remembered before the first step of a segment |
+    | joined | `[S]` bool, or None | the segment goes on where the one before it ended; None: not looked at |
 
     Raises:
         ValueError: The lengths of the arrays don't fit together.
@@ -41,6 +42,7 @@ class RolloutBatch:
     truncated: Bools
     action_mask: Bools | None = None
     state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    joined: Bools | None = None
 
     def __post_init__(self) -> None:
         segments, steps = len(self.lengths), int(self.lengths.sum())
@@ -55,6 +57,8 @@ class RolloutBatch:
             raise ValueError(f"{len(self.action_mask)} masks for {steps + segments} observations")
         if any(len(values) != segments for values in self.state.values()):
             raise ValueError(f"the state needs one entry for each of the {segments} segments")
+        if self.joined is not None and (len(self.joined) != segments or self.joined[0]):
+            raise ValueError(f"joined needs one entry for each of the {segments} segments, the first False")
 
     @property
     def steps(self) -> int:

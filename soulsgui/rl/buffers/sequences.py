@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.chains import EpisodeChains
 from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
@@ -85,9 +86,14 @@ class SequenceReplay:
         """Return the number of sequences that are kept, drawable yet or not."""
         return self._begun - self._gone
 
+    @property
+    def drawable(self) -> bool:
+        """Whether there is a sequence that can be drawn."""
+        return self._tree.total > 0
+
     def add(
         self,
-        obs: NDArray[Any],
+        obs: Observations,
         lengths: NDArray[np.integer[Any]],
         action: NDArray[np.integer[Any]],
         reward: NDArray[Any],

@@ -1,6 +1,6 @@
 """The gradient of deep Q-learning's loss, by autograd: for any network and device."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -52,8 +52,13 @@ class DQNStep(NamedTuple):
 class DQNGradient(Protocol):
     """Writes the gradient of the mean loss of the temporal differences."""
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def __call__(self, rows: Any, dqn: DQNSettings) -> DQNStep:
+        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there.
+
+        Args:
+            rows: What the agent makes of a batch: `DQNRows`, or `gradients.r2d2.SequenceRows`.
+            dqn: The settings.
+        """
 
 
 class AutogradDQNGradient:

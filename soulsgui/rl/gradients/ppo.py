@@ -13,6 +13,9 @@ from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.losses import ppo as losses
 from soulsgui.rl.settings import PPOSettings
 
+_AT_ONCE = 1024
+"""Most observations whose values are computed at once."""
+
 
 class PPORows(NamedTuple):
     """Transitions that one gradient step sees.
@@ -98,5 +101,8 @@ class AutogradPPOGradient:
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""
         with torch.no_grad():
-            values: NDArray[np.float32] = self._value(obs).squeeze(1).cpu().numpy()
+            # A round of images goes through in parts: what filters make of it whole may be gigabytes.
+            starts = range(0, len(obs), _AT_ONCE)
+            parts = [self._value(obs[start : start + _AT_ONCE]).squeeze(1) for start in starts]
+            values: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
         return values

@@ -13,10 +13,12 @@ class VTrace(NamedTuple):
     |---|---|---|
     | target | `[N]` | v_t: what the value of each observation is drawn to |
     | advantage | `[N]` | `rho_t * (r_t + gamma * v_{t+1} - V(x_t))`: what multiplies grad log pi |
+    | unweighted | `[N]` | the same without `rho_t`, for a loss that weighs by the ratio itself |
     """
 
     target: Tensor
     advantage: Tensor
+    unweighted: Tensor
 
 
 @torch.no_grad()
@@ -71,8 +73,8 @@ def vtrace(
         reach *= 2
     target = value64 + correction
     following = torch.where(ends, future, target.roll(-1))
-    advantage = rho * (reward + gamma * following - value64)
-    return VTrace(target.to(value.dtype), advantage.to(value.dtype))
+    unweighted = reward + gamma * following - value64
+    return VTrace(*(x.to(value.dtype) for x in (target, rho * unweighted, unweighted)))
 
 
 def policy_gradient_loss(log_prob: Tensor, advantage: Tensor) -> Tensor:

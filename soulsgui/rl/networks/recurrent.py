@@ -1,12 +1,14 @@
 """A torso that remembers: LSTM or GRU over time, forgetting at the start of each episode."""
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.torso import Torso
 
 CellName = Literal["lstm", "gru"]
@@ -55,6 +57,13 @@ class RecurrentTorso(nn.Module):
             features, state = self._run(inputs[begin:stop], state)
             outputs.append(features)
         return torch.cat(outputs), state
+
+    def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Name the tensors of a perceptron and the memory as `policies.numpy_recurrent` takes them."""
+        yield from named_layers(self.torso.layers, "torso")
+        for name, ours in (("input", "ih"), ("hidden", "hh")):
+            yield f"memory.{name}.weight", getattr(self._layer, f"weight_{ours}_l0")
+            yield f"memory.{name}.bias", getattr(self._layer, f"bias_{ours}_l0")
 
     def _run(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         if isinstance(self._layer, nn.LSTM):

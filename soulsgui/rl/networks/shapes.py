@@ -1,6 +1,6 @@
 """A network in figures: each layer's output shape and parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,7 @@ class LayerShape:
     Attributes:
         name: Its path in the network, for instance `torso.layers.0`.
         kind: Its class, for instance `Conv2d`.
-        output: Shape of its output for one observation, without the batch.
+        output: Shape of its output for one observation, without the batch; empty where it gives several.
         parameters: Numbers that are learned in it.
     """
 
@@ -24,7 +24,9 @@ class LayerShape:
     parameters: int
 
 
-def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
+def shape_report(
+    network: nn.Module, *inputs: Tensor, run: Callable[[], object] | None = None
+) -> list[LayerShape]:
     """Run a network once and report its layers in the order they work.
 
     Only layers that have no layers of their own are listed, so that the parameters add up to those of the
@@ -33,6 +35,7 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     Args:
         network: Any network.
         inputs: What its `forward` takes, with the batch first.
+        run: Runs it once in another way than its `forward` with these inputs.
 
     Returns:
         The layers; one that works several times stands once for each, with its parameters at the first.
@@ -40,11 +43,12 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     found: list[LayerShape] = []
     counted: set[str] = set()
 
-    def note(name: str, layer: nn.Module) -> Callable[[nn.Module, object, Tensor], None]:
-        def hook(_layer: nn.Module, _inputs: object, output: Tensor) -> None:
+    def note(name: str, layer: nn.Module) -> Callable[[nn.Module, object, object], None]:
+        def hook(_layer: nn.Module, _inputs: object, output: object) -> None:
             own = 0 if name in counted else sum(parameter.numel() for parameter in layer.parameters())
             counted.add(name)
-            found.append(LayerShape(name, type(layer).__name__, tuple(output.shape[1:]), own))
+            shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else ()
+            found.append(LayerShape(name, type(layer).__name__, shape, own))
 
         return hook
 
@@ -55,8 +59,32 @@ def shape_report(network: nn.Module, *inputs: Tensor) -> list[LayerShape]:
     ]
     try:
         with torch.no_grad():
-            network(*inputs)
+            network(*inputs) if run is None else run()
     finally:
         for hook in hooks:
             hook.remove()
     return found
+
+
+def shape_lines(name: str, report: Sequence[LayerShape]) -> list[str]:
+    """Return a network as a table for people: a line for it, and one for each layer.
+
+    Args:
+        name: What it is called.
+        report: Its layers.
+    """
+    total = sum(layer.parameters for layer in report)
+    widths = [
+        max((len(text) for text in column), default=0) for column in zip(*map(_texts, report), strict=True)
+    ]
+    lines = [f"{name}: {total:,} parameters"]
+    for layer in report:
+        place, kind, output, count = _texts(layer)
+        lines.append(
+            f"  {place:<{widths[0]}}  {kind:<{widths[1]}}  {output:>{widths[2]}}  {count:>{widths[3]}}"
+        )
+    return lines
+
+
+def _texts(layer: LayerShape) -> tuple[str, str, str, str]:
+    return layer.name, layer.kind, "×".join(map(str, layer.output)), f"{layer.parameters:,}"

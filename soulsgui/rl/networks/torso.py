@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,19 +22,60 @@ class Torso(nn.Module):
         layers: What does it.
         features: Number of features.
         scale: What observations are multiplied by first.
+        channels_last: Images are `[B, height, width, channels]`; the layers take the channels first.
     """
 
-    def __init__(self, layers: nn.Sequential, features: int, scale: float = 1.0) -> None:
+    def __init__(
+        self, layers: nn.Sequential, features: int, scale: float = 1.0, channels_last: bool = False
+    ) -> None:
         super().__init__()
         self.layers = layers
         self.features = features
         self._scale = scale
+        self._channels_last = channels_last
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return the features; whole numbers (images) become float32 first."""
         inputs = obs if obs.is_floating_point() else obs.float()
+        if self._channels_last:
+            inputs = inputs.permute(0, 3, 1, 2)
         features: Tensor = self.layers(inputs if self._scale == 1.0 else inputs * self._scale)
         return features
+
+
+class ImageLayout(NamedTuple):
+    """Where channels, height and width of an image are."""
+
+    channels: int
+    height: int
+    width: int
+    channels_last: bool
+
+
+def image_layout(shape: Sequence[int], name: str, least: int) -> ImageLayout:
+    """Tell what an image's sides are: channels first, or last where there are at most 4 of them.
+
+    Args:
+        shape: Shape of one observation.
+        name: The network that needs an image, for the error.
+        least: Least height and width.
+
+    Raises:
+        UsageError: It is no image, or too small.
+    """
+    if len(shape) == 3:
+        first, middle, last = shape
+        if last <= 4 < first:
+            layout = ImageLayout(last, first, middle, True)
+        else:
+            layout = ImageLayout(first, middle, last, False)
+        if min(layout.height, layout.width) >= least:
+            return layout
+    raise UsageError(
+        f"The network {name} needs images [channels, height, width] or [height, width, channels] of at least "
+        f"{least}×{least}, not {tuple(shape)}.",
+        "Choose network.name mlp, or wrappers that give such images.",
+    )
 
 
 def mlp_torso(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
@@ -50,6 +92,22 @@ def mlp_torso(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str
     return Torso(nn.Sequential(*modules), hidden_sizes[-1])
 
 
+def mlp_layer_norm(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+    """Build a perceptron with layer normalisation (Ba et al. 2016, arXiv 1607.06450) before each activation.
+
+    Raises:
+        UsageError: There is no hidden layer.
+    """
+    if not hidden_sizes:
+        raise UsageError(
+            "mlp_layer_norm needs at least one hidden layer.", "Set network.hidden_sizes, as [64, 64]."
+        )
+    modules: list[nn.Module] = [nn.Flatten()]
+    for fan_in, fan_out in pairwise([math.prod(shape), *hidden_sizes]):
+        modules += [nn.Linear(fan_in, fan_out), nn.LayerNorm(fan_out), ACTIVATIONS[activation]()]
+    return Torso(nn.Sequential(*modules), hidden_sizes[-1])
+
+
 def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
     """Build the network of Mnih et al. 2015 (Nature 518, "Methods: Model architecture").
 
@@ -57,20 +115,16 @@ def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: st
     in the source), each followed by the activation (relu in the source). Bytes are scaled to 0 … 1.
 
     Args:
-        shape: `(channels, height, width)` of uint8, at least 36×36.
+        shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 36×36.
         hidden_sizes: Width of each dense layer; none: the filters' outputs are the features.
         activation: As in `ACTIVATIONS`.
 
     Raises:
         UsageError: The observation is no such image.
     """
-    if len(shape) != 3 or min(shape[1:]) < 36:
-        raise UsageError(
-            f"The network nature_cnn needs images [channels, height, width] of at least 36×36, not {shape}.",
-            "Choose network.name mlp, or wrappers that give such images.",
-        )
+    layout = image_layout(shape, "nature_cnn", 36)
     modules: list[nn.Module] = []
-    sides, channels = list(shape[1:]), shape[0]
+    sides, channels = [layout.height, layout.width], layout.channels
     for filters, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
         modules += [nn.Conv2d(channels, filters, kernel, stride), ACTIVATIONS[activation]()]
         sides, channels = [(side - kernel) // stride + 1 for side in sides], filters
@@ -78,7 +132,7 @@ def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: st
     sizes = [channels * math.prod(sides), *hidden_sizes]
     for fan_in, fan_out in pairwise(sizes):
         modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
-    return Torso(nn.Sequential(*modules), sizes[-1], scale=1.0 / 255.0)
+    return Torso(nn.Sequential(*modules), sizes[-1], scale=1.0 / 255.0, channels_last=layout.channels_last)
 
 
 TORSOS: dict[str, Callable[[Sequence[int], Sequence[int], str], Torso]] = {

@@ -5,11 +5,17 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from soulsgui.runner import history as past
+from soulsgui.runner.client_log import told_lines
 from soulsgui.runner.crew import ANSWER_LIMIT_S
+from soulsgui.runner.library import LATEST
+from soulsgui.runner.log_lines import read_lines
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.wire.access import user_of
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (
+    ClientLog,
+    ClientLogParams,
     ClientParams,
     ClientPauseParams,
     ClientRenameParams,
@@ -138,6 +144,19 @@ async def rejects(runner: "Runner", params: RejectsParams) -> RejectList:
     found = Rejects.read(data)
     kept = found.rejects if found is not None else []
     return RejectList(rejects=[one for one in kept if params.client in ("", one.client)])
+
+
+async def log(runner: "Runner", params: ClientLogParams) -> ClientLog:
+    """Return what a client wrote last: one of our own into its file, another one what went wrong there."""
+    client, n = params.client, params.n
+    _known(runner, client)
+    paths = past.log_paths(runner.folders, runner.library, LATEST)
+    if client in paths and runner.roster.is_local(client):
+        lines, _ = await asyncio.to_thread(read_lines, paths[client], client, None, n, "debug", "")
+        return ClientLog(lines=lines, whole=True)
+    keys = runner.bus.keys
+    told = await runner.bus.call(lambda connection: told_lines(connection, keys, client, n))
+    return ClientLog(lines=told, whole=False)
 
 
 async def invite(runner: "Runner", params: InviteParams) -> NewInvitation:

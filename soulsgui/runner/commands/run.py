@@ -24,5 +24,15 @@ async def stop(runner: "Runner", _params: Empty) -> dict[str, Any]:
     return _named(await runner.conductor.stop())
 
 
+async def pause(runner: "Runner", _params: Empty) -> dict[str, Any]:
+    """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
+    return {"done": await runner.conductor.pausing.pause()}
+
+
+async def go_on(runner: "Runner", _params: Empty) -> dict[str, Any]:
+    """Let a paused run go on; answered as `pause`."""
+    return {"done": await runner.conductor.pausing.go_on()}
+
+
 def _named(run: RunFolder) -> dict[str, Any]:
     return {"run_id": run.run_id, "run_dir": str(run.root)}

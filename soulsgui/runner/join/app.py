@@ -321,11 +321,11 @@ class ClientRunner(BaseRunner):
             return client.model_copy(update=update)
         return client
 
-    def status(self) -> Status:
-        """Return everything at this moment."""
+    def status(self, with_clients: bool = True) -> Status:
+        """Return everything at this moment, or all but the client."""
         return Status(
             run=self._reports.run(self.returns.env_steps, self.returns.episodes),
             services=[self.player.status()],
-            clients=[self._client()],
+            clients=[self._client()] if with_clients else [],
             server=self._server.status,
         )

@@ -8,11 +8,13 @@ from typing import Any
 
 from soulsgui.telemetry.curve import Limits
 from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
 from soulsgui.telemetry.store.schema import open_for_reading
 from soulsgui.wire.control import History, HistoryQueryParams
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
 
 EPISODE_METRICS = {"return": "total_return", "length": "length", "mean_return": "mean_return"}
-"""Metrics of episodes, by the column that holds them; every other metric is one of updates."""
+"""Metrics of episodes, by the column that holds them; every other metric is one of updates or evaluations."""
 
 _EPISODE_AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 _UPDATE_AXES = {"episode": "episodes", "env_step": "env_steps", "time": "time"}
@@ -42,7 +44,8 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
     """Return the rows of one curve, at most the newest `params.limit` of those asked for.
 
     Reads a snapshot: `last_row` and `last_update` name the last rows stored at that moment, whether they pass
-    the filters or not. Updates whose value is not a number are left out. A client filter leaves no updates.
+    the filters or not; for a metric of evaluations `last_update` names the last evaluation. Updates whose
+    value is not a number are left out. A client filter leaves no updates.
 
     Args:
         path: The store (`telemetry.sqlite` in the run's folder).
@@ -62,6 +65,9 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         common = _common(db)
         if params.metric in EPISODE_METRICS:
             rows, total = _episodes(db, params, common["last_row"])
+        elif params.metric.startswith(EVALUATION_PREFIX):
+            common["last_update"] = last_evaluation(db)
+            rows, total = _evaluations(db, params)
         else:
             rows, total = _updates(db, params)
         return _history(run_id, params.metric, rows, total, common)
@@ -75,7 +81,7 @@ def _common(db: sqlite3.Connection) -> dict[str, Any]:
         "last_row": db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0],
         "last_update": last_update or (0, 0),
         "attempts": attempt_starts(db),
-        "metrics": [*EPISODE_METRICS, *(name for (name,) in names)],
+        "metrics": [*EPISODE_METRICS, *(name for (name,) in names), *evaluation_metrics(db)],
     }
 
 
@@ -109,13 +115,28 @@ def _updates(db: sqlite3.Connection, params: HistoryQueryParams) -> tuple[list[A
     metric = db.execute("SELECT id FROM metrics WHERE name = ?", (params.metric,)).fetchone()
     if metric is None or params.client:
         return [], 0
+    return _values_of("update", metric[0], db, params)
+
+
+def _evaluations(db: sqlite3.Connection, params: HistoryQueryParams) -> tuple[list[Any], int]:
+    """Return the same of evaluations, named by the updates whose weights they are of."""
+    if not has_evaluations(db) or params.client:
+        return [], 0
+    return _values_of("evaluation", params.metric, db, params)
+
+
+def _values_of(
+    what: str, metric: int | str, db: sqlite3.Connection, params: HistoryQueryParams
+) -> tuple[list[Any], int]:
+    """Return the columns of one metric of updates, or of evaluations."""
     chosen = _range(_UPDATE_AXES[params.x], params)
     conditions = ("metric = ?", "value IS NOT NULL", *chosen.conditions)
-    source = f"update_values JOIN updates ON updates.row = update_row{_Filter(conditions, ()).where}"
-    values = (*metric, *chosen.values)
+    where = _Filter(conditions, ()).where
+    source = f"{what}_values JOIN {what}s ON {what}s.row = {what}_row{where}"
+    values = (metric, *chosen.values)
     found = db.execute(
         f"SELECT update_count, attempt, episodes, env_steps, time, value, '', update_count FROM {source}"
-        " ORDER BY update_row DESC LIMIT ?",
+        f" ORDER BY {what}_row DESC LIMIT ?",
         (*values, params.limit),
     )
     columns = _columns(found.fetchall(), 8)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
+from soulsgui.telemetry.store import evaluations
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +138,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
         elif version != FORMAT:
             raise _newer(path, version)
+        connection.executescript(evaluations.TABLES)
     except sqlite3.DatabaseError as error:
         connection.close()
         if is_damage(error):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from soulsgui.telemetry.curve import Limits, Place
 from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.evaluations import Evaluated, add_evaluation, best_evaluated
 from soulsgui.telemetry.store.schema import damaged, open_for_writing
 from soulsgui.telemetry.store.standing import STANDING, Standing, read_standing, read_state
 from soulsgui.wire.control import AttemptStart
@@ -91,6 +92,11 @@ class StoreWriter:
     def standing(self) -> Standing | None:
         """What the episodes amount to, None before the first."""
         return read_standing(self._db)
+
+    @property
+    def best_evaluated(self) -> Evaluated | None:
+        """The best evaluation, None before the first."""
+        return best_evaluated(self._db)
 
     def starts(self) -> list[AttemptStart]:
         """Where each attempt begins, in order."""
@@ -207,6 +213,10 @@ class StoreWriter:
                 "INSERT INTO update_values VALUES (?, ?, ?)",
                 ((self._metric(name), stored.lastrowid, value) for name, value in row.values.items()),
             )
+
+    def add_evaluation(self, row: UpdateRow) -> None:
+        """Store one evaluation; one that is stored already stays as it is."""
+        add_evaluation(self._db, row)
 
     def add_attempt(self, row: AttemptRow) -> None:
         """Store where an attempt begins; one that is stored already stays as it is."""

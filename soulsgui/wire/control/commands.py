@@ -37,7 +37,11 @@ def _is_unicode(text: str) -> bool:
 
 
 class Empty(Params):
-    """No parameters."""
+    """No parameters.
+
+    `run.pause`: clients are granted nothing, nothing is learned, and everything is kept; `run.continue`: it
+    goes on. Result of both: {"done": False where that is done as soon as the trainer can}.
+    """
 
 
 class ServiceParams(Params):
@@ -224,6 +228,16 @@ class RejectsParams(Params):
     client: str = ""
 
 
+class ClientLogParams(ClientParams):
+    """`clients.log`: what a client wrote last. Result: `ClientLog`.
+
+    Attributes:
+        n: How many lines.
+    """
+
+    n: int = Field(default=100, ge=1, le=1000)
+
+
 class InviteParams(Params):
     """`clients.invite.create`: let another computer in. Result: `NewInvitation`, told this once.
 
@@ -304,6 +318,8 @@ COMMANDS: dict[str, type[Params]] = {
     "run.start": RunStartParams,
     "run.resume": RunResumeParams,
     "run.stop": Empty,
+    "run.pause": Empty,
+    "run.continue": Empty,
     "runs.list": Empty,
     "runs.edit": RunsEditParams,
     "history.query": HistoryQueryParams,
@@ -323,6 +339,7 @@ COMMANDS: dict[str, type[Params]] = {
     "clients.forget": ClientParams,
     "clients.release": ClientParams,
     "clients.rejects": RejectsParams,
+    "clients.log": ClientLogParams,
     "clients.invite.create": InviteParams,
     "clients.invite.list": Empty,
     "clients.revoke": ClientParams,

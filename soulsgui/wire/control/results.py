@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
-from soulsgui.wire.control.states import CheckpointKind, RunState
+from soulsgui.wire.control.states import CheckpointKind, LogLine, RunState
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.neighbour import Rules
 from soulsgui.wire.messages.rejects import Reject
@@ -303,6 +303,17 @@ class RejectList(Message):
     """Result of `clients.rejects`: the last refused chunks that are kept, oldest first."""
 
     rejects: list[Reject]
+
+
+class ClientLog(Message):
+    """Result of `clients.log`: the newest lines, oldest first.
+
+    Attributes:
+        whole: Whether it is all that was written; a client on another computer tells only what went wrong.
+    """
+
+    lines: list[LogLine]
+    whole: bool
 
 
 class Preset(Message):

@@ -45,6 +45,7 @@ class RunStatus(Message):
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
+        wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
     """
 
     id: str = ""
@@ -78,6 +79,7 @@ class RunStatus(Message):
     lost_chunks: int = 0
     staleness: Staleness | None = None
     error: str = ""
+    wished_pause: bool = False
 
 
 class ServiceStatus(Message):

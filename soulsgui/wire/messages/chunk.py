@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import is_image, pack_frames
@@ -81,7 +82,7 @@ class Segments:
     | model_id_first, model_id_last | `[S]` int64 | weights that chose the first and the last action |
     | digest | `[S]` uint64 | first 8 bytes of the hash of those weights, big-endian |
     | flags | `[S]` uint8 | `TERMINATED`, `TRUNCATED`, of the last step |
-    | obs | `[N + S, *obs_shape]` | observations, segment after segment |
+    | obs | `[N + S, *obs_shape]` | observations, segment after segment; stacked frames may be `FrameStacks` |
     | action | `[N, *action_shape]` | as they are stored (`environments.actions`): `[N]` int64 for Discrete |
     | reward | `[N]` float32 | |
     | log_prob | `[N]` float32 | log-probability of the action when it was chosen |
@@ -97,7 +98,7 @@ class Segments:
     model_id_last: NDArray[np.int64]
     digest: NDArray[np.uint64]
     flags: NDArray[np.uint8]
-    obs: NDArray[Any]
+    obs: Observations
     action: NDArray[Any]
     reward: NDArray[np.float32]
     log_prob: NDArray[np.float32]
@@ -145,7 +146,7 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
 
 def _obs_column(segments: Segments) -> tuple[int, bytes]:
     """Return how the observations are stacked, and their bytes."""
-    obs = segments.obs
+    obs = np.asarray(segments.obs)
     if is_image(obs.shape[1:], obs.dtype.str):
         return pack_frames(obs, segments.length)
     return 0, np.ascontiguousarray(obs).astype(obs.dtype.newbyteorder("<"), copy=False).tobytes()

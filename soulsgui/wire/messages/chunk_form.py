@@ -7,10 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.frame_stacks import Observations
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
 from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
-from soulsgui.wire.messages.frames import FramesError, is_image, unpack_frames
+from soulsgui.wire.messages.frames import (
+    FramesError,
+    frames_of,
+    is_image,
+    stacks_of,
+    unpack_each_once,
+    unpack_frames,
+)
+
+_STACKING_AT = int(HEAD.fields["stacking"][1]) if HEAD.fields else 0
 
 
 class OpenedChunks(NamedTuple):
@@ -103,7 +113,7 @@ class ChunkForm:
             errors |= {int(position): ChunkError(Reason.SHAPE, "lengths") for position in wrong}
             counts[wrong] = steps[wrong] = 0
             records = self._records(chunks, counts)
-        obs: NDArray[Any] | None = None
+        obs: Observations | None = None
         if self.is_compressed:
             obs = self._unpack_all(chunks, counts, steps, records["length"], errors)
             records = self._records(chunks, counts)
@@ -116,23 +126,42 @@ class ChunkForm:
         steps: NDArray[np.int64],
         lengths: NDArray[np.int32],
         errors: dict[int, ChunkError],
-    ) -> NDArray[np.uint8]:
+    ) -> Observations:
         """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
+        opened = np.flatnonzero(counts).tolist()
+        stackings = {position: chunks[position][_STACKING_AT] for position in opened}
+        kinds = set(stackings.values())
+        # Each frame is kept once where all chunks are stacked alike, as those of one game are.
+        depth, frame = self._stacked(kinds.pop()) if len(kinds) == 1 else (0, self._shape)
+        rows = counts + steps + counts * (depth - 1 if depth else 0)
         begins = (HEAD.itemsize + steps * self._step_bytes + counts * self._segment_bytes).tolist()
-        rows = (counts + steps).tolist()
-        obs = np.empty((sum(rows), *self._shape), np.uint8)
+        images = np.empty((int(rows.sum()), *frame), np.uint8)
         first = written = 0
-        for position in np.flatnonzero(counts).tolist():
-            data, last = chunks[position], first + int(counts[position])
-            stacking, end = int(np.frombuffer(data, HEAD, 1)["stacking"][0]), written + rows[position]
+        used = []
+        for position in opened:
+            data, last = chunks[position][begins[position] :], first + int(counts[position])
+            end, here = written + int(rows[position]), lengths[first:last]
             try:
-                unpack_frames(data[begins[position] :], stacking, lengths[first:last], obs[written:end])
+                if depth:
+                    unpack_each_once(data, images[written:end])
+                else:
+                    unpack_frames(data, stackings[position], here, images[written:end])
                 written = end
+                used.append(here)
             except FramesError as error:
                 errors[position] = ChunkError(Reason.SHAPE, f"frames: {error}")
                 counts[position] = steps[position] = 0
             first = last
-        return obs[:written]
+        if not depth or not used:
+            return images[:written]
+        return stacks_of(images[:written], stackings[opened[0]], np.concatenate(used), depth)
+
+    def _stacked(self, stacking: int) -> tuple[int, tuple[int, ...]]:
+        """Return the frames of an observation and their shape; 0 and its own shape where it is whole."""
+        try:
+            return frames_of(stacking, self._shape)
+        except FramesError:
+            return 0, self._shape
 
     def _sizes(
         self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
@@ -180,7 +209,7 @@ class ChunkForm:
         counts: NDArray[np.int64],
         steps: NDArray[np.int64],
         records: NDArray[Any],
-        images: NDArray[np.uint8] | None,
+        images: Observations | None,
     ) -> Segments:
         begins = HEAD.itemsize + counts * RECORD.itemsize
 
@@ -200,7 +229,7 @@ class ChunkForm:
         mask = self._mask(column(self._mask_bytes, self._mask_bytes)) if self._masked_actions else None
         if images is None:
             flat = np.frombuffer(column(self._obs_bytes, self._obs_bytes), self._dtype)
-            obs = flat.reshape(-1, *self._shape)
+            obs: Observations = flat.reshape(-1, *self._shape)
         else:
             obs = images
         return Segments(

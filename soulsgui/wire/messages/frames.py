@@ -6,15 +6,15 @@ observations themselves, so that nothing is lost whatever an environment does. Z
 bytes of a Pong frame (84×84), lz4 92, at about the same cost.
 """
 
-import math
 import threading
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import zstandard
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+
+from soulsgui.frame_stacks import FrameStacks
 
 Frames = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -75,18 +75,48 @@ def unpack_frames(data: bytes, stacking: int, lengths: NDArray[np.integer[Any]],
     if stacking == Stacking.NONE:
         obs[:] = np.frombuffer(_decompress(data, obs.size), np.uint8).reshape(obs.shape)
         return
-    if stacking not in (Stacking.FIRST, Stacking.LAST):
-        raise FramesError(f"no stacking {stacking}")
-    stacks = _frames_first(obs, Stacking(stacking))
-    depth, frame = stacks.shape[1], stacks.shape[2:]
-    sent = len(obs) + len(lengths) * (depth - 1)
-    frames = np.frombuffer(_decompress(data, sent * math.prod(frame)), np.uint8).reshape(sent, *frame)
-    first = 0
-    for begin, end in _pieces(np.asarray(lengths, np.int64)):
-        size = end - begin + depth - 1
-        windows = sliding_window_view(frames[first : first + size], depth, axis=0)
-        stacks[begin:end] = np.moveaxis(windows, -1, 1)
-        first += size
+    depth, frame = frames_of(stacking, obs.shape[1:])
+    frames = np.empty((len(obs) + len(lengths) * (depth - 1), *frame), np.uint8)
+    unpack_each_once(data, frames)
+    obs[:] = np.asarray(stacks_of(frames, stacking, lengths, depth))
+
+
+def frames_of(stacking: int, obs_shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Return how many frames an observation is a stack of, and the shape of one.
+
+    Raises:
+        FramesError: There is no such stacking.
+    """
+    if stacking == Stacking.FIRST:
+        return obs_shape[0], obs_shape[1:]
+    if stacking == Stacking.LAST:
+        return obs_shape[-1], obs_shape[:-1]
+    raise FramesError(f"no stacking {stacking}")
+
+
+def unpack_each_once(data: bytes, frames: Frames) -> None:
+    """Write the frames themselves, those of stacks each once, where just as many are expected.
+
+    Raises:
+        FramesError: As `unpack_frames`.
+    """
+    frames[:] = np.frombuffer(_decompress(data, frames.size), np.uint8).reshape(frames.shape)
+
+
+def stacks_of(frames: Frames, stacking: int, lengths: NDArray[np.integer[Any]], depth: int) -> FrameStacks:
+    """Return the observations of segments over their frames, segment after segment.
+
+    Args:
+        frames: `[N + S * depth, *frame]`.
+        stacking: How they are stacked.
+        lengths: `[S]`, steps of each segment, at least 1.
+        depth: Frames of an observation.
+    """
+    rows = np.asarray(lengths, np.int64) + 1
+    skipped = np.repeat(np.arange(len(rows)) * (depth - 1), rows)
+    return FrameStacks(
+        frames, np.arange(len(skipped)) + skipped, depth, 1 if stacking == Stacking.FIRST else -1
+    )
 
 
 def _pieces(lengths: Ints) -> list[tuple[int, int]]:

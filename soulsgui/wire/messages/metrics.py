@@ -44,15 +44,25 @@ class EpisodeRows(Message):
     mean_return: list[float]
 
 
+EVALUATION_PREFIX = "evaluation_"
+"""Beginning of the name of every metric that an evaluation tells, and of no other."""
+
+EVALUATION_RETURN = f"{EVALUATION_PREFIX}return"
+"""Mean return of an evaluation's episodes: what models are ranked by."""
+
+
 class UpdateRow(Message):
-    """One update of the agent, or several told together, written by the trainer; (attempt, update) names it.
+    """One update of the agent, or several told together; or an evaluation of the weights of an update.
+
+    (kind, attempt, update) names it.
 
     Attributes:
-        previous: The update of the row before this one: whether there is a gap is told by it.
-        values: Metric name to value: losses, entropy, rates, timings.
+        kind: `update` is written by the trainer, `evaluation` by the evaluator, of the weights of an update.
+        previous: The update of the row of this kind before this one: whether there is a gap is told by it.
+        values: Metric name to value: losses, entropy, rates, timings; or what an evaluation gave.
     """
 
-    kind: Literal["update"] = "update"
+    kind: Literal["update", "evaluation"] = "update"
     run_id: str
     attempt: int
     update: int

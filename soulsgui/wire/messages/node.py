@@ -7,7 +7,16 @@ from pydantic import Field
 from soulsgui.wire.messages.base import Instance, Message, Words
 
 NodePhase = Literal[
-    "loading", "waiting", "collecting", "updating", "compiling", "saving", "paused", "frozen", "stopping"
+    "loading",
+    "waiting",
+    "collecting",
+    "updating",
+    "evaluating",
+    "compiling",
+    "saving",
+    "paused",
+    "frozen",
+    "stopping",
 ]
 
 
@@ -15,8 +24,9 @@ class Verdict(Message):
     """What telemetry found out about the run.
 
     Attributes:
-        best_model_id: Model with the best mean return so far, None before there is one.
-        best_score: Its mean return.
+        best_model_id: Best model so far, None before there is one.
+        best_score: What it is ranked by (`evaluation.best_by`): mean return of its evaluation, or of training
+            episodes.
         reached: Whether `stop.mean_return` was reached.
         reached_with: The mean return that reached it; what is played until the end may lower the mean again.
     """
@@ -62,6 +72,8 @@ class NodeState(Message):
             nobody waits for anybody.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
+        diverged: That the training has diverged, and from where it goes on, in words; empty again when a
+            checkpoint was saved behind that place.
         stop_reason: Why the trainer wants the run to be ended, in words; empty while it does not.
         unsaved: Since when and why the trainer can't save its regular checkpoint; empty while it can.
         farewell: Set in the last state before a clean end, in words.
@@ -93,6 +105,7 @@ class NodeState(Message):
     learner_waits: float | None = Field(default=None, ge=0, le=1)
     clients_wait: float | None = Field(default=None, ge=0, le=1)
     trouble: Words = ""
+    diverged: Words = ""
     stop_reason: Words = ""
     stop_reached: bool = False
     verdict: Verdict | None = None

@@ -18,12 +18,21 @@ ON_POLICY = "on-policy"
 
 
 OFF_POLICY = "off-policy"
-"""The family of algorithms that learn from what earlier weights played, too."""
+"""The family of algorithms that learn from what earlier weights played, too: clients play freely.
+
+Those that draw from the policy itself (V-trace) belong to it: what each action's log-probability was then
+travels with the samples of every family.
+"""
 
 
 def family_of(algorithm: str) -> str:
     """Return the family of an algorithm, as the configuration names it."""
     return ON_POLICY if algorithm == "ppo" else OFF_POLICY
+
+
+def learns_from_log_probs(algorithm: str) -> bool:
+    """Whether an algorithm asks for the log-probability of each action when it was taken."""
+    return algorithm in ("ppo", "vtrace")
 
 
 def state_of(policy: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

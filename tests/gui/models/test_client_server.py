@@ -69,7 +69,7 @@ def test_what_a_test_found(found: dict[str, Any], level: str, what: str, why: st
     ("lacks", "title", "needs", "remedy"),
     [
         ([OWN], "Update needed", "soulsgui 0.3 or newer, this computer has 0.1", "Update SoulsGUI on this"),
-        ([MISSING], "Update needed", "pygame 2.5 or newer, which is missing", '"pygame>=2.5"'),
+        ([MISSING], "Update needed", "pygame 2.5 or newer, which is missing", "Update it here; it then"),
         ([OLD_HERE], "Update needed", "protocol 2, this computer 1", "Update SoulsGUI on this"),
         ([OLD_THERE], "Update of the server needed", "protocol 1, this computer 2", "its owner to update"),
     ],

@@ -12,9 +12,11 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.change_address import ChangeAddressDialog
+from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.pages.client import ClientPage
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ClientStatus, RunStatus, SavedServer, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.versions import PROTOCOL_NAME, Lack
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
 NAME = "gamer-01"
@@ -322,3 +324,34 @@ def test_a_refused_rule_goes_back_and_says_why(played: Played, qtbot: QtBot) -> 
     fake.sent[-1].call.refuse(refusal("The disk is full."))
     assert not page.rules.full_screen.isChecked()
     assert shell.told[-1].text == "The disk is full."
+
+
+def test_a_computer_that_is_too_old_gets_a_button_that_copies_what_to_type(
+    played: Played, qtbot: QtBot, qapp: QApplication
+) -> None:
+    page, fake, _ = played
+    assert not page.state.update_button.isVisible()
+    before = _status()
+    old = before.clients[0].model_copy(
+        update={"checks": {"version": False}, "lacks": [Lack(what="pygame", has="", needs="2.5")]}
+    )
+    fake.take_snapshot(before.model_copy(update={"clients": [old]}))
+    qtbot.waitUntil(page.state.update_button.isVisible)
+    qtbot.mouseClick(page.state.update_button, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(UpdateDialog)
+    assert isinstance(dialog, UpdateDialog)
+    qtbot.mouseClick(dialog.copy, Qt.MouseButton.LeftButton)
+    assert qapp.clipboard().text().endswith('-m pip install --upgrade "pygame>=2.5"')
+    dialog.reject()
+
+
+def test_where_the_server_is_too_old_this_computer_has_nothing_to_update(
+    played: Played, qtbot: QtBot
+) -> None:
+    page, fake, _ = played
+    before = _status()
+    older = Lack(what=PROTOCOL_NAME, has="2", needs="1")
+    client = before.clients[0].model_copy(update={"checks": {"version": False}, "lacks": [older]})
+    fake.take_snapshot(before.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: "Update of the server needed" in page.state.words)
+    assert not page.state.update_button.isVisible()

@@ -8,12 +8,13 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
+from soulsgui.gui.dialogs.client_log import ClientLogDialog
 from soulsgui.gui.models.clients import RATES_ROLE
 from soulsgui.gui.pages.clients import ClientsPage
 from soulsgui.gui.pages.overview_client_rules import possible, question_before, why_not_possible
 from soulsgui.gui.widgets.sparkline import spark_points
-from soulsgui.wire.control import ClientStatus, Status
-from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell
+from soulsgui.wire.control import ClientLog, ClientStatus, LogLine, Status
+from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 
 INVITED = 1_790_000_000.0
 
@@ -80,7 +81,7 @@ def test_what_can_not_work_is_off_and_says_why(
     assert {name for name, button in buttons.items() if button.isEnabled()} == allowed
     assert all(button.toolTip() for button in buttons.values())
     assert page.roster.rename.isEnabled()
-    assert page.roster.log.isEnabled() is chosen.local
+    assert page.roster.log.isEnabled() is (chosen.local or chosen.age_s is not None)
 
 
 def test_the_reasons_name_the_client_and_the_way(page: ClientsPage) -> None:
@@ -154,6 +155,23 @@ def test_the_log_of_a_local_client_is_shown_on_the_page_of_the_logs(
     choose(page, "client-1")
     qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
     assert shell.shown == [("logs", {"service": "client-1"})]
+
+
+def test_the_log_of_another_computer_is_what_it_has_told(
+    page: ClientsPage, fake: FakeFeed, qtbot: QtBot
+) -> None:
+    line = LogLine(service="gamer-01", number=1, time=INVITED, level="error", text="the game crashed")
+    fake.answers["clients.log"] = ClientLog(lines=[line], whole=False)
+    choose(page, "gamer-01")
+    qtbot.mouseClick(page.roster.log, Qt.MouseButton.LeftButton)
+    dialog = page.findChild(ClientLogDialog)
+    assert isinstance(dialog, ClientLogDialog)
+    qtbot.waitUntil(lambda: "the game crashed" in dialog.pane.text)
+    assert fake.sent_of("clients.log")[0].params == {"client": "gamer-01", "n": 200}
+    fake.answers["clients.log"] = refusal("It was taken away.")
+    dialog.renew.click()
+    qtbot.waitUntil(lambda: "taken away" in dialog.wrong.text())
+    dialog.reject()
 
 
 def test_without_a_connection_everything_is_off_and_stays_in_sight(

@@ -77,6 +77,15 @@ def test_an_updates_value_is_a_curve_without_doubles() -> None:
     assert drawn(series) == [(10, pytest.approx(0.7)), (30, 0.5), (10, pytest.approx(0.6))]
 
 
+def test_an_evaluation_of_weights_of_a_while_ago_is_not_taken_for_an_old_row() -> None:
+    series = Series(RUN, "evaluation_return", smoother=no_smoothing)
+    stored = history([]).model_copy(update={"metric": "evaluation_return", "last_update": (1, 2)})
+    series.load(stored)
+    evaluated = update(4, evaluation_return=9.0).model_copy(update={"kind": "evaluation"})
+    series.append([update(6, loss=1.0), evaluated, evaluated])
+    assert drawn(series) == [(40, 9.0)]
+
+
 @pytest.mark.parametrize(
     ("axis", "expected"),
     [

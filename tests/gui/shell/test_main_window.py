@@ -12,6 +12,7 @@ from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.invite import InviteDialog
 from soulsgui.gui.dialogs.mend_config import MendConfigDialog
 from soulsgui.gui.dialogs.settings import SettingsDialog
+from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
@@ -252,7 +253,7 @@ def test_while_not_connected_every_command_is_off_and_says_why(
 ) -> None:
     window = make()
     feed.connect_as(Connection(state, "my-server", since=NOW))
-    for name in ("newRun", "resume", "stopRun", "quicksave", "configure"):
+    for name in ("newRun", "resume", "pauseRun", "stopRun", "quicksave", "configure"):
         assert not button(window, name).isEnabled()
         assert button(window, name).toolTip()
     assert not window.status_line.isEnabled()
@@ -286,14 +287,21 @@ def test_redis_down_leads_to_its_log(qtbot: QtBot, make: Make, feed: FakeFeed) -
     assert page_of(window, "logs").places == [{"service": "redis"}]
 
 
-@pytest.mark.parametrize("state", [S.TOO_OLD, S.TOO_NEW])
-def test_other_versions_are_told_how_to_meet(
-    qtbot: QtBot, make: Make, feed: FakeFeed, state: ConnectionState
-) -> None:
+def test_a_window_that_is_too_old_is_told_how_to_update_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
     window = make()
-    feed.connect_as(Connection(state, "my-server"))
+    feed.connect_as(Connection(S.TOO_OLD, "my-server"))
     qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
-    assert "Type:" in window.messages.notices[-1].detail or "type:" in window.messages.notices[-1].detail
+    dialog = window.findChild(UpdateDialog)
+    assert isinstance(dialog, UpdateDialog)
+    assert "git pull" in dialog.commands.toPlainText()
+    dialog.reject()
+
+
+def test_a_runner_that_is_too_old_is_ended_by_a_command(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    feed.connect_as(Connection(S.TOO_NEW, "my-server"))
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    assert "Type: soulsgui shutdown" in window.messages.notices[-1].detail
 
 
 # --- the run ---
@@ -334,6 +342,22 @@ def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, f
     with qtbot.waitSignal(window.toolbar.resume.finished):
         qtbot.mouseClick(resume, Qt.MouseButton.LeftButton)
     assert window.pages.shown == "overview"
+
+
+def test_one_button_pauses_a_run_and_lets_it_go_on(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
+    window = make()
+    pause = window.toolbar.pause
+    assert (pause.isEnabled(), pause.toolTip()) == (False, "No run goes on.")
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    feed.take_snapshot(RUNNING)
+    feed.answers |= {"run.pause": {"done": True}, "run.continue": {"done": True}}
+    with qtbot.waitSignal(pause.finished):
+        qtbot.mouseClick(pause, Qt.MouseButton.LeftButton)
+    feed.change_run(RUN.model_copy(update={"state": "paused", "wished_pause": True}))
+    assert pause.isEnabled()
+    with qtbot.waitSignal(pause.finished):
+        qtbot.mouseClick(pause, Qt.MouseButton.LeftButton)
+    assert [one.command for one in feed.sent if "run." in one.command] == ["run.pause", "run.continue"]
 
 
 def test_quicksave_by_keys_saves_and_offers_to_show_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

@@ -119,3 +119,35 @@ def test_actions_of_several_numbers_come_in_the_order_of_their_segments() -> Non
     assert batch.action.dtype == np.float32
     numbers = np.concatenate([part.action for part in PARTS[:4]])
     np.testing.assert_array_equal(batch.action, np.stack([numbers + 0.25, -numbers], 1))
+
+
+def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other() -> None:
+    def part(env: int, episode: int, first: int, length: int, obs: float = 0.0) -> CollectedSegments:
+        whole = _segment(0, env, episode, first, length)
+        steps = np.arange(first, first + length + 1, dtype=np.float32)[:, None]
+        going_on = np.zeros(1, np.bool_)
+        return whole._replace(
+            obs=np.tile(steps + obs, (1, 2)),
+            terminated=going_on,
+            truncated=going_on,
+            state={"hidden": np.zeros((1, 2), np.float32)},
+        )
+
+    store = RolloutStore(OBSERVATION, state={"hidden": (2,)})
+    store.begin(30)
+    parts = [
+        part(0, 0, 0, 3),
+        part(0, 0, 3, 2),
+        part(0, 0, 5, 1),
+        part(0, 0, 7, 1),  # a step is missing
+        part(0, 1, 8, 2),  # of another episode
+        part(1, 1, 10, 2),  # of another environment
+        part(1, 1, 12, 1, obs=0.5),  # of another session, the numbers by chance
+        part(1, 1, 13, 1, obs=0.5)._replace(terminated=np.ones(1, np.bool_)),
+        part(1, 1, 14, 1, obs=0.5),  # behind an end
+    ]
+    for index in (4, 2, 0, 7, 5, 1, 3, 8, 6):
+        store.add(parts[index])
+    joined = store.batch(["a"]).joined
+    assert joined is not None
+    assert joined.tolist() == [False, True, True, False, False, False, False, True, False]

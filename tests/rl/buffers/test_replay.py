@@ -137,12 +137,13 @@ def test_any_order_of_segments_keeps_the_newest_and_a_row_per_observation(
 
 def rows_in_use(replay: UniformReplay) -> int:
     """Count the observations that are kept, and make sure that no row is in use twice or lost."""
-    free = replay._free[: replay._free_count].tolist()
+    rows = replay._rows
+    free = rows._free[: rows._free_count].tolist()
     size = len(replay)
     used = set(replay._row[:size].tolist()) | set(replay._next_row[:size].tolist())
     assert len(set(free)) == len(free)
     assert not used & set(free)
-    assert len(used) + len(free) == len(replay._obs)
+    assert len(used) + len(free) == rows.touched
     return len(used)
 
 
@@ -151,17 +152,20 @@ def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untou
     source = Source()
     for _ in range(100):
         replay.add(**source.segments(50, 50))
-    touched = int(np.count_nonzero(replay._obs.any(axis=1)))
+    touched = replay._rows.touched
     assert len(replay) == 1_000
     assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
 
 def test_memory_is_laid_out_once() -> None:
     replay, source = UniformReplay(50, BOX), Source()
-    arrays = {name: array for name, array in vars(replay).items() if isinstance(array, np.ndarray)}
+    parts = (replay, replay._rows)
+    arrays = [(part, *named) for part in parts for named in vars(part).items()]
+    laid_out = [(part, name, array) for part, name, array in arrays if isinstance(array, np.ndarray)]
+    replay.add(**source.segments(3))
     for _ in range(10):
         replay.add(**source.segments(1, 7, 30, terminated=True))
-    assert all(getattr(replay, name) is array for name, array in arrays.items())
+    assert all(getattr(part, name) is array for part, name, array in laid_out)
 
 
 def test_every_transition_is_drawn_alike() -> None:

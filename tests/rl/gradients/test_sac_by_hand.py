@@ -89,7 +89,7 @@ def gradient_of(kind: Any, case: Case) -> tuple[dict[str, Tensor], Tensor]:
     return parts | {"temperature": flat.gradient[-1]}, figures
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_by_hand_equals_autograd(case: Case) -> None:
     found, figures = gradient_of(HandSACGradient, case)

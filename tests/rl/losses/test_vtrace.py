@@ -53,6 +53,7 @@ def test_a_case_worked_out_by_hand_with_both_clips() -> None:
     found = run([4.0, 0.5], [1.0, 2.0], [2.0, 4.0], [4.0, 8.0], [0, 0], [0, 1], rho_clip=2.0, c_clip=1.0)
     assert found.target.tolist() == pytest.approx([4.5, 5])
     assert found.advantage.tolist() == pytest.approx([3, 1])
+    assert found.unweighted.tolist() == pytest.approx([1.5, 2])
 
 
 def test_an_action_the_policy_would_not_take_any_more_teaches_nothing() -> None:

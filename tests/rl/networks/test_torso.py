@@ -101,3 +101,8 @@ def test_a_report_leaves_the_network_as_it_was_and_counts_a_layer_used_twice_onc
     network = nn.Sequential(layer, nn.ReLU(), layer)
     assert [one.parameters for one in shape_report(network, torch.zeros(1, 3))] == [12, 0, 0]
     assert not layer._forward_hooks
+
+
+def test_a_layer_that_gives_several_outputs_is_reported_without_a_shape() -> None:
+    (layer,) = shape_report(nn.LSTM(3, 4), torch.zeros(2, 5, 3))
+    assert (layer.kind, layer.output, layer.parameters) == ("LSTM", (), 4 * 4 * (3 + 4 + 2))

@@ -1,59 +1,73 @@
-"""A policy over actions of any kind: an MLP and a head, in numpy."""
+"""A policy over actions of any kind: a network of any kind, and a head."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
-from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy, check_tensors
+from soulsgui.policies.numpy_mlp import check_tensors
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
+ACTOR = "actor"
 
-def actor_spec(network: MLPPolicySpec, head: HeadSpec) -> dict[str, Any]:
+
+class Network(Protocol):
+    """What says numbers for observations: a policy over numbered actions whose outputs alone are used."""
+
+    @property
+    def num_actions(self) -> int:
+        """How many numbers it says for each."""
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over.
+
+        Raises:
+            CheckpointError: They do not fit.
+        """
+
+    def outputs(self, obs: NDArray[Any]) -> Floats:
+        """Return what it says of raw observations, `[B, outputs]`."""
+
+
+def actor_spec(network: Mapping[str, Any], head: HeadSpec) -> dict[str, Any]:
     """Return the description of a policy, as JSON-able data.
 
     Args:
-        network: What says `head.outputs` numbers for each observation.
+        network: That of what says `head.outputs` numbers for each observation.
         head: What makes actions of them.
     """
-    return {"kind": "actor", "network": network.to_json(), "head": head.to_json()}
+    return {"kind": ACTOR, "network": dict(network), "head": head.to_json()}
 
 
-class NumpyActorPolicy:
+class ActorPolicy:
     """Acts like the torch policy that exported the weights: log-probabilities and actions to 1e-5.
 
-    Where actions are numbered and there is one choice, `NumpyMLPPolicy` does the same in less time. Not for
-    use by several threads at once.
+    Where there is one numbered choice, `NumpyMLPPolicy` does the same in less time. Not for use by several
+    threads at once.
 
     Args:
-        spec: `actor_spec`.
+        network: What says the numbers.
+        head: What makes actions of them.
 
     Raises:
-        CheckpointError: The description can't be read.
+        CheckpointError: They don't fit together.
     """
 
     num_actions = 0
     first_action = 0
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        network = spec.get("network")
-        head = spec.get("head")
-        if not isinstance(network, Mapping) or not isinstance(head, Mapping):
+    def __init__(self, network: Network, head: HeadSpec) -> None:
+        self.head = ActionHead(head)
+        self._network = network
+        if network.num_actions != head.outputs:
             raise CheckpointError(
-                "The description of the policy can't be read: it has no network, or no head.",
-                "Client and server are of different versions: update the older one.",
-            )
-        self.head = ActionHead(HeadSpec.from_json(head))
-        self._network = NumpyMLPPolicy(network)
-        if self._network.num_actions != self.head.spec.outputs:
-            raise CheckpointError(
-                f"The description of the policy can't be read: its network says {self._network.num_actions} "
-                f"numbers, its head needs {self.head.spec.outputs}.",
+                f"The description of the policy can't be read: its network says {network.num_actions} "
+                f"numbers, its head needs {head.outputs}.",
                 "Client and server are of different versions: update the older one.",
             )
 

@@ -1,0 +1,146 @@
+"""`evaluate`: how good a checkpoint plays, on this computer, with or without a runner."""
+
+from pathlib import Path
+from typing import Any
+
+from soulsgui.cli.output import folders_of, say, say_json
+from soulsgui.cli.parser import Arguments
+from soulsgui.config.layers import Layer, combine, layer_of_tree, parse_assignments
+from soulsgui.config.load import defaults_layer, load_run_settings
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.sections.environment import EnvSettings
+from soulsgui.errors import CheckpointError, UsageError
+from soulsgui.runner.library import LATEST, Library
+from soulsgui.runner.words import count_words
+from soulsgui.wire.control import CheckpointInfo
+from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
+
+BEST = "best"
+
+_DRAW_NOTHING = frozenset({"dqn"})
+"""Algorithms whose policies are greedy by themselves."""
+
+
+def evaluate(arguments: Arguments) -> int:
+    """`evaluate`: plays episodes with a checkpoint and says what they gave."""
+    if arguments.episodes < 1:
+        raise UsageError(f"--episodes should be at least 1, not {arguments.episodes}.")
+    if arguments.seed < 0:
+        raise UsageError(f"--seed should be at least 0, not {arguments.seed}.")
+    path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
+    info = _manifest_of(path)
+    if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
+        raise UsageError(
+            f"{path} is of {info.algorithm}, whose policy draws nothing: leave --stochastic out."
+        )
+    env = _environment_of(path, info, arguments.assignments)
+    # Late: what is wrong with the command line is said before Gymnasium is imported.
+    from soulsgui.modes.evaluate import evaluate
+    from soulsgui.modes.trained import open_trained
+
+    trained = open_trained(path, env)
+    found = evaluate(
+        trained.policy, trained.maker, arguments.episodes, arguments.seed, not arguments.stochastic
+    )
+    report = found.to_json() | _origin(path, info, env, arguments)
+    if arguments.as_json:
+        say_json(report)
+    else:
+        say(_words(report))
+    return 0
+
+
+def find_checkpoint(library: Library, name: str) -> Path:
+    """Return the folder of a checkpoint that somebody named.
+
+    Args:
+        library: The runs.
+        name: Its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
+            meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest` and `best` of the
+            newest run.
+
+    Raises:
+        CheckpointError: There is none.
+        Refused: There is no such run.
+    """
+    path = Path(name)
+    if (path / MANIFEST).exists():
+        return path.absolute()
+    if path.is_dir() and RunFolder(path.absolute()).run.exists():
+        return _newest(library, RunFolder(path.absolute()))
+    run, slash, checkpoint = name.partition("/")
+    if name == BEST:
+        run, slash, checkpoint = LATEST, "/", BEST
+    folder = library.find(run)
+    if not slash:
+        return _newest(library, folder)
+    wanted = folder.best_model.name if checkpoint == BEST else checkpoint
+    return Path(library.checkpoints.get(folder, wanted).path)
+
+
+def _newest(library: Library, run: RunFolder) -> Path:
+    """Return the newest whole checkpoint of a run; the best model only where there is nothing else."""
+    found: list[CheckpointInfo] = library.checkpoints.list(run)
+    whole = [info for info in found if info.valid]
+    if not whole:
+        why = f"none of its checkpoints is whole: {found[0].error}" if found else "it has no checkpoint yet"
+        raise CheckpointError(f"Run {run.run_id} can't be evaluated: {why}.", "See: soulsgui runs list")
+    return Path(max(whole, key=lambda info: (info.attempt, info.updates, info.created)).path)
+
+
+def _manifest_of(path: Path) -> Manifest:
+    try:
+        return read_manifest(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
+
+
+def _environment_of(path: Path, info: Manifest, assignments: list[str]) -> EnvSettings:
+    """Return the environment of a checkpoint: as its run has it, where it still stands with its run.
+
+    Raises:
+        ConfigError: A `--set` or the configuration of the run is wrong.
+    """
+    own = next((folder for folder in (path.parent, path.parent.parent) if _is_run(folder)), None)
+    if own is not None:
+        tree = load_run_settings(RunFolder(own).config).model_dump(mode="json")
+        below = layer_of_tree(tree, RunFolder(own).config.name)
+    else:
+        shipped = defaults_layer()
+        below = Layer(shipped.source, shipped.values | {"env.id": info.env_id})
+    return combine([below, parse_assignments(assignments)]).env
+
+
+def _is_run(folder: Path) -> bool:
+    return RunFolder(folder).config.exists()
+
+
+def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) -> dict[str, Any]:
+    """Return what was evaluated, and how."""
+    return {
+        "checkpoint": str(path),
+        "run_id": info.run_id,
+        "model_id": info.model_id,
+        "env_steps": info.env_steps,
+        "updates": info.updates,
+        "algorithm": info.algorithm,
+        "env_id": env.id,
+        "seed": arguments.seed,
+        "greedy": not arguments.stochastic,
+    }
+
+
+def _words(report: dict[str, Any]) -> str:
+    how = "greedy" if report["greedy"] else "stochastic"
+    lengths, episodes = report["lengths"], count_words(report["episodes"], "episode")
+    return "\n".join(
+        [
+            f"{report['checkpoint']}",
+            f"{report['env_id']}, {report['algorithm']}, model {report['model_id']} after "
+            f"{count_words(report['env_steps'], 'step')}; {episodes}, {how}, from seed {report['seed']}, "
+            f"in {report['seconds']:.1f} s",
+            f"mean return {report['mean_return']:.2f} ± {report['std_return']:.2f} "
+            f"(from {report['min_return']:.2f} to {report['max_return']:.2f})",
+            f"mean length {report['mean_length']:.1f} (from {min(lengths)} to {max(lengths)})",
+        ]
+    )

@@ -1,0 +1,35 @@
+"""Settings of the evaluation during a run."""
+
+from typing import Literal
+
+from soulsgui.config.declaring import Section, setting
+
+OFF_POLICY_EVERY = 5_000
+"""Updates between two evaluations of an off-policy algorithm, where nothing else is set."""
+
+
+class EvaluationSettings(Section):
+    """Greedy episodes, played beside the training by a process of their own (the evaluator)."""
+
+    every_updates: int | None = setting(
+        None,
+        "Updates between two evaluations; 0 switches them off. Empty: off for PPO, whose training episodes "
+        f"rank the models well enough, and {OFF_POLICY_EVERY} for algorithms whose training episodes carry "
+        "exploration (dqn, sac).",
+        unit="updates",
+        ge=0,
+        le=1_000_000_000,
+    )
+    episodes: int = setting(
+        10,
+        "Episodes of each evaluation; they begin from the same seeds every time.",
+        unit="episodes",
+        ge=1,
+        le=10_000,
+    )
+    best_by: Literal["auto", "evaluation", "training"] = setting(
+        "auto",
+        "What the best model is chosen by: the mean return of its evaluation, or that of the last "
+        "`stop.window` training episodes; `auto` takes the evaluation where training carries exploration and "
+        "there are evaluations.",
+    )

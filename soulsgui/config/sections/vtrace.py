@@ -1,0 +1,71 @@
+"""Settings of V-trace: actor and critic, asynchronous."""
+
+from typing import Literal
+
+from soulsgui.config.declaring import Section, setting
+
+
+class VTraceSettings(Section):
+    """V-trace (IMPALA, APPO): asynchronous, on-policy corrected for the age of the samples."""
+
+    gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
+    trace_lambda: float = setting(
+        1.0,
+        "Weight of longer returns in the targets: 1 as in the paper, less trusts the value network more.",
+        ge=0,
+        le=1,
+    )
+    rho_clip: float = setting(
+        1.0,
+        "Largest importance weight of a step. Below it the values are those of the newest policy; a smaller "
+        "one leans to the policies that played.",
+        gt=0,
+        le=100,
+    )
+    c_clip: float = setting(
+        1.0, "Largest factor by which what comes later counts: less makes targets calmer.", gt=0, le=100
+    )
+    batch_size: int = setting(
+        512,
+        "Transitions per batch, of whole segments as they come.",
+        unit="transitions",
+        ge=1,
+        le=1_000_000,
+    )
+    epochs: int = setting(
+        1, "Gradient steps on each batch, the targets computed anew for each.", unit="steps", ge=1, le=100
+    )
+    learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
+    learning_rate_schedule: Literal["constant", "linear"] = setting(
+        "constant",
+        "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
+    )
+    clip: float | None = setting(
+        None,
+        "How far the probability ratio to the policy that played may move away from 1 before its gradient "
+        "is cut off, as in PPO (APPO); empty for the plain policy gradient of IMPALA.",
+        gt=0,
+        le=10,
+    )
+    entropy_coef: float = setting(0.01, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
+    value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
+    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
+    normalize_advantage: bool = setting(
+        False, "Scale the advantages of each gradient step to mean 0 and deviation 1."
+    )
+    buffer_size: int = setting(
+        4096,
+        "Transitions that may wait to be learned from, at least two batches. While so many wait the streams "
+        "are not read, and clients may have no more than this on their way: small values keep samples young.",
+        unit="transitions",
+        ge=1,
+        le=10_000_000,
+    )
+    max_model_delay: int = setting(
+        20,
+        "Samples of weights that were published longer ago than this are refused, also while they wait to "
+        "be learned from, and clients wait rather than make them.",
+        unit="publishes",
+        ge=1,
+        le=10_000,
+    )

@@ -1,0 +1,72 @@
+"""What becomes of the help for a server when the window is closed."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from soulsgui.gui.i18n import tr
+from soulsgui.gui.preferences import AtLeaving
+from soulsgui.gui.widgets.labels import Heading
+
+_CHARACTERS = 62
+
+
+class LeavingDialog(QDialog):
+    """Stay in the tray and play on, quit after the episode, or keep the window.
+
+    Signals:
+        decided: With the `AtLeaving`.
+        remembered: The same is wanted every time; with the `AtLeaving`.
+
+    Args:
+        parent: The window.
+    """
+
+    decided = Signal(object)
+    remembered = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("leavingDialog")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(tr("Close SoulsGUI"))
+        self.stay = QPushButton(tr("&Stay in the tray"), self)
+        self.stay.setProperty("role", "primary")
+        self.stay.setDefault(True)
+        self.stay.clicked.connect(lambda: self._decide(AtLeaving.TRAY))
+        self.quit = QPushButton(tr("&Quit"), self)
+        self.quit.setAutoDefault(False)
+        self.quit.clicked.connect(lambda: self._decide(AtLeaving.QUIT))
+        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel.setAutoDefault(False)
+        self.cancel.clicked.connect(self.reject)
+        self.remember = QCheckBox(tr("&Remember this; Settings (Ctrl+,) changes it"), self)
+        self._build()
+
+    def _build(self) -> None:
+        tray = tr(
+            "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
+            "and its menu pauses, stops and quits."
+        )
+        column = QVBoxLayout(self)
+        column.setSpacing(12)
+        column.addWidget(Heading(tr("This computer is helping to train"), 1, self))
+        quitting = tr("If you quit, it ends its episode and helps no longer: nothing plays unseen.")
+        for sentence in (tray, quitting):
+            label = QLabel(sentence, self)
+            label.setWordWrap(True)
+            column.addWidget(label)
+        foot = QHBoxLayout()
+        foot.addWidget(self.quit)
+        foot.addStretch(1)
+        foot.addWidget(self.stay)
+        foot.addWidget(self.cancel)
+        column.addWidget(self.remember)
+        column.addLayout(foot)
+        self.setMinimumWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS)
+        self.stay.setFocus()
+
+    def _decide(self, choice: AtLeaving) -> None:
+        if self.remember.isChecked():
+            self.remembered.emit(choice)
+        self.decided.emit(choice)
+        self.accept()

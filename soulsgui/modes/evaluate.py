@@ -1,0 +1,256 @@
+"""Evaluation: how good a policy is by itself, over episodes whose beginnings are always the same.
+
+Episode `k` begins from seed `s + k`, whatever was played before it, and every episode that is begun counts:
+the first ones to end would be the short ones.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import Env, WrapperEntry, make_env
+from soulsgui.environments.masks import KEY, read_mask
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
+from soulsgui.policies.policy import Mask, Policy
+from soulsgui.sampling.watched import BROKEN, fault_of
+
+MOST_SIDE_BY_SIDE = 16
+"""Environments that are stepped side by side, at most."""
+
+MakeEnv = Callable[[], Env]
+GoOn = Callable[[], bool]
+
+T = TypeVar("T")
+
+
+def always() -> bool:
+    """Return True: play to the end."""
+    return True
+
+
+class Unfinished(Exception):
+    """The evaluation was ended before all its episodes were."""
+
+
+class EvaluationError(SoulsGuiError):
+    """The environment failed in an evaluation."""
+
+
+@dataclass(frozen=True)
+class EnvMaker:
+    """Makes the environment of a run: its id, keyword arguments and wrappers, as `make_env` takes them."""
+
+    env_id: str
+    kwargs: Mapping[str, Any]
+    wrappers: Sequence[WrapperEntry]
+
+    def __call__(self) -> Env:
+        """Make one.
+
+        Raises:
+            EnvironmentCheckError: It can't be made here.
+        """
+        try:
+            return make_env(self.env_id, self.kwargs, self.wrappers)
+        except SystemExit as error:
+            raise EnvironmentCheckError(
+                f"{self.env_id} ended the program instead of being made: {error!r}.",
+                "Try it: soulsgui env check ID",
+            ) from error
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the episodes of an evaluation gave, in the order of their seeds.
+
+    Attributes:
+        returns: Undiscounted sum of rewards of each.
+        lengths: Steps of each.
+        seconds: How long all of it took.
+    """
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    seconds: float
+
+    @property
+    def episodes(self) -> int:
+        """How many there were."""
+        return len(self.returns)
+
+    @property
+    def mean_return(self) -> float:
+        """Mean of the returns."""
+        return float(np.mean(self.returns))
+
+    @property
+    def std_return(self) -> float:
+        """Standard deviation of the returns, of these episodes alone (not corrected)."""
+        return float(np.std(self.returns))
+
+    @property
+    def min_return(self) -> float:
+        """The least return."""
+        return min(self.returns)
+
+    @property
+    def max_return(self) -> float:
+        """The greatest return."""
+        return max(self.returns)
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length of an episode, in steps."""
+        return float(np.mean(self.lengths))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        figures = ("episodes", "mean_return", "std_return", "min_return", "max_return", "mean_length")
+        return {name: getattr(self, name) for name in figures} | asdict(self)
+
+
+def check_spaces(make: MakeEnv, trained_on: Mapping[str, Any], env_id: str) -> None:
+    """Make sure that an environment shows and takes what a policy was trained on.
+
+    Args:
+        make: Makes the environment.
+        trained_on: `SpacesSpec.to_json()` of what it was trained on.
+        env_id: What the environment is called.
+
+    Raises:
+        EnvironmentCheckError: It can't be made here, or its spaces are not supported.
+        CheckpointError: Its spaces are others.
+    """
+    env = make()
+    try:
+        here = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
+    finally:
+        env.close()
+    for which, is_here in here.items():
+        was = {key: value for key, value in trained_on.get(which, {}).items() if key != "masked"}
+        if was != {key: value for key, value in is_here.items() if key != "masked"}:
+            raise CheckpointError(
+                f"It was trained on another {which} space than {env_id} has here.",
+                "Evaluate it with the environment, the arguments and the wrappers it was trained with.",
+            )
+
+
+def evaluate(
+    policy: Policy,
+    make: MakeEnv,
+    episodes: int,
+    seed: int = 0,
+    greedy: bool = True,
+    go_on: GoOn = always,
+) -> Evaluation:
+    """Play episodes with a policy that holds weights already.
+
+    Args:
+        policy: Chooses the actions.
+        make: Makes one environment.
+        episodes: How many to play, at least 1.
+        seed: Seed of the first one; each further one takes the next number. It also seeds what is drawn.
+        greedy: Take the best action; otherwise draw from what the policy says.
+        go_on: Asked before each step; False ends the evaluation.
+
+    Returns:
+        What the episodes gave.
+
+    Raises:
+        EnvironmentCheckError: The environment can't be made here.
+        EvaluationError: It failed.
+        Unfinished: `go_on` said so.
+    """
+    began = time.monotonic()
+    play = _Play(policy, episodes, seed, greedy)
+    with ExitStack() as opened:
+        for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
+            env = make()
+            opened.callback(env.close)
+            play.seat(env)
+        while play.seats:
+            if not go_on():
+                raise Unfinished
+            play.step()
+    return Evaluation(tuple(play.returns), tuple(play.lengths), time.monotonic() - began)
+
+
+@dataclass
+class _Seat:
+    """One environment and the episode that is played in it."""
+
+    env: Env
+    episode: int
+    obs: NDArray[Any]
+    mask: Mask | None
+
+
+class _Play:
+    """The episodes of one evaluation while they are played."""
+
+    def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool) -> None:
+        self.seats: list[_Seat] = []
+        self.returns = [0.0] * episodes
+        self.lengths = [0] * episodes
+        self._policy = policy
+        self._seed = seed
+        self._greedy = greedy
+        self._rng = np.random.default_rng(seed)
+        self._begun = 0
+
+    def seat(self, env: Env) -> None:
+        """Begin the next episode in an environment, if there is one left to play."""
+        if self._begun == len(self.returns):
+            return
+        episode = self._begun
+        self._begun += 1
+        obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
+        self.seats.append(_Seat(env, episode, np.asarray(obs), self._mask_of(info)))
+
+    def step(self) -> None:
+        """Make one step in every environment."""
+        present, self.seats = self.seats, []
+        actions = self._choose(present)
+        for seat, action in zip(present, actions, strict=True):
+            self._step_one(seat, action)
+
+    def _step_one(self, seat: _Seat, action: Any) -> None:
+        obs, reward, terminated, truncated, info = _guarded(lambda: seat.env.step(action), "a step")
+        self.returns[seat.episode] += float(reward)
+        self.lengths[seat.episode] += 1
+        if terminated or truncated:
+            self.seat(seat.env)
+        else:
+            self.seats.append(_Seat(seat.env, seat.episode, np.asarray(obs), self._mask_of(info)))
+
+    def _choose(self, seats: Sequence[_Seat]) -> NDArray[Any]:
+        obs = np.stack([seat.obs for seat in seats])
+        masks = [seat.mask for seat in seats if seat.mask is not None]
+        mask = np.stack(masks) if len(masks) == len(seats) else None
+        if self._greedy:
+            return self._policy.greedy(obs, mask)
+        return self._policy.act(obs, self._rng, mask)[0]
+
+    def _mask_of(self, info: Mapping[str, Any]) -> Mask | None:
+        return read_mask(info[KEY], self._policy.num_actions) if KEY in info else None
+
+
+def _guarded(work: Callable[[], T], doing: str) -> T:
+    """Do something with an environment; what it raises is told in words.
+
+    Raises:
+        EvaluationError: It failed.
+    """
+    try:
+        return work()
+    except BROKEN as error:
+        fault = fault_of(error, doing)
+        raise EvaluationError(
+            fault.message, "Play it at random to see more: soulsgui env check ID"
+        ) from error

@@ -1,0 +1,317 @@
+"""The evaluator of a run: a process of its own that plays greedy episodes with the newest weights.
+
+Every `evaluation.every_updates` updates it takes them, plays, and puts what they gave on the curves. Weights
+that are better than all before are written aside: the trainer may have let go of them when somebody asks for
+the best model.
+"""
+
+import logging
+import math
+import shutil
+import threading
+import time
+from typing import Any
+
+import redis
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import CheckpointError, EnvironmentCheckError
+from soulsgui.modes.evaluate import EnvMaker, Evaluation, EvaluationError, Unfinished, check_spaces, evaluate
+from soulsgui.policies.policy import make_policy
+from soulsgui.sampling.identity import derived_seed
+from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
+from soulsgui.training.report import StateReporter
+from soulsgui.training.rows import Rows
+from soulsgui.wire.codec import CodecError
+from soulsgui.wire.connection import AWAY, Address, Link, Stopped
+from soulsgui.wire.instance import own_instance
+from soulsgui.wire.keys import EVALUATOR, Keys
+from soulsgui.wire.manifest import Manifest, read_manifest
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, UpdateRow
+from soulsgui.wire.messages.node import NodePhase, NodeState
+from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpack_weights
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.25
+_RETRY_S = 5.0
+_KEPT = 2
+"""Weights written aside that are kept: while the newest is asked for, the one before may still be read."""
+
+
+class Schedule:
+    """When an evaluation is due: at the first weights on or behind each multiple of `every` updates. Pure.
+
+    Weights that are there when it begins count as seen.
+
+    Args:
+        every: Updates between two evaluations, at least 1.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._seen: tuple[int, int] | None = None
+
+    def due(self, attempt: int, update: int) -> bool:
+        """Whether weights are to be evaluated; those for which it is said count as evaluated.
+
+        Args:
+            attempt: The attempt they are of.
+            update: Updates up to them.
+        """
+        before, self._seen = self._seen, (attempt, update)
+        if before is None or before[0] != attempt:
+            return False
+        return update // self._every > before[1] // self._every
+
+
+class Evaluator:
+    """Evaluates the weights of one run.
+
+    Args:
+        settings: The run's configuration.
+        run: Its folder.
+        address: The server.
+        stop: Set when it should end.
+    """
+
+    def __init__(self, settings: Settings, run: RunFolder, address: Address, stop: threading.Event) -> None:
+        env = settings.env
+        self._settings = settings
+        self._run = run
+        self._stop = stop
+        self._keys = Keys(address.prefix)
+        self._link = Link(address, stop, EVALUATOR)
+        self._make = EnvMaker(env.id, env.kwargs, env.wrappers)
+        self._seed = derived_seed(settings.seed, EVALUATOR, 0)
+        self._schedule = Schedule(settings.evaluates_every)
+        self._rows = Rows()
+        self._phase: NodePhase = "loading"
+        self._detail = ""
+        self._error = ""
+        self._farewell = ""
+        self._tick = 0
+        self._previous = (0, 0)
+        self._seen: WeightsHeader | None = None
+        self._last: tuple[WeightsHeader, Evaluation] | None = None
+        self._best = best_aside(run)
+        self._instance = own_instance()
+        self._reporter = StateReporter(address, EVALUATOR, self._state)
+
+    def run(self) -> None:
+        """Work until stopped."""
+        self._reporter.start()
+        try:
+            while not self._stop.is_set():
+                self._turn()
+                self._stop.wait(_LOOK_EVERY_S)
+            self._farewell = "ended as asked"
+        except Stopped:
+            self._farewell = "ended as asked"
+        finally:
+            self._phase = "stopping"
+            self._reporter.close()
+            self._link.close()
+
+    def _turn(self) -> None:
+        """Look for new weights, and evaluate them when that is due.
+
+        Raises:
+            Stopped: The server is away, and it was asked to end.
+        """
+        self._tick += 1
+        if self._phase == "frozen":
+            return
+        try:
+            self._look(self._link.redis)
+            self._rows.flush(self._link.redis, self._keys)
+            self._link.back()
+        except AWAY as error:
+            self._link.lost(error)
+        except redis.ResponseError as error:
+            self._link.refused(error)
+        except Unfinished:
+            logger.info("an evaluation was given up")
+        except (EnvironmentCheckError, CheckpointError, EvaluationError) as error:
+            self._trouble(error.message, isinstance(error, EnvironmentCheckError))
+
+    def _trouble(self, words: str, for_good: bool) -> None:
+        """Say what keeps it from evaluating; without an environment it waits for its end."""
+        if words != self._error:
+            logger.warning("no evaluation: %s", words)
+        self._error = words
+        self._phase = "frozen" if for_good else "waiting"
+        self._detail = "it can't play here" if for_good else "the last evaluation failed"
+        if not for_good:
+            self._stop.wait(_RETRY_S)
+
+    def _look(self, connection: redis.Redis) -> None:
+        head = connection.getrange(self._keys.weights, 0, HEADER_BYTES - 1)
+        header = _header(head if isinstance(head, bytes) else b"")
+        if header is None or header.run_id != self._run.run_id or header == self._seen:
+            return
+        if self._seen is None:
+            check_spaces_of(connection, self._keys, self._make)
+        self._seen = header
+        self._rest()
+        if self._schedule.due(header.attempt, header.update):
+            self._evaluate(connection)
+
+    def _rest(self) -> None:
+        last = "" if self._last is None else f"last: {self._last[1].mean_return:.1f}"
+        self._phase, self._detail = "waiting", last
+
+    def _evaluate(self, connection: redis.Redis) -> None:
+        """Fetch the newest weights and play with them."""
+        blob, described = connection.get(self._keys.weights), connection.get(self._keys.config)
+        config = ServerConfig.read(described if isinstance(described, bytes) else None)
+        try:
+            header, tensors = unpack_weights(blob if isinstance(blob, bytes) else b"")
+        except CodecError as error:
+            raise CheckpointError(f"the newest weights can't be read: {error}") from error
+        if config is None or config.run_id != header.run_id or header.run_id != self._run.run_id:
+            return
+        policy = make_policy(config.policy)
+        policy.load(tensors)
+        self._phase, self._detail = "evaluating", f"model {header.model_id}"
+        found = evaluate(
+            policy, self._make, self._settings.evaluation.episodes, self._seed, go_on=self._go_on
+        )
+        self._error = ""
+        self._last = header, found
+        logger.info(
+            "update %d, model %d: mean return %.2f ± %.2f, in %.1f s",
+            header.update, header.model_id, found.mean_return, found.std_return, found.seconds,
+        )  # fmt: skip
+        self._keep_if_best(header, tensors, config, found.mean_return)
+        self._rows.add(self._row(header, found))
+        self._rest()
+
+    def _go_on(self) -> bool:
+        self._tick += 1
+        return not self._stop.is_set()
+
+    def _row(self, header: WeightsHeader, found: Evaluation) -> UpdateRow:
+        previous = self._previous[1] if self._previous[0] == header.attempt else 0
+        self._previous = header.attempt, header.update
+        values = {
+            "return": found.mean_return,
+            "std": found.std_return,
+            "min": found.min_return,
+            "max": found.max_return,
+            "length": found.mean_length,
+            "s": found.seconds,
+        }
+        return UpdateRow(
+            kind="evaluation",
+            run_id=header.run_id,
+            attempt=header.attempt,
+            update=header.update,
+            previous=previous,
+            env_steps=header.env_steps,
+            episodes=header.episodes,
+            model_id=header.model_id,
+            time=time.time(),
+            values={
+                EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)
+            },
+        )
+
+    def _keep_if_best(
+        self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float
+    ) -> None:
+        """Write weights aside when they are better than all before, before anybody hears of them."""
+        if not math.isfinite(score) or (self._best is not None and score <= self._best):
+            return
+        info = Manifest(
+            run_id=header.run_id,
+            attempt=header.attempt,
+            model_id=header.model_id,
+            updates=header.update,
+            env_steps=header.env_steps,
+            episodes=header.episodes,
+            algorithm=self._settings.algorithm,
+            env_id=self._settings.env.id,
+            spaces=config.spaces,
+            policy=config.policy,
+            kind="best",
+            score=score,
+            created=time.time(),
+            resumable=False,
+        )
+        try:
+            write_checkpoint(self._run.evaluated / str(header.model_id), Checkpoint(info, tensors))
+        except UnsavedError as error:
+            # The trainer may still hold them; the evaluation counts all the same.
+            logger.warning("%s", error.message)
+        else:
+            self._best = score
+            forget_older(self._run, header.model_id)
+
+    def _state(self) -> NodeState:
+        """Return the state as of now; called by the reporting thread."""
+        last = self._last
+        return NodeState(
+            name=EVALUATOR,
+            instance=self._instance,
+            tick=self._tick,
+            phase=self._phase,
+            detail=self._detail,
+            run_id=self._run.run_id,
+            attempt=0 if last is None else last[0].attempt,
+            model_id=-1 if last is None else last[0].model_id,
+            env_steps=0 if last is None else last[0].env_steps,
+            updates=0 if last is None else last[0].update,
+            mean_return=None if last is None else last[1].mean_return,
+            best_mean_return=self._best,
+            timings_s={} if last is None else {"evaluation": last[1].seconds},
+            error=self._error,
+            farewell=self._farewell,
+        )
+
+
+def check_spaces_of(connection: redis.Redis, keys: Keys, make: EnvMaker) -> None:
+    """Make sure that the environment can be made here and is the one that is trained on.
+
+    Raises:
+        EnvironmentCheckError: It can't.
+        CheckpointError: It differs.
+    """
+    described = connection.get(keys.config)
+    config = ServerConfig.read(described if isinstance(described, bytes) else None)
+    spaces: dict[str, Any] = {} if config is None else config.spaces
+    if spaces:
+        check_spaces(make, spaces, make.env_id)
+
+
+def best_aside(run: RunFolder) -> float | None:
+    """Return the best score among the weights that are written aside; None when there are none."""
+    scores = []
+    for folder in run.evaluated.glob("[0-9]*"):
+        try:
+            scores.append(read_manifest(folder).score)
+        except CheckpointError as error:
+            logger.warning("%s is passed over: %s", folder, error.message)
+    return max((score for score in scores if score is not None), default=None)
+
+
+def forget_older(run: RunFolder, newest: int) -> None:
+    """Remove weights written aside but the last ones.
+
+    Args:
+        run: The run's folder.
+        newest: Model id of the newest, which stays.
+    """
+    kept = sorted((int(path.name) for path in run.evaluated.glob("[0-9]*")), reverse=True)
+    for model_id in [one for one in kept if one <= newest][_KEPT:]:
+        shutil.rmtree(run.evaluated / str(model_id), ignore_errors=True)
+
+
+def _header(head: bytes) -> WeightsHeader | None:
+    try:
+        return read_header(head) if head else None
+    except CodecError as error:
+        logger.warning("weights are passed over: %s", error)
+        return None

@@ -1,0 +1,195 @@
+"""Proximal policy optimisation of a policy that remembers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.numpy_recurrent import FIELD, RecurrentPolicySpec
+from soulsgui.rl.agents.ppo import Floats, PPOAgent
+from soulsgui.rl.agents.saved import Arrays, to_numpy
+from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
+from soulsgui.rl.buffers.stretches import Stretches
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
+from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.initial import orthogonal_
+from soulsgui.rl.networks.named import named_tensors
+from soulsgui.rl.networks.recurrent import RecurrentTorso
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
+from soulsgui.rl.networks.torso import build_torso
+from soulsgui.rl.settings import PPOAgentSettings
+
+
+class RecurrentPPOAgent(PPOAgent):
+    """`PPOAgent` with an LSTM or a GRU that policy and value share; each has a head of its own behind it.
+
+    The round is laid out in chains of segments and these in stretches of at most `ppo.sequence_length` steps.
+    A chain begins with the state that the client stored, of the published weights; before each pass (or,
+    where advantages aren't recomputed, before the first) every stretch behind its first one gets the state
+    that one long unroll leads to. Minibatches are whole stretches, padded to the longest; gradients reach
+    back to the beginning of a stretch. Advantages are estimated over whole chains.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: As of `PPOAgent`; `network.recurrent` is a cell.
+        seed: Determines the initial weights and every shuffle.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        self._actions = spaces.numbered_actions("A policy with a memory (network.recurrent)")
+        super().__init__(spaces, settings, seed, device)
+        # What the newest look at the round found: how it is laid out, its observations, states `[P, S]`.
+        self._look: tuple[Stretches, Tensor, Tensor] | None = None
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
+        return self._spec().to_json()
+
+    def export_weights(self) -> Arrays:
+        """Return what a client needs to act: memory, policy and normaliser, copied, float32."""
+        named = [*self.memory.named_tensors(), *named_tensors(self.policy, "policy")]
+        arrays = {name: to_numpy(tensor) for name, tensor in named}
+        if self.settings.normalize.observations:
+            arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
+        return arrays
+
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the logits `[B, actions]` at raw observations `[B, *shape]`, each seen twice at first."""
+        with torch.no_grad():
+            inputs = self._inputs(obs)
+            features, _ = self._unroll(torch.stack((inputs, inputs)), self._nothing(len(obs)))
+            return to_numpy(self.policy(features[1]))
+
+    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """Return the most probable action `[B]` int64 at first observations `[B, *shape]` of episodes.
+
+        Args:
+            obs: The observations.
+            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
+        """
+        with torch.no_grad():
+            features, _ = self._unroll(self._inputs(obs)[None], self._nothing(len(obs)))
+            logits = self.policy(features[0])
+            if mask is not None:
+                logits = logits.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
+            index: NDArray[np.int64] = logits.argmax(dim=1).cpu().numpy()
+        return index + self._actions.start
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of each network by its name, with shapes and parameters."""
+        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        starts = torch.zeros(1, 1, dtype=torch.bool, device=self.device)
+        memory = shape_report(self.memory, self._inputs(obs)[None], self._nothing(1), starts)
+        features = torch.zeros(1, self.memory.features, device=self.device)
+        heads = {"policy": self.policy, "value": self.value}
+        return {"memory": memory} | {name: shape_report(head, features) for name, head in heads.items()}
+
+    def _spec(self) -> RecurrentPolicySpec:
+        network = self.settings.network
+        return RecurrentPolicySpec(
+            observation_shape=self.spaces.observation.shape,
+            num_actions=self._actions.n,
+            first_action=self._actions.start,
+            hidden_sizes=tuple(network.hidden_sizes),
+            activation=network.activation,
+            cell=network.recurrent,
+            units=network.recurrent_size,
+            head_sizes=(),
+            normalise=self.settings.normalize.observations,
+        )
+
+    # --- networks ----------------------------------------------------------------------------------
+
+    def _build(self, generator: torch.Generator) -> list[nn.Module]:
+        network, shape = self.settings.network, self.spaces.observation.shape
+        assert network.recurrent != "none"
+        units = network.recurrent_size
+        torso = build_torso(
+            "mlp",
+            shape,
+            network.hidden_sizes,
+            network.activation,
+            lambda module, source: orthogonal_(module, 2**0.5, source),
+            generator,
+        )
+        self.memory = RecurrentTorso(torso, units, network.recurrent, generator).to(self.device)
+        scale, sizes = network.policy_init_scale, network.value_hidden_sizes
+        self.policy = build_mlp(units, (), self._actions.n, "tanh", scale, generator).to(self.device)
+        self.value = build_mlp(units, sizes, 1, network.activation, 1.0, generator).to(self.device)
+        return [self.memory, self.policy, self.value]
+
+    def _make_gradient(self) -> PPOGradient:
+        # Its observations are what the memory makes of them: the gradient goes on through it.
+        return AutogradPPOGradient(self.policy, self.value, self._flat)
+
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        return [*self.memory.named_tensors(), *super()._named_tensors()]
+
+    def _nothing(self, count: int) -> Tensor:
+        """Return the state `[count, S]` at the beginning of an episode."""
+        return torch.zeros((count, self.memory.state_size), device=self.device)
+
+    def _unroll(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Go on from states `[B, S]` through `[T, B, size]`: features `[T, B, F]` and the next states."""
+        starts = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=self.device)
+        features, after = self.memory(inputs, state, starts)
+        return features, after
+
+    # --- the update --------------------------------------------------------------------------------
+
+    def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
+        """Go through all chains once, noting the state that each stretch begins with."""
+        stretches = Stretches.of(batch, self.settings.ppo.sequence_length)
+        state = torch.tensor(batch.state[FIELD][stretches.segment], device=self.device)
+        longest = stretches.steps.shape[1]
+        value = np.zeros((len(stretches.length), longest + 1), np.float32)
+        with torch.no_grad():
+            for place in range(int(stretches.place.max()) + 1):
+                now = np.flatnonzero(stretches.place == place)
+                upto = int(stretches.length[now].max())
+                seen = self._seen(inputs, stretches.rows[now, : upto + 1])
+                features, after = self._unroll(seen[:upto], state[now])
+                behind, _ = self._unroll(seen[upto:], after)
+                value[now, : upto + 1] = self._values_at(torch.cat((features, behind))).T
+                on = stretches.goes_on[now]
+                state[now[on] + 1] = after[torch.from_numpy(on).to(self.device)]
+        self._look = stretches, inputs, state
+        valid = stretches.valid(longest)
+        return value[:, :-1][valid], value[:, 1:][valid], stretches.ends()
+
+    def _values_at(self, features: Tensor) -> Floats:
+        """Return values `[T, B]` of features `[T, B, F]`."""
+        return self._gradient.values(features.flatten(0, 1)).reshape(features.shape[:2])
+
+    def _seen(self, inputs: Tensor, rows: Ints) -> Tensor:
+        """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""
+        return inputs[torch.from_numpy(rows.T.copy()).to(self.device)]
+
+    def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
+        """Go once over the round in minibatches of whole stretches, drawn at random, of about equal size."""
+        assert self._look is not None
+        stretches, inputs, state = self._look
+        for part in self._drawn(stretches.length):
+            upto = int(stretches.length[part].max())
+            valid = stretches.valid(upto)[part]
+            features, _ = self._unroll(self._seen(inputs, stretches.rows[part, :upto]), state[part])
+            here = torch.from_numpy(stretches.steps[part, :upto][valid]).to(self.device)
+            rows = PPORows(*(column[here] for column in data))
+            yield rows._replace(obs=features.transpose(0, 1)[torch.from_numpy(valid).to(self.device)])
+
+    def _drawn(self, length: Ints) -> Iterator[Ints]:
+        """Shuffle stretches of these lengths `[P]` and deal them out in minibatches."""
+        order = self._rng.permutation(len(length))
+        steps = int(length.sum())
+        minibatches = max(1, round(steps / self.settings.ppo.minibatch_size))
+        middle = np.cumsum(length[order]) - length[order] / 2
+        number = (middle * minibatches / steps).astype(np.int64)
+        for index in np.unique(number):
+            yield order[number == index]

@@ -1,0 +1,202 @@
+"""V-trace: the update of an actor and critic over samples that older weights made (IMPALA, APPO)."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.schedules import scheduled
+from soulsgui.rl.agents.ppo import ActorCritic
+from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.flat import clip_norm_
+from soulsgui.rl.losses import ppo as losses
+from soulsgui.rl.losses.vtrace import policy_gradient_loss, vtrace
+from soulsgui.rl.settings import VTraceAgentSettings
+
+FIGURES = (
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "approx_kl",
+    "rho_mean",
+    "rho_clip_fraction",
+    "explained_variance",
+    "grad_norm",
+)
+
+_LARGEST_LOG_RATIO = 20.0
+"""A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
+
+
+class _Rows(NamedTuple):
+    """A batch on the device: `N` steps in `S` segments, `N + S` observations."""
+
+    inputs: Tensor
+    at: Tensor  # rows of `inputs` that were acted on, [N]
+    action: Tensor
+    log_prob: Tensor
+    reward: Tensor
+    terminated: Tensor
+    ends: Tensor
+    mask: Tensor
+
+
+class VTraceAgent(ActorCritic[VTraceAgentSettings]):
+    """Learns a policy over actions of any kind from its experience of a while ago, too.
+
+    The targets of V-trace (Espeholt et al. 2018, arXiv 1802.01561) correct for what the policy has changed
+    since. Without `vtrace.clip` the policy follows their policy gradient (section 4.2); with it the clipped
+    objective of PPO, relative to the policy that played, is used instead, as in APPO (Petrenko et al. 2020,
+    arXiv 2006.11751). There the ratio is in the objective already: the advantage is taken without its weight.
+
+    What a step was worth to the policy that took it, the client says with the statistics of the normaliser
+    that were published with its weights; what it is worth now is computed with the statistics of now, which
+    go out with the weights of now. They change after each update alone, so that samples of the present
+    weights have ratio 1.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network`, `normalize` and `vtrace` of the configuration. `vtrace` is read at
+            each update; the attribute may be replaced in between.
+        seed: Determines the initial weights.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(
+        self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
+    ) -> None:
+        super().__init__(spaces, settings, settings.vtrace.learning_rate, seed, device)
+        # Stays where the networks are: reading a number there would wait for them at each update.
+        self._sums = torch.zeros(len(FIGURES), device=self.device)
+        self._summed = 0
+
+    def update(self, batch: RolloutBatch, progress: float) -> None:
+        """Learn from a batch, `vtrace.epochs` gradient steps; what they tell is added to `figures`.
+
+        Args:
+            batch: Segments of this agent's weights, present or past.
+            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
+        """
+        settings = self.settings.vtrace
+        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, progress)
+        self._optimiser.param_groups[0]["lr"] = rate
+        rows = self._rows(batch)
+        for _ in range(settings.epochs):
+            self._step(rows)
+        if self._normalises:
+            self.normaliser.update(batch.obs[batch.step_rows])
+        self.updates += 1
+
+    def figures(self) -> dict[str, float]:
+        """Return means over the gradient steps since the last call, and begin anew.
+
+        Returns:
+            `policy_loss`, `value_loss`, `entropy`; `approx_kl` of the policies that played to the present
+            one; `rho_mean`, the mean importance weight, `rho_clip_fraction`, the part of the steps where it
+            was clipped; `explained_variance` of the targets by the values; `grad_norm` before
+            clipping; `learning_rate`, as of the last update. Nothing when there was no update.
+
+        Raises:
+            ServiceError: A figure is no longer finite; the agent is then of no more use.
+        """
+        if not self._summed:
+            return {}
+        means = dict(zip(FIGURES, (self._sums / self._summed).tolist(), strict=True))
+        self._sums.zero_()
+        self._summed = 0
+        if not np.isfinite(list(means.values())).all():
+            raise ServiceError(
+                f"The updates of the agent up to {self.updates} gave numbers that are not finite: {means}.",
+                "Resume from a checkpoint with a lower vtrace.learning_rate, and check the size of the "
+                "rewards.",
+            )
+        return {**means, "learning_rate": self._optimiser.param_groups[0]["lr"]}
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything that a bit-equal continuation needs, the sums of the figures included."""
+        arrays, meta = super().state()
+        return arrays | {"figures.sums": to_numpy(self._sums)}, meta | {"summed": self._summed}
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; nothing is changed when it does not fit.
+
+        Raises:
+            CheckpointError: As `ActorCritic.load_state`.
+        """
+        check_shapes(tensors, {"figures.sums": (len(FIGURES),)}, self._flat.parameter.numel())
+        if not isinstance(meta.get("summed"), int):
+            raise CheckpointError(
+                f"The counters of the agent can't be read: {meta.get('summed')!r}.",
+                "Resume from an older checkpoint.",
+            )
+        super().load_state(tensors, meta)
+        self._summed = int(meta["summed"])
+        self._sums.copy_(to_tensor(tensors["figures.sums"]))
+
+    def _rows(self, batch: RolloutBatch) -> _Rows:
+        def here(array: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(array).to(self.device)
+
+        mask = batch.action_mask
+        return _Rows(
+            inputs=self._inputs(batch.obs),
+            at=here(batch.step_rows),
+            action=here(self.head.drawn(batch.action)),
+            log_prob=here(batch.log_prob),
+            reward=here(batch.reward),
+            terminated=here(batch.terminated_steps),
+            ends=here(batch.ends),
+            mask=here(np.zeros((batch.steps, 0), np.bool_) if mask is None else mask[batch.step_rows]),
+        )
+
+    def _step(self, rows: _Rows) -> None:
+        """Make one gradient step, with the targets of now."""
+        settings = self.settings.vtrace
+        policy = self.head.distribution(self.policy(rows.inputs[rows.at]), rows.mask)
+        log_prob, entropy = policy.log_prob(rows.action), policy.entropy().mean()
+        log_ratio = (log_prob - rows.log_prob).clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
+        all_values = self.value(rows.inputs).squeeze(1)
+        value = all_values[rows.at]
+        found = vtrace(
+            log_ratio.detach(), rows.reward, value.detach(), all_values[rows.at + 1].detach(),
+            rows.terminated, rows.ends, settings.gamma, settings.trace_lambda,
+            settings.rho_clip, settings.c_clip,
+        )  # fmt: skip
+        if settings.clip is None:
+            policy_loss = policy_gradient_loss(log_prob, self._scaled(found.advantage))
+        else:
+            policy_loss = losses.clipped_policy_loss(log_ratio, self._scaled(found.unweighted), settings.clip)
+        value_loss = losses.value_loss(value, found.target)
+        loss = policy_loss + settings.value_coef * value_loss - settings.entropy_coef * entropy
+        self._flat.gradient.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = clip_norm_(self._flat.gradient, settings.max_grad_norm)
+        self._optimiser.step()
+        terms = torch.stack((policy_loss, value_loss, entropy)).detach()
+        self._note(terms, log_ratio.detach(), found.target, value.detach(), norm)
+
+    def _scaled(self, advantage: Tensor) -> Tensor:
+        if not self.settings.vtrace.normalize_advantage or len(advantage) < 2:
+            return advantage
+        return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+
+    def _note(self, terms: Tensor, log_ratio: Tensor, target: Tensor, value: Tensor, norm: Tensor) -> None:
+        """Add what a gradient step tells to the sums."""
+        ratio, rho_clip = log_ratio.exp(), self.settings.vtrace.rho_clip
+        spread = target.var(correction=0)
+        explained = 1.0 - (target - value).var(correction=0) / spread.clamp(min=1e-12)
+        told = (
+            losses.approximate_kl(log_ratio),
+            ratio.clamp(max=rho_clip).mean(),
+            (ratio > rho_clip).float().mean(),
+            torch.where(spread > 0, explained, torch.zeros_like(explained)),
+            norm,
+        )
+        self._sums += torch.cat((terms, torch.stack(told)))
+        self._summed += 1

@@ -1,0 +1,176 @@
+"""Whole networks as the configuration names them: a torso by name or import path, and a last layer."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import UsageError
+from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
+from soulsgui.rl.networks.initial import orthogonal_
+from soulsgui.rl.networks.mlp import named_layers
+from soulsgui.rl.networks.torso import mlp_layer_norm, nature_cnn
+
+MLP = "mlp"
+"""The network that clients run without torch; `networks.mlp` builds it."""
+
+_Builder = Callable[[Sequence[int], Sequence[int], str], nn.Module]
+_Initialise = Callable[[nn.Module, torch.Generator], None]
+
+
+def _orthogonal(network: nn.Module, generator: torch.Generator) -> None:
+    orthogonal_(network, math.sqrt(2), generator)
+
+
+NAMED: dict[str, tuple[_Builder, _Initialise]] = {
+    "mlp_layer_norm": (mlp_layer_norm, _orthogonal),
+    "nature_cnn": (nature_cnn, _orthogonal),
+    "impala_resnet": (impala_resnet, truncated_normal_),
+}
+"""Torso and initial weights of each: orthogonal ones as for the MLP of on-policy agents, with which PPO got
+its Atari results from the Nature network, too (Huang et al. 2022, "The 37 implementation details"); IMPALA's.
+"""
+
+IMAGE_NETWORKS = ("nature_cnn", "impala_resnet")
+
+
+def sees_images(name: str, observation: BoxSpec) -> bool:
+    """Whether a network takes observations as bytes and scales them itself: no statistics normalise those."""
+    if name in IMAGE_NETWORKS:
+        return True
+    return ":" in name and observation.dtype == "uint8" and len(observation.shape) == 3
+
+
+class HeadedNetwork(nn.Module):
+    """A torso with a last layer.
+
+    Args:
+        torso: From observations to `features` numbers.
+        features: How many.
+        outputs: Number of outputs.
+        output_scale: Scale of the last layer's orthogonal weights.
+        generator: Where those are drawn from.
+    """
+
+    def __init__(
+        self,
+        torso: nn.Module,
+        features: int,
+        outputs: int,
+        output_scale: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.torso = torso
+        self.head = nn.Linear(features, outputs)
+        orthogonal_(self.head, output_scale, generator)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Return `[B, outputs]` for observations `[B, *shape]`."""
+        outputs: Tensor = self.head(self.torso(obs))
+        return outputs
+
+
+def build_network(
+    name: str,
+    observation: BoxSpec,
+    hidden_sizes: Sequence[int],
+    activation: str,
+    outputs: int,
+    output_scale: float,
+    generator: torch.Generator,
+) -> HeadedNetwork:
+    """Build a network that is no plain MLP.
+
+    Layers that differ between training and use (dropout, batch normalisation) work as in use.
+
+    Args:
+        name: A key of `NAMED`, or `module:Class` of an own torso: called with the shape of an observation,
+            the hidden sizes and the activation, it makes a module from `[B, *shape]` to `[B, features]` with
+            an attribute `features`. Its initial weights are its own.
+        observation: Space of one observation.
+        hidden_sizes: Widths of the dense layers.
+        activation: `tanh` or `relu`.
+        outputs: Number of outputs.
+        output_scale: Scale of the last layer's weights.
+        generator: Where the weights are drawn from.
+
+    Raises:
+        UsageError: There is no such network, or it can't see such observations.
+    """
+    if name in IMAGE_NETWORKS and observation.dtype != "uint8":
+        raise UsageError(
+            f"The network {name} needs images of bytes (uint8), not of {observation.dtype}.",
+            "Choose network.name mlp, or wrappers that give such images.",
+        )
+    if name in NAMED:
+        build, initialise = NAMED[name]
+        torso = build(observation.shape, hidden_sizes, activation)
+        initialise(torso, generator)
+    else:
+        torso = _own_torso(name, observation, hidden_sizes, activation, generator)
+    return HeadedNetwork(torso, _features(torso, name, observation), outputs, output_scale, generator).eval()
+
+
+def named_tensors(network: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Name every tensor of a network: those of an MLP by layer (`named_layers`), others by their place."""
+    if isinstance(network, nn.Sequential):
+        yield from named_layers(network, prefix)
+    else:
+        for name, tensor in network.state_dict().items():
+            yield f"{prefix}.{name}", tensor
+
+
+def _own_torso(
+    path: str,
+    observation: BoxSpec,
+    hidden_sizes: Sequence[int],
+    activation: str,
+    generator: torch.Generator,
+) -> nn.Module:
+    module, _, name = path.partition(":")
+    try:
+        kind: Any = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"There is no network {path!r}: {error}.",
+            f"Choose one of {', '.join((MLP, *NAMED))}, or `module:Class` of a module that can be imported "
+            "here: on the server and on every client.",
+        ) from error
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            torso = kind(tuple(observation.shape), tuple(hidden_sizes), activation)
+    except Exception as error:  # whatever somebody's class raises
+        raise UsageError(
+            f"{path} could not be made for observations {observation.shape}: {error!r}.",
+            "It is called with the shape of an observation, the hidden sizes and the activation.",
+        ) from error
+    if not isinstance(torso, nn.Module):
+        raise UsageError(f"{path} is no torch.nn.Module, but {type(torso).__name__}.")
+    return torso
+
+
+def _features(torso: nn.Module, name: str, observation: BoxSpec) -> int:
+    """Return the number of features, after a look at what really comes out."""
+    features = getattr(torso, "features", None)
+    dtype = torch.uint8 if sees_images(name, observation) else torch.float32
+    try:
+        with torch.no_grad():
+            found = tuple(torso.eval()(torch.zeros(2, *observation.shape, dtype=dtype)).shape)
+    except Exception as error:  # whatever somebody's class raises
+        raise UsageError(
+            f"{name} can't see observations {observation.shape}: {error!r}.",
+            "It takes [B, *shape], bytes for images and otherwise float32.",
+        ) from error
+    if not isinstance(features, int) or found != (2, features):
+        raise UsageError(
+            f"{name} has `features` {features!r}, and gives {found} for 2 observations.",
+            "It should give [B, features], and tell their number in an attribute `features`.",
+        )
+    return features

@@ -1,0 +1,78 @@
+"""Evaluations in the store: rows of their own beside the updates, in tables that older stores don't have."""
+
+import sqlite3
+from typing import NamedTuple
+
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN, UpdateRow
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS evaluations (
+    row INTEGER PRIMARY KEY,
+    attempt INTEGER NOT NULL,
+    update_count INTEGER NOT NULL,
+    env_steps INTEGER NOT NULL,
+    episodes INTEGER NOT NULL,
+    model_id INTEGER NOT NULL,
+    time REAL NOT NULL,
+    UNIQUE (attempt, update_count)
+);
+CREATE TABLE IF NOT EXISTS evaluation_values (
+    metric TEXT NOT NULL,
+    evaluation_row INTEGER NOT NULL REFERENCES evaluations (row),
+    value REAL,
+    PRIMARY KEY (metric, evaluation_row)
+) WITHOUT ROWID;
+"""
+
+
+class Evaluated(NamedTuple):
+    """An evaluation: its mean return, and the model it was of."""
+
+    score: float
+    model_id: int
+
+
+def has_evaluations(db: sqlite3.Connection) -> bool:
+    """Whether a store has the tables: one of an earlier version gets them when it is written."""
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'evaluations'")
+    return found.fetchone() is not None
+
+
+def add_evaluation(db: sqlite3.Connection, row: UpdateRow) -> None:
+    """Store one evaluation; one that is stored already stays as it is."""
+    stored = db.execute(
+        "INSERT OR IGNORE INTO evaluations VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+        (row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time),
+    )
+    if stored.rowcount:
+        db.executemany(
+            "INSERT INTO evaluation_values VALUES (?, ?, ?)",
+            ((name, stored.lastrowid, value) for name, value in row.values.items()),
+        )
+
+
+def best_evaluated(db: sqlite3.Connection) -> Evaluated | None:
+    """Return the best evaluation, the earliest of equal ones; None before the first."""
+    found = db.execute(
+        "SELECT value, model_id FROM evaluation_values JOIN evaluations ON evaluations.row = evaluation_row"
+        " WHERE metric = ? AND value IS NOT NULL ORDER BY value DESC, evaluations.row LIMIT 1",
+        (EVALUATION_RETURN,),
+    ).fetchone()
+    return Evaluated(*found) if found else None
+
+
+def evaluation_metrics(db: sqlite3.Connection) -> list[str]:
+    """Return the names of what evaluations tell, sorted."""
+    if not has_evaluations(db):
+        return []
+    return [name for (name,) in db.execute("SELECT DISTINCT metric FROM evaluation_values ORDER BY metric")]
+
+
+def last_evaluation(db: sqlite3.Connection) -> tuple[int, int]:
+    """Return attempt and update of the last stored evaluation; zeros before the first."""
+    found = None
+    if has_evaluations(db):
+        found = db.execute(
+            "SELECT attempt, update_count FROM evaluations ORDER BY row DESC LIMIT 1"
+        ).fetchone()
+    return found or (0, 0)

@@ -1,0 +1,150 @@
+"""The guard against a training that diverges: what is too much, and what is remembered of it over a restart.
+
+A node that diverges ends without saving and without publishing what became of the agent. The runner starts it
+again, and it goes on from the last checkpoint as a new attempt. How often that happened in a row stands in
+the run's folder.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from soulsgui.config.sections.guard import GuardSettings
+from soulsgui.errors import ServiceError
+from soulsgui.system import atomic_write
+
+logger = logging.getLogger(__name__)
+
+_REMEDY = "Lower the learning rate, and check the size of the rewards."
+
+
+class DivergenceError(ServiceError):
+    """The training has diverged: the agent is of no more use.
+
+    Args:
+        update: Updates of the agent up to then.
+        reason: What became too large.
+    """
+
+    def __init__(self, update: int, reason: str) -> None:
+        super().__init__(f"The training has diverged at update {update:,}: {reason}.", _REMEDY)
+        self.reason = reason
+
+
+def limit_of(figure: str, guard: GuardSettings) -> tuple[str, float | None] | None:
+    """Return the setting that bounds a figure of an update, and its value; None where none does.
+
+    Args:
+        figure: Its name, as it stands in the rows of updates.
+        guard: The settings.
+    """
+    if figure.endswith("loss"):
+        return "guard.max_loss", guard.max_loss
+    if figure.endswith("grad_norm"):
+        return "guard.max_grad_norm", guard.max_grad_norm
+    if figure in ("target_mean", "td_error") or figure.startswith("q_"):
+        return "guard.max_q_value", guard.max_q_value
+    if figure == "kl" or figure.endswith("_kl"):
+        return "guard.max_kl", guard.max_kl
+    return None
+
+
+def find_divergence(values: Mapping[str, float], guard: GuardSettings) -> str:
+    """Say which figure of an update has left all bounds, in words; empty where none has. Pure.
+
+    Args:
+        values: Figures by name; those that no setting bounds are passed over.
+        guard: The bounds.
+    """
+    for figure, value in values.items():
+        bound = limit_of(figure, guard)
+        if bound is None:
+            continue
+        key, limit = bound
+        if not math.isfinite(value):
+            return f"{figure} is {value}"
+        if limit is not None and abs(value) > limit:
+            return f"{figure} is {value:.3g}, beyond {key} {limit:.3g}"
+    return ""
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """What is remembered of a training that has diverged.
+
+    Attributes:
+        update: Updates of the agent when that was found out.
+        reason: What became too large.
+        times: How often it has happened in a row.
+    """
+
+    update: int
+    reason: str
+    times: int
+
+    def words(self, going_on_at: int, max_restores: int) -> str:
+        """Say what happened and how it goes on.
+
+        Args:
+            going_on_at: Updates of the checkpoint that training goes on from.
+            max_restores: How often in a row it may.
+        """
+        return (
+            f"The training diverged at update {self.update:,}: {self.reason}. It goes on from update "
+            f"{going_on_at:,} (restore {self.times} of {max_restores})"
+        )
+
+    def given_up(self) -> str:
+        """Say that it does not go on any more."""
+        times = "once" if self.times == 1 else f"{self.times} times in a row"
+        return f"The training diverged {times}, at last at update {self.update:,}: {self.reason}"
+
+
+class Divergences:
+    """What stands in a run's folder of trainings that have diverged.
+
+    Args:
+        path: The file; it is there while a divergence is not overcome.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.last = self._read()
+
+    def note(self, update: int, reason: str) -> Diverged:
+        """Remember one more; one that can't be written down is remembered by nobody else."""
+        times = 1 if self.last is None else self.last.times + 1
+        self.last = found = Diverged(update, reason, times)
+        try:
+            atomic_write(self._path, json.dumps(asdict(found)).encode())
+        except OSError as error:
+            logger.error("that the training has diverged can't be written down: %s", error)
+        return found
+
+    def overcome(self, update: int) -> bool:
+        """Forget it when a checkpoint was saved behind it; return whether there was something to forget."""
+        if self.last is None or update <= self.last.update:
+            return False
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """Begin the count anew."""
+        self.last = None
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.error("that the training had diverged stays written down: %s", error)
+
+    def _read(self) -> Diverged | None:
+        try:
+            found = json.loads(self._path.read_bytes())
+            return Diverged(int(found["update"]), str(found["reason"]), int(found["times"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s is passed over: %r", self._path, error)
+            return None

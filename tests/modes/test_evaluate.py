@@ -1,0 +1,145 @@
+"""Evaluation: every episode from its own seed, every episode counts, faults in words."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from soulsgui.environments.make import Env
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.modes.evaluate import (
+    MOST_SIDE_BY_SIDE,
+    EvaluationError,
+    Unfinished,
+    check_spaces,
+    evaluate,
+)
+
+Obs = NDArray[np.float32]
+
+
+class Seeded(gymnasium.Env[Obs, int]):
+    """Shows its seed; goes on for `1 + seed % 7` steps; each gives the action as its reward."""
+
+    observation_space = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def __init__(self, masked: bool = False, breaks_at: int = 1000) -> None:
+        self.masked, self.breaks_at = masked, breaks_at
+        self.begun_with: list[int] = []
+        self.closed = False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
+        assert seed is not None
+        self.begun_with.append(seed)
+        self.left = 1 + seed % 7
+        return np.array([seed], np.float32), self.info()
+
+    def step(self, action: int) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        if self.begun_with[-1] == self.breaks_at:
+            raise SystemExit("the game has crashed")
+        ended = self.left == 0
+        even = self.begun_with[-1] % 2 == 0
+        obs = np.array([self.begun_with[-1]], np.float32)
+        return obs, float(action), ended and even, ended and not even, self.info()
+
+    def info(self) -> dict[str, Any]:
+        return {"action_mask": np.array([1, 1, 0], np.int8)} if self.masked else {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Stub:
+    """A policy that takes the last valid action, or draws one."""
+
+    num_actions, first_action = 3, 0
+
+    def load(self, tensors: Any) -> None:
+        """Nothing to take over."""
+
+    def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        valid = np.ones((len(obs), 3), np.bool_) if mask is None else mask
+        return 2 - valid[:, ::-1].argmax(axis=1)
+
+    def act(
+        self, obs: NDArray[Any], rng: np.random.Generator, mask: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        return rng.integers(3, size=len(obs)), np.zeros(len(obs), np.float32)
+
+    def log_prob(
+        self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float32]:
+        return np.zeros(len(obs), np.float32)
+
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        return np.zeros((len(obs), 3), np.float32)
+
+
+def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length() -> None:
+    made: list[Seeded] = []
+
+    def make() -> Env:
+        made.append(Seeded())
+        return made[-1]
+
+    found = evaluate(Stub(), make, episodes=40, seed=5)
+    lengths = [1 + (5 + k) % 7 for k in range(40)]
+    assert list(found.lengths) == lengths
+    assert list(found.returns) == [2.0 * length for length in lengths]
+    assert sorted(seed for env in made for seed in env.begun_with) == list(range(5, 45))
+    assert len(made) == MOST_SIDE_BY_SIDE
+    assert all(env.closed for env in made)
+
+
+def test_figures_are_those_of_the_episodes() -> None:
+    found = evaluate(Stub(), Seeded, episodes=3, seed=0).to_json()
+    assert (found["returns"], found["lengths"]) == ((2.0, 4.0, 6.0), (1, 2, 3))
+    assert (found["episodes"], found["mean_return"], found["mean_length"]) == (3, 4.0, 2.0)
+    assert (found["min_return"], found["max_return"]) == (2.0, 6.0)
+    assert found["std_return"] == pytest.approx((8 / 3) ** 0.5)
+    assert found["seconds"] >= 0
+
+
+def test_only_valid_actions_are_offered() -> None:
+    found = evaluate(Stub(), lambda: Seeded(masked=True), episodes=4, seed=0)
+    assert list(found.returns) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_what_is_drawn_is_the_same_again_from_the_same_seed_only() -> None:
+    first, again, other = (
+        evaluate(Stub(), Seeded, episodes=20, seed=seed, greedy=False).returns for seed in (3, 3, 10)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed() -> None:
+    made: list[Seeded] = []
+
+    def make() -> Env:
+        made.append(Seeded(breaks_at=2))
+        return made[-1]
+
+    with pytest.raises(EvaluationError, match="raised in a step: SystemExit: the game has crashed"):
+        evaluate(Stub(), make, episodes=4)
+    assert [env.closed for env in made] == [True] * 4
+
+
+def test_it_ends_when_it_is_asked_to() -> None:
+    asked = iter([True, True, False])
+    with pytest.raises(Unfinished):
+        evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
+
+
+def test_an_environment_with_other_spaces_is_refused(tmp_path: Path) -> None:
+    same = SpacesSpec.from_env(Seeded.observation_space, Seeded.action_space, masked=True).to_json()
+    check_spaces(Seeded, same, "Seeded-v0")
+    other = same | {"observation": {**same["observation"], "shape": [2]}}
+    with pytest.raises(CheckpointError, match="another observation space than Seeded-v0"):
+        check_spaces(Seeded, other, "Seeded-v0")

@@ -1,0 +1,156 @@
+"""`soulsgui evaluate`: which checkpoint is meant, what is said of it, and what is wrong with it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from soulsgui.cli.main import run
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.load import defaults_layer
+from soulsgui.config.paths import RunFolder
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.runner.library import Library
+from soulsgui.runner.run import RunRecord
+from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
+from soulsgui.wire.manifest import Manifest
+
+Capture = pytest.CaptureFixture[str]
+
+SPEC = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
+
+
+def balancing(steps: int, **changed: Any) -> Checkpoint:
+    """A checkpoint that balances CartPole by one layer: push to where the pole leans and moves."""
+    env = gymnasium.make("CartPole-v1")
+    info = Manifest(
+        run_id="run",
+        attempt=1,
+        model_id=steps // 10,
+        updates=steps // 100,
+        env_steps=steps,
+        episodes=3,
+        algorithm="ppo",
+        env_id="CartPole-v1",
+        spaces=SpacesSpec.from_env(env.observation_space, env.action_space).to_json(),
+        policy=SPEC.to_json(),
+        resumable=False,
+    )
+    lean = np.array([[0, 0, -3, -1], [0, 0, 3, 1]], np.float32)
+    weights = {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)}
+    return Checkpoint(info.model_copy(update=changed), weights)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> RunFolder:
+    library = Library(tmp_path / "data" / "runs")
+    made = library.create("one", 1_000_000.0)
+    library.write_record(made, RunRecord(id=made.run_id, name="one", created=1.0, state="stopped"))
+    library.write_settings(made, combine([defaults_layer(), Layer("test", {"env.id": "CartPole-v1"})]))
+    return made
+
+
+def evaluate(folder: Path, *words: str) -> int:
+    return run(
+        ["evaluate", *words, "--config-dir", str(folder / "config"), "--data-dir", str(folder / "data")]
+    )
+
+
+def test_a_checkpoint_is_evaluated_the_same_way_each_time_without_torch(
+    made: RunFolder, tmp_path: Path
+) -> None:
+    write_checkpoint(made.checkpoint, balancing(4000))
+    words = ["evaluate", "--json", "--episodes", "5", "--seed", "7", "--data-dir", str(tmp_path / "data")]
+    text = (
+        f"import sys\nfrom soulsgui.cli.main import run\ncode = run({words!r})\n"
+        "sys.exit('torch is there' if 'torch' in sys.modules else code)"
+    )
+    first, again = (
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    found = json.loads(first)
+    assert found["episodes"] == len(found["returns"]) == len(found["lengths"]) == 5
+    assert found["mean_return"] == np.mean(found["returns"]) > 100  # a random policy makes about 22
+    assert (found["env_id"], found["algorithm"], found["seed"]) == ("CartPole-v1", "ppo", 7)
+    assert (found["model_id"], found["greedy"], found["run_id"]) == (400, True, "run")
+    assert json.loads(again) | {"seconds": 0} == found | {"seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("", 4000),
+        ("latest", 4000),
+        ("best", 2000),
+        ("{run}", 4000),
+        ("{run}/best", 2000),
+        ("{run}/manual_save/early", 1000),
+        ("{root}/manual_save/early", 1000),
+        ("{root}", 4000),
+    ],
+)
+def test_a_checkpoint_is_named_in_many_ways(
+    made: RunFolder, tmp_path: Path, capsys: Capture, name: str, steps: int
+) -> None:
+    write_checkpoint(made.checkpoint, balancing(4000))
+    write_checkpoint(made.best_model, balancing(2000))
+    write_checkpoint(made.manual_saves / "early", balancing(1000))
+    words = [name.format(run=made.run_id, root=made.root)] if name else []
+    assert evaluate(tmp_path, *words, "--episodes", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["env_steps"] == steps
+
+
+def test_it_is_told_in_words(made: RunFolder, tmp_path: Path, capsys: Capture) -> None:
+    write_checkpoint(made.checkpoint, balancing(4000))
+    assert evaluate(tmp_path, "--episodes", "1", "--stochastic") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == str(made.checkpoint)
+    assert lines[1].startswith("CartPole-v1, ppo, model 400 after 4,000 steps; 1 episode, stochastic, from")
+    assert lines[2].startswith("mean return ")
+
+
+def test_the_arguments_of_the_environment_are_those_of_the_run_unless_others_are_set(
+    made: RunFolder, tmp_path: Path, capsys: Capture
+) -> None:
+    short = {"env.wrappers": [{"TimeLimit": {"max_episode_steps": 3}}]}
+    Library(made.root.parent).write_settings(made, combine([defaults_layer(), Layer("test", short)]))
+    write_checkpoint(made.checkpoint, balancing(4000))
+    assert evaluate(tmp_path, "--episodes", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["lengths"] == [3, 3]
+    shorter = "env.wrappers=[{TimeLimit: {max_episode_steps: 2}}]"
+    assert evaluate(tmp_path, "--episodes", "2", "--json", "--set", shorter) == 0
+    assert json.loads(capsys.readouterr().out)["lengths"] == [2, 2]
+
+
+def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, tmp_path: Path, capsys: Capture) -> None:
+    def said(*words: str, code: int = 1) -> str:
+        assert evaluate(tmp_path, *words, "--json") == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "Traceback" not in err
+        return err
+
+    assert "has no checkpoint yet" in said()
+    assert "There is no run 'nobody'" in said("nobody")
+    write_checkpoint(made.checkpoint, balancing(4000))
+    assert "has no checkpoint 'best_model'" in said("best")
+    assert "--episodes should be at least 1" in said("--episodes", "0", code=2)
+    assert "can't be imported" in said("--set", "env.id=nowhere:Game-v0", code=2)
+    assert "trained on another observation space than Acrobot-v1" in said("--set", "env.id=Acrobot-v1")
+    weights = made.checkpoint / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert "weights.safetensors has" in said()
+    assert "weights.safetensors has" in said(str(made.checkpoint))
+    (made.checkpoint / "manifest.json").write_text("{")
+    assert "manifest.json can't be read" in said(str(made.checkpoint))
+    write_checkpoint(made.checkpoint, balancing(4000, policy={"kind": "dream"}))
+    assert "'dream'" in said()
+    write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn"))
+    assert "draws nothing" in said("--stochastic", code=2)

@@ -1,0 +1,179 @@
+"""The evaluator of a run: when it plays, what it tells, what it writes aside, what it says where it can't."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import redis
+
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.load import defaults_layer
+from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.environments.make import make_env
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.modes.evaluator import Evaluator, Schedule, best_aside, forget_older
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from soulsgui.training.publisher import Publisher, Standing
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow, read_row
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.server_config import ServerConfig
+from tests.faults.waiting import until
+
+SPEC = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
+BALANCING, FALLING = 1.0, 0.0
+EPISODES = 3
+
+
+def settings(**changed: Any) -> Settings:
+    wanted = {"evaluation.every_updates": 5, "evaluation.episodes": EPISODES}
+    changes = {key.replace("__", "."): value for key, value in changed.items()}
+    return combine([defaults_layer(), Layer("test", wanted | changes)])
+
+
+def test_an_evaluation_is_due_behind_each_multiple_once() -> None:
+    schedule = Schedule(5)
+    asked = [(1, 0), (1, 3), (1, 5), (1, 6), (1, 9), (1, 23), (1, 24), (1, 25)]
+    assert [update for attempt, update in asked if schedule.due(attempt, update)] == [5, 23, 25]
+
+
+def test_weights_that_a_new_attempt_begins_with_are_not_evaluated_again() -> None:
+    schedule = Schedule(5)
+    asked = [(1, 4), (1, 5), (2, 10), (2, 14), (2, 15)]
+    assert [place for place in asked if schedule.due(*place)] == [(1, 5), (2, 15)]
+
+
+class Run:
+    """A run as the evaluator sees it: its folder and what its trainer publishes."""
+
+    def __init__(self, connection: redis.Redis, keys: Keys, root: Path) -> None:
+        self.folder = RunFolder(root)
+        self._connection, self._keys = connection, keys
+        env = make_env("CartPole-v1", {}, [])
+        spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
+        config = ServerConfig(run_id=root.name, attempt=1, contract="", spaces=spaces, policy=SPEC.to_json())
+        self._publisher = Publisher(keys, config)
+
+    def publish(self, update: int, skill: float) -> None:
+        lean = skill * np.array([[0, 0, -3, -1], [0, 0, 3, 1]], np.float32)
+        weights = {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)}
+        self._publisher.prepare(Standing(100 + update, update, 10 * update, update), weights)
+        self._publisher.publish(self._connection, {})
+
+    def rows(self) -> list[UpdateRow]:
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self._connection.xrange(self._keys.metrics))
+        rows = [read_row(fields[ROW_FIELD]) for _, fields in entries]
+        return [row for row in rows if isinstance(row, UpdateRow)]
+
+    def state(self) -> NodeState | None:
+        return NodeState.read(cast("bytes | None", self._connection.get(self._keys.node("evaluator"))))
+
+
+@pytest.fixture
+def run(redis_client: redis.Redis, keys: Keys, tmp_path: Path) -> Run:
+    return Run(redis_client, keys, tmp_path / "run")
+
+
+@contextmanager
+def at_work(run: Run, address: Address, given: Settings) -> Iterator[Evaluator]:
+    stop = threading.Event()
+    evaluator = Evaluator(given, run.folder, address, stop)
+    thread = threading.Thread(target=evaluator.run, name="evaluator")
+    thread.start()
+    try:
+        yield evaluator
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(
+    redis_address: Address, run: Run
+) -> None:
+    run.publish(0, FALLING)
+    with at_work(run, redis_address, settings()) as evaluator:
+        until(lambda: evaluator._seen is not None, "the first weights are seen")
+        for update, skill, rows in ((5, FALLING, 1), (7, FALLING, 1), (11, BALANCING, 2), (17, FALLING, 3)):
+            run.publish(update, skill)
+            until(lambda u=update: evaluator._seen.update == u, "they are seen")  # type: ignore[misc]
+            until(lambda n=rows: len(run.rows()) == n, "they are told of")  # type: ignore[misc]
+        told = run.rows()
+        assert [(row.kind, row.update, row.previous) for row in told] == [
+            ("evaluation", 5, 0),
+            ("evaluation", 11, 5),
+            ("evaluation", 17, 11),
+        ]
+        assert [(row.model_id, row.env_steps, row.episodes) for row in told] == [
+            (105, 50, 5),
+            (111, 110, 11),
+            (117, 170, 17),
+        ]
+        poor, good, again = (row.values for row in told)
+        assert poor["evaluation_return"] == poor["evaluation_length"] < 12
+        assert good["evaluation_return"] > 100
+        # The same weights from the same seeds, so that only what was learned makes a difference.
+        assert again | {"evaluation_s": 0} == poor | {"evaluation_s": 0}
+        aside = {path.name for path in run.folder.evaluated.iterdir()}
+        assert aside == {"105", "111"}
+        found = read_checkpoint(run.folder.evaluated / "111")
+        assert (found.info.score, found.info.env_steps) == (good["evaluation_return"], 110)
+        assert found.weights["policy.0.weight"][1, 2] == 3
+    state = run.state()
+    assert state is not None
+    assert (state.model_id, state.best_mean_return) == (117, good["evaluation_return"])
+    assert state.farewell == "ended as asked"
+
+
+@pytest.mark.allow_warnings
+def test_where_the_environment_is_missing_it_says_so_and_lives_on(redis_address: Address, run: Run) -> None:
+    run.publish(0, FALLING)
+    with at_work(run, redis_address, settings(env__id="nowhere:Game-v0")):
+
+        def frozen() -> bool:
+            state = run.state()
+            return state is not None and state.phase == "frozen"
+
+        until(frozen, "it says that it can't play")
+        state = run.state()
+        assert state is not None
+        assert "can't be imported" in state.error
+        before = state.tick
+        until(lambda: (run.state() or state).tick > before + 1, "it shows that it lives")
+    assert run.rows() == []
+
+
+def _aside(folder: RunFolder, model_id: int, score: float) -> None:
+    info = Manifest(
+        run_id="run",
+        attempt=1,
+        model_id=model_id,
+        updates=1,
+        env_steps=1,
+        episodes=1,
+        algorithm="dqn",
+        env_id="CartPole-v1",
+        spaces={},
+        policy={},
+        score=score,
+        resumable=False,
+    )
+    write_checkpoint(folder.evaluated / str(model_id), Checkpoint(info, {}))
+
+
+def test_the_best_of_before_is_remembered_and_only_the_last_ones_are_kept(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert best_aside(folder) is None
+    for model_id, score in ((8, 1.0), (9, 2.5), (10, 3.5)):
+        _aside(folder, model_id, score)
+    assert best_aside(folder) == 3.5
+    forget_older(folder, 10)
+    assert {path.name for path in folder.evaluated.iterdir()} == {"9", "10"}

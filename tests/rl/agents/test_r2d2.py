@@ -1,0 +1,256 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.policies.numpy_recurrent import FIELD
+from soulsgui.policies.policy import make_policy
+from soulsgui.rl.agents.r2d2 import R2D2Agent
+from soulsgui.rl.buffers.memory import StepSegments
+from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.sequence_memory import SequenceMemory
+from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
+from soulsgui.rl.losses.r2d2 import rescaled, unscaled
+from tests.rl.support import SPACES, dqn_settings
+
+CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+GAMMA, BURN_IN, LENGTH = 0.9, 3, 5
+
+
+def r2d2_agent(seed: int = 0, updates: int = 0, cell: str = "lstm", **changes: Any) -> R2D2Agent:
+    """Return an agent that was shown observations around 3, after some updates."""
+    settings = dqn_settings(
+        agent="r2d2",
+        recurrent=cell,
+        recurrent_size=7,
+        hidden_sizes=(6,),
+        burn_in=BURN_IN,
+        **{"n_step": 2, "target_interval": 3, **changes},
+    )
+    agent = R2D2Agent(SPACES, settings, seed)
+    rng = np.random.default_rng(seed)
+    agent.observe(rng.normal(3, 2, (50, 4)).astype(np.float32))
+    for index in range(updates):
+        agent.update(sequences(agent, seed=index))
+    return agent
+
+
+def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
+    """Return sequences of random steps: whole and short ones, some begin their episodes, some end them."""
+    rng = np.random.default_rng(seed)
+    steps = BURN_IN + LENGTH
+    valid = np.arange(steps)[:, None] < np.array([steps, steps, steps, 2, 6, 1])
+    exact = np.array([True, False, False, True, False, True])
+    terminated = np.zeros((steps, count), np.bool_)
+    terminated[-1, 0] = terminated[1, 3] = True
+    state = rng.normal(0, 0.5, (count, agent.online.torso.state_size)).astype(np.float32)
+    state[exact] = 0
+    mask = rng.random((steps, count, 3)) < 0.7
+    mask[:, :, 0] = True
+    behind = np.arange(steps)[:, None] >= BURN_IN
+    return SequenceBatch(
+        number=np.arange(count),
+        weight=rng.uniform(0.2, 1, count).astype(np.float32),
+        obs=rng.normal(3, 2, (steps + 1, count, 4)).astype(np.float32),
+        action=rng.integers(1, 4, (steps, count)),
+        reward=rng.normal(0, 3, (steps, count)).astype(np.float32),
+        terminated=terminated,
+        valid=valid,
+        learned=valid & (behind | exact),
+        state=state,
+        exact=exact,
+        next_mask=mask,
+    )
+
+
+@torch.no_grad()
+def values_along(agent: R2D2Agent, network: Any, batch: SequenceBatch, column: int) -> NDArray[np.float64]:
+    """Return plain values of one sequence `[T + 1, A]`, step after step by PyTorch's cells."""
+    layer, size = network.torso._layer, network.torso.features
+    lstm = isinstance(layer, torch.nn.LSTM)
+    cell = (torch.nn.LSTMCell if lstm else torch.nn.GRUCell)(layer.input_size, size)
+    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        getattr(cell, name).data = getattr(layer, f"{name}_l0").detach()
+    row = torch.from_numpy(batch.state[column : column + 1])
+    parts: Any = (row[:, :size], row[:, size:]) if lstm else row
+    found = []
+    for obs in batch.obs[:, column]:
+        inputs = network.torso.torso(torch.from_numpy(agent._inputs(obs[None])))
+        parts = cell(inputs, parts)
+        found.append(network.head(parts[0] if lstm else parts)[0, :, 0])
+    return unscaled(torch.stack(found)).double().numpy()
+
+
+@CELLS
+def test_an_update_is_what_a_loop_over_steps_says(cell: str) -> None:
+    agent = r2d2_agent(updates=4, cell=cell)
+    batch = sequences(agent, seed=9)
+    differences: list[list[float]] = []
+    for column in range(len(batch.number)):
+        online, target = (values_along(agent, one, batch, column) for one in (agent.online, agent.target))
+        mine = []
+        for step in np.flatnonzero(batch.learned[:, column]):
+            total, discount, last = 0.0, 1.0, step
+            for last in range(step, min(step + 2, int(batch.valid[:, column].sum()))):
+                total += discount * float(batch.reward[last, column])
+                discount *= 0.0 if batch.terminated[last, column] else GAMMA
+                if not discount:
+                    break
+            allowed = np.where(batch.next_mask[last, column], online[last + 1], -np.inf)
+            aim = total + discount * target[last + 1, allowed.argmax()]
+            taken = online[step, batch.action[step, column] - 1]
+            both = rescaled(torch.tensor([taken, aim], dtype=torch.float64))
+            mine.append(abs(float(both[0] - both[1])))
+        differences.append(mine)
+    agent.figures()
+    error = agent.update(batch)
+    expected = [0.9 * max(mine) + 0.1 * float(np.mean(mine)) for mine in differences]
+    np.testing.assert_allclose(error, expected, rtol=1e-4)
+    squares = sum(w * sum(d * d for d in mine) for w, mine in zip(batch.weight, differences, strict=True))
+    figures = agent.figures()
+    assert figures["loss"] == pytest.approx(0.5 * squares / sum(map(len, differences)), rel=1e-4)
+    assert figures["td_error"] == pytest.approx(np.mean([d for mine in differences for d in mine]), rel=1e-4)
+
+
+def test_what_comes_before_the_burn_in_is_over_moves_nothing_but_the_state() -> None:
+    agent, other = r2d2_agent(updates=2), r2d2_agent(updates=2)
+    batch = sequences(agent, seed=3)
+    inexact = batch._replace(
+        exact=np.zeros(6, np.bool_), learned=batch.valid & (np.arange(8)[:, None] >= BURN_IN)
+    )
+    reward = inexact.reward.copy()
+    reward[:BURN_IN] += 100
+    first, second = agent.update(inexact), other.update(inexact._replace(reward=reward))
+    np.testing.assert_array_equal(first, second)
+    obs = inexact.obs.copy()
+    obs[:BURN_IN] += 1
+    assert np.abs(agent.update(inexact) - other.update(inexact._replace(obs=obs))).max() > 1e-3
+
+
+@CELLS
+def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
+    agent = r2d2_agent(updates=3, cell=cell, learning_rate=0.05)
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(agent.export_weights())
+    obs = np.random.default_rng(1).normal(3, 2, (201, 1, 4)).astype(np.float32)
+    np.testing.assert_allclose(policy.outputs(obs[:, 0]), agent.outputs(obs[:, 0]), atol=1e-5)
+    batch = sequences(agent)._replace(obs=obs, state=np.zeros((1, agent.online.torso.state_size), np.float32))
+    plain = torch.from_numpy(values_along(agent, agent.online, batch, 0))
+    expected = rescaled(plain)
+    decided = expected.topk(2, dim=1).values
+    for step in range(len(obs)):
+        found = policy._through(obs[step], policy.remembered.fields[FIELD])[0][0]
+        np.testing.assert_allclose(found, expected[step], atol=1e-5)
+        action = policy.greedy(obs[step])[0]
+        if decided[step, 0] - decided[step, 1] > 1e-4:
+            assert action == int(expected[step].argmax()) + 1
+
+
+def same_state(first: R2D2Agent, second: R2D2Agent) -> bool:
+    (tensors, meta), (others, other_meta) = first.state(), second.state()
+    return meta == other_meta and all(
+        np.array_equal(tensors[name], others[name]) for name in tensors | others
+    )
+
+
+@CELLS
+@pytest.mark.parametrize("updates", [0, 4])
+def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: int) -> None:
+    agent = r2d2_agent(seed=3, updates=updates, cell=cell)
+    tensors, meta = agent.state()
+    resumed = r2d2_agent(seed=99, cell=cell)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    weights, others = agent.export_weights(), resumed.export_weights()
+    assert all(np.array_equal(weights[name], others[name]) for name in weights)
+    for index in range(4):
+        errors = [one.update(sequences(one, seed=index)) for one in (agent, resumed)]
+        np.testing.assert_array_equal(*errors)
+    assert same_state(agent, resumed)
+
+
+def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceMemory:
+    ring = UniformReplay(capacity, SPACES.observation)
+    kept = SequenceReplay(ring, agent.online.torso.state_size, BURN_IN, LENGTH, capacity, 0.9)
+    return SequenceMemory(kept, FIELD, LENGTH)
+
+
+def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> StepSegments:
+    """Return one segment of an episode."""
+    return StepSegments(
+        obs=np.ones((length + 1, 4), np.float32),
+        length=np.array([length]),
+        action=np.ones(length, np.int64),
+        reward=np.ones(length, np.float32),
+        log_prob=np.zeros(length, np.float32),
+        terminated=np.zeros(1, np.bool_),
+        truncated=np.zeros(1, np.bool_),
+        source=np.zeros(1, np.int64),
+        episode=np.zeros(1, np.int64),
+        first_step=np.array([first_step]),
+        state={FIELD: np.full((1, agent.online.torso.state_size), first_step, np.float32)},
+    )
+
+
+def test_a_memory_counts_what_can_be_drawn_and_gives_sequences_for_transitions() -> None:
+    agent = r2d2_agent()
+    kept, rng = memory(agent), np.random.default_rng(0)
+    assert kept.add(segments(agent, first_step=40, length=BURN_IN)) == BURN_IN
+    assert (len(kept), kept.inserted) == (0, BURN_IN)
+    kept.add(segments(agent, first_step=40 + BURN_IN, length=2))
+    assert len(kept) == BURN_IN + 2
+    drawn = kept.draw(4 * LENGTH + 1, rng)
+    assert len(drawn.number) == len(drawn.batch.weight) == 4
+    assert len(kept.draw(1, rng).number) == 1
+    np.testing.assert_array_equal(drawn.batch.state, 40)
+    np.testing.assert_array_equal(drawn.batch.learned.sum(0), 2)
+
+
+def test_what_surprised_is_drawn_more_and_a_memory_goes_on_as_it_was() -> None:
+    agent = r2d2_agent()
+    kept, rng = memory(agent), np.random.default_rng(0)
+    for start in range(0, 40, 4):
+        kept.add(segments(agent, first_step=start))
+    kept.learned(np.array([0, 1, 2]), np.array([50.0, 0.01, 0.01]))
+    drawn = np.concatenate([kept.draw(50, rng).number for _ in range(20)])
+    assert np.count_nonzero(drawn == 0) > 0.7 * len(drawn)
+    other = memory(agent)
+    other.load_state(kept.state())
+    first, second = (one.draw(50, np.random.default_rng(7)) for one in (kept, other))
+    np.testing.assert_array_equal(first.number, second.number)
+    np.testing.assert_array_equal(first.batch.state, second.batch.state)
+
+
+def test_it_learns_to_repeat_what_it_saw_first() -> None:
+    """Only the first observation tells which action pays all the way; played at random."""
+    agent = r2d2_agent(learning_rate=0.01, observations=False, n_step=1, target_interval=10)
+    rng, episodes, steps = np.random.default_rng(0), 64, BURN_IN + LENGTH
+    for _ in range(150):
+        right = rng.integers(3, size=episodes)
+        obs = np.zeros((steps + 1, episodes, 4), np.float32)
+        obs[0, np.arange(episodes), right] = 1.0
+        action = rng.integers(1, 4, (steps, episodes))
+        ends = np.zeros((steps, episodes), np.bool_)
+        ends[-1] = True
+        agent.update(
+            SequenceBatch(
+                number=np.arange(episodes),
+                weight=np.ones(episodes, np.float32),
+                obs=obs,
+                action=action,
+                reward=(action - 1 == right).astype(np.float32),
+                terminated=ends,
+                valid=np.ones_like(ends),
+                learned=np.ones_like(ends),
+                state=np.zeros((episodes, agent.online.torso.state_size), np.float32),
+                exact=np.ones(episodes, np.bool_),
+            )
+        )
+    policy = make_policy(agent.policy_spec())
+    policy.load(agent.export_weights())
+    policy.remembered.begin(episodes)
+    taken = np.array([policy.greedy(one) for one in obs[:-1]])
+    assert (taken - 1 == right).mean() > 0.95

@@ -1,0 +1,271 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.errors import CheckpointError
+from soulsgui.policies.numpy_recurrent import FIELD
+from soulsgui.policies.policy import make_policy
+from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.returns import gae
+from tests.rl.recurrent import numpy_policy, played, recurrent_agent
+
+CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+
+
+@torch.no_grad()
+def unrolled(agent: RecurrentPPOAgent, obs: NDArray[np.float32], state: NDArray[np.float32]) -> torch.Tensor:
+    """Go through observations `[T, B, 4]` by PyTorch's cells, one after the other; return features."""
+    layer = agent.memory._layer
+    lstm = isinstance(layer, torch.nn.LSTM)
+    size = agent.memory.features
+    cell = (torch.nn.LSTMCell if lstm else torch.nn.GRUCell)(layer.input_size, size)
+    for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+        getattr(cell, name).data = getattr(layer, f"{name}_l0").detach()
+    found, rows = [], torch.from_numpy(state)
+    parts: Any = (rows[:, :size], rows[:, size:]) if lstm else rows
+    for one in obs:
+        inputs = agent.memory.torso(torch.from_numpy(agent.normaliser.normalise(one)))
+        parts = cell(inputs, parts)
+        found.append(parts[0] if lstm else parts)
+    return torch.stack(found)
+
+
+@CELLS
+@pytest.mark.parametrize("observations", [True, False])
+def test_numpy_and_torch_agree_over_a_long_unroll(cell: str, observations: bool) -> None:
+    agent = recurrent_agent(updates=1, recurrent=cell, observations=observations, activation="relu")
+    rng = np.random.default_rng(1)
+    obs = rng.normal(1, 2, (300, 3, 4)).astype(np.float32)
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(agent.export_weights())
+    policy.remembered.begin(3)
+    if not observations:
+        agent.normaliser.normalise = lambda rows: rows
+    features = unrolled(agent, obs, np.zeros((3, agent.memory.state_size), np.float32))
+    expected = agent.policy(features).log_softmax(2).detach()
+    for one, logs in zip(obs, expected, strict=True):
+        before = policy.log_prob(one, np.array([1, 2, 3]))
+        action, log_prob = policy.act(one, rng)
+        np.testing.assert_allclose(log_prob, logs[range(3), action - 1], atol=1e-5)
+        np.testing.assert_allclose(before, logs[range(3), range(3)], atol=1e-5)
+    assert expected.exp().std((0, 1)).min() > 0.02, "what it does depends on what it saw"
+
+
+@CELLS
+def test_what_it_says_of_a_reference_depends_on_every_weight(cell: str) -> None:
+    agent = recurrent_agent(recurrent=cell)
+    obs = np.random.default_rng(0).normal(size=(2, 4)).astype(np.float32)
+    told = agent.outputs(obs)
+    policy = numpy_policy(agent)
+    np.testing.assert_allclose(policy.outputs(obs), told, atol=1e-5)
+    assert not policy.remembered.fields[FIELD].any()
+    for name, tensor in agent.memory.named_tensors():
+        with torch.no_grad():
+            tensor += 0.1
+        changed = agent.outputs(obs)
+        assert np.abs(changed - told).max() > 1e-4, name
+        told = changed
+
+
+def test_a_masked_action_is_never_taken_and_the_rest_add_up_to_1() -> None:
+    agent = recurrent_agent()
+    policy, rng = numpy_policy(agent), np.random.default_rng(0)
+    policy.remembered.begin(50)
+    obs = rng.normal(size=(50, 4)).astype(np.float32)
+    mask = np.tile([True, False, True], (50, 1))
+    assert set(policy.act(obs, rng, mask)[0]) == {1, 3}
+    assert set(policy.greedy(obs, mask)) <= {1, 3}
+    logs = [policy.log_prob(obs, np.full(50, action), mask) for action in (1, 3)]
+    np.testing.assert_allclose(np.exp(logs).sum(0), 1, atol=1e-5)
+
+
+def test_acting_for_other_environments_than_remembered_is_an_error() -> None:
+    policy = numpy_policy(recurrent_agent())
+    with pytest.raises(ValueError, match="2 observations, and 1 environments"):
+        policy.greedy(np.zeros((2, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    "broken", [{"cell": "rnn"}, {"state": {}}, {"hidden_sizes": []}, {"units": "many"}], ids=str
+)
+def test_a_description_that_can_not_be_read_is_refused(broken: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="description of the policy"):
+        make_policy(recurrent_agent().policy_spec() | broken)
+
+
+class Recorder:
+    """Stands for the gradient and notes what each minibatch had."""
+
+    def __init__(self, agent: RecurrentPPOAgent) -> None:
+        self.gradient = agent._gradient
+        self.values = self.gradient.values
+        self.rows: list[Any] = []
+        self.log_ratios: list[torch.Tensor] = []
+
+    def __call__(self, rows: Any, ppo: Any) -> Any:
+        figures = self.gradient(rows, ppo)
+        self.rows.append(rows._replace(obs=rows.obs.detach()))
+        self.log_ratios.append(figures.log_ratio)
+        return figures
+
+
+def recorded(agent: RecurrentPPOAgent, batch: RolloutBatch) -> Recorder:
+    recorder = Recorder(agent)
+    agent._gradient = recorder
+    agent.update(batch, progress=0.0)
+    return recorder
+
+
+@CELLS
+@pytest.mark.parametrize("recompute", [True, False])
+def test_the_ratio_is_1_until_the_first_gradient_step(cell: str, recompute: bool) -> None:
+    agent = recurrent_agent(
+        updates=2, recurrent=cell, learning_rate=0.02, recompute_advantages=recompute, sequence_length=5
+    )
+    batch = played(agent, seed=9)
+    recorder = recorded(agent, batch)
+    first = recorder.log_ratios[0]
+    torch.testing.assert_close(first, torch.zeros_like(first), atol=1e-5, rtol=0)
+    assert recorder.log_ratios[-1].abs().max() > 1e-2, "later ones have moved"
+
+
+@CELLS
+def test_without_steps_of_learning_the_ratio_is_1_all_the_way(cell: str) -> None:
+    agent = recurrent_agent(updates=2, recurrent=cell, learning_rate=0.0, sequence_length=5)
+    batch = played(agent, seed=9)
+    ratios = torch.cat(recorded(agent, batch).log_ratios)
+    assert len(ratios) == 2 * batch.steps
+    torch.testing.assert_close(ratios, torch.zeros_like(ratios), atol=1e-5, rtol=0)
+
+
+@CELLS
+@pytest.mark.parametrize("most", [1, 4, 6, 64])
+def test_however_a_chain_is_cut_it_is_one_long_unroll(cell: str, most: int) -> None:
+    agent = recurrent_agent(updates=1, recurrent=cell, sequence_length=most, epochs=1, learning_rate=0.0)
+    cuts = ((2, False), (7, False), (5, False), (9, True), (4, False))
+    batch = played(agent, seed=3, cuts=cuts)
+    # The client began with older weights: what it stored later is not what these would remember.
+    state = np.random.default_rng(1).normal(size=batch.state[FIELD].shape).astype(np.float32)
+    state[4] = 0
+    batch = replace(batch, state={FIELD: state})
+    seen = batch.obs[batch.step_rows]
+    expected = torch.cat(
+        [
+            unrolled(agent, seen[:23, None], state[:1])[:, 0],
+            unrolled(agent, seen[23:, None], state[4:])[:, 0],
+        ]
+    )
+    recorder = recorded(agent, batch)
+    found = {
+        (round(float(rows.log_prob[i]), 6), int(rows.action[i])): rows.obs[i]
+        for rows in recorder.rows
+        for i in range(len(rows.action))
+    }
+    assert len(found) == batch.steps
+    for step in range(batch.steps):
+        key = (round(float(batch.log_prob[step]), 6), int(batch.action[step]) - 1)
+        torch.testing.assert_close(found[key], expected[step], atol=1e-5, rtol=0)
+
+
+def test_advantages_are_those_of_whole_chains() -> None:
+    agent = recurrent_agent(updates=1, sequence_length=5, gae_lambda=0.7, normalize_advantage=False)
+    cuts = ((3, False), (8, False), (6, True), (7, False))
+    batch = played(agent, seed=4, cuts=cuts)
+    advantage, target, value = agent._targets(batch, agent._inputs(batch.obs))
+    rows = batch.obs[batch.step_rows]
+    values = []
+    for steps, last in ((rows[:17], batch.obs[19]), (rows[17:], batch.obs[-1])):
+        seen = np.concatenate((steps, last[None]))[:, None]
+        features = unrolled(agent, seen, np.zeros((1, agent.memory.state_size), np.float32))[:, 0]
+        values.append(agent.value(features)[:, 0].detach().numpy())
+    here, after = (np.concatenate([one[part] for one in values]) for part in (np.s_[:-1], np.s_[1:]))
+    ends, final = np.isin(np.arange(24), (16, 23)), np.arange(24) == 16
+    expected = gae(batch.reward, here, after, final, ends, 0.99, 0.7)
+    np.testing.assert_allclose(value, here, atol=1e-5)
+    np.testing.assert_allclose(advantage, expected, atol=1e-4)
+    np.testing.assert_allclose(target, expected + here, atol=1e-4)
+
+
+def test_every_step_is_used_once_a_pass_and_stretches_stay_whole() -> None:
+    agent = recurrent_agent(epochs=1, sequence_length=5, minibatch_size=16)
+    batch = played(agent)
+    recorder = recorded(agent, batch)
+    used = np.concatenate([rows.log_prob.numpy() for rows in recorder.rows])
+    np.testing.assert_array_equal(np.sort(used), np.sort(batch.log_prob))
+    sizes = [len(rows.action) for rows in recorder.rows]
+    assert len(sizes) == 3
+    assert max(sizes) - min(sizes) <= 10, "about equal: to a stretch"
+
+
+def same_state(first: RecurrentPPOAgent, second: RecurrentPPOAgent) -> bool:
+    (tensors, meta), (others, other_meta) = first.state(), second.state()
+    return meta == other_meta and all(
+        np.array_equal(tensors[name], others[name]) for name in tensors | others
+    )
+
+
+@CELLS
+@pytest.mark.parametrize("updates", [0, 2])
+def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: int) -> None:
+    agent = recurrent_agent(seed=3, updates=updates, recurrent=cell)
+    tensors, meta = agent.state()
+    resumed = recurrent_agent(seed=99, recurrent=cell)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    obs = np.random.default_rng(0).normal(3, 2, (40, 1, 4)).astype(np.float32)
+    policies = [numpy_policy(one) for one in (agent, resumed)]
+    for one in obs:
+        assert policies[0].greedy(one) == policies[1].greedy(one)
+    for index in range(2):
+        metrics = [one.update(played(one, seed=index), progress=0.1) for one in (agent, resumed)]
+        assert metrics[0] == metrics[1]
+    assert same_state(agent, resumed)
+
+
+def test_a_state_of_another_cell_is_refused_and_changes_nothing() -> None:
+    agent, other = recurrent_agent(recurrent="lstm"), recurrent_agent(recurrent="gru")
+    before = agent.state()[0]
+    with pytest.raises(CheckpointError, match="memory"):
+        agent.load_state(*other.state())
+    assert all(np.array_equal(before[name], tensor) for name, tensor in agent.state()[0].items())
+
+
+def test_it_learns_to_repeat_what_it_saw_first() -> None:
+    """Only the first observation tells which action pays all the way."""
+    agent = recurrent_agent(
+        seed=1, policy_init_scale=0.01, epochs=4, learning_rate=0.01, minibatch_size=128, observations=False
+    )
+    rng = np.random.default_rng(0)
+    paid = 0.0
+    for _ in range(25):
+        batch = _told_once(agent, rng)
+        agent.update(batch, progress=0.0)
+        paid = float(batch.reward.mean())
+    assert paid > 0.95
+
+
+def _told_once(agent: RecurrentPPOAgent, rng: np.random.Generator, envs: int = 64) -> RolloutBatch:
+    """Play episodes of 4 steps: the first observation names the action that pays, the others are 0."""
+    policy, steps = numpy_policy(agent), 4
+    policy.remembered.begin(envs)
+    right = rng.integers(3, size=envs)
+    obs = np.zeros((envs, steps + 1, 4), np.float32)
+    obs[np.arange(envs), 0, right] = 1.0
+    acted = [policy.act(obs[:, step], rng) for step in range(steps)]
+    action = np.stack([one for one, _ in acted], axis=1)
+    return RolloutBatch(
+        obs=obs.reshape(-1, 4),
+        lengths=np.full(envs, steps),
+        action=action.reshape(-1),
+        log_prob=np.stack([one for _, one in acted], axis=1).reshape(-1),
+        reward=(action - 1 == right[:, None]).astype(np.float32).reshape(-1),
+        terminated=np.ones(envs, np.bool_),
+        truncated=np.zeros(envs, np.bool_),
+        state={FIELD: np.zeros((envs, agent.memory.state_size), np.float32)},
+    )

@@ -1,0 +1,207 @@
+"""The V-trace agent: corrected updates from older samples, the same curve after a resume."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.rl.agents.vtrace import VTraceAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.losses.vtrace import vtrace
+from tests.rl.support import SPACES, ppo_settings, random_batch
+
+
+def make_agent(seed: int = 0, **changes: Any) -> VTraceAgent:
+    vtrace: dict[str, Any] = {
+        "gamma": 0.9,
+        "trace_lambda": 1.0,
+        "rho_clip": 1.0,
+        "c_clip": 1.0,
+        "epochs": 1,
+        "learning_rate": 1e-2,
+        "learning_rate_schedule": "constant",
+        "clip": None,
+        "entropy_coef": 0.0,
+        "value_coef": 0.5,
+        "max_grad_norm": 1e9,
+        "normalize_advantage": False,
+    }
+    vtrace |= {name: changes.pop(name) for name in list(changes) if name in vtrace}
+    shared = ppo_settings(**{"policy_init_scale": 1.0} | changes)
+    settings = SimpleNamespace(
+        network=shared.network, normalize=shared.normalize, vtrace=SimpleNamespace(**vtrace)
+    )
+    return VTraceAgent(SPACES, settings, seed)
+
+
+def same_state(first: VTraceAgent, second: VTraceAgent) -> bool:
+    (tensors, meta), (others, other_meta) = first.state(), second.state()
+    return meta == other_meta and all(
+        np.array_equal(tensors[name], others[name]) for name in tensors | others
+    )
+
+
+def aged_batch(agent: VTraceAgent, older: float = 0.7) -> RolloutBatch:
+    """A batch of a policy that differs: its log-probabilities are of other sizes."""
+    batch = random_batch(agent, seed=4)
+    shift = np.random.default_rng(7).normal(0, older, batch.steps).astype(np.float32)
+    return replace(batch, log_prob=batch.log_prob + shift)
+
+
+def test_samples_of_the_present_weights_have_ratio_1() -> None:
+    agent = make_agent(epochs=2)
+    agent.update(random_batch(agent, seed=1), 0.0)
+    assert agent.normaliser.count, "statistics have moved away from their start"
+    agent.figures()
+    agent.settings.vtrace.epochs = 1  # type: ignore[misc]
+    agent.update(random_batch(agent, seed=2), 0.0)
+    figures = agent.figures()
+    assert figures["rho_mean"] == pytest.approx(1, abs=1e-5)
+    assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_the_gradient_is_that_of_the_loss_written_out(clip: float | None) -> None:
+    agent = make_agent(clip=clip, entropy_coef=0.1, rho_clip=1.2, c_clip=0.8, learning_rate=1e-30)
+    batch = aged_batch(agent)
+    obs = torch.from_numpy(agent.normaliser.normalise(batch.obs))
+    log_probs = agent.policy(obs)[batch.step_rows].log_softmax(1)
+    log_prob = log_probs[range(batch.steps), batch.action - 1]
+    value = agent.value(obs)[:, 0]
+    ratio = (log_prob - torch.from_numpy(batch.log_prob)).exp()
+    found = vtrace(
+        ratio.detach().log(),
+        torch.from_numpy(batch.reward),
+        value[batch.step_rows].detach(),
+        value[batch.step_rows + 1].detach(),
+        torch.from_numpy(batch.terminated_steps),
+        torch.from_numpy(batch.ends),
+        gamma=0.9, rho_clip=1.2, c_clip=0.8,
+    )  # fmt: skip
+    if clip is None:
+        policy_loss = -(found.advantage * log_prob).mean()
+    else:
+        worth = found.advantage / ratio.detach().clamp(max=1.2)
+        policy_loss = -torch.minimum(ratio * worth, ratio.clamp(0.7, 1.3) * worth).mean()
+    value_loss = 0.5 * (value[batch.step_rows] - found.target).square().mean()
+    entropy = -(log_probs.exp() * log_probs).sum(1).mean()
+    loss = policy_loss + 0.5 * value_loss - 0.1 * entropy
+    parameters = [*agent.policy.parameters(), *agent.value.parameters()]
+    expected = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
+    agent.update(batch, 0.0)
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(agent._flat.gradient, expected, atol=1e-5, rtol=1e-4)
+    figures = agent.figures()
+    assert figures["policy_loss"] == pytest.approx(policy_loss.item(), abs=1e-5)
+    assert figures["rho_clip_fraction"] == pytest.approx((ratio > 1.2).float().mean().item())
+    assert figures["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-4)
+
+
+def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:
+    agent = make_agent(clip=0.2, normalize_advantage=False)
+    batch = random_batch(agent, lengths=(1,) * 60)
+    # All ended with a reward above every value: each action was good, and is far more probable by now.
+    done = replace(
+        batch,
+        reward=np.full(60, 50.0, np.float32),
+        terminated=np.ones(60, np.bool_),
+        truncated=np.zeros(60, np.bool_),
+        log_prob=batch.log_prob - 1,
+    )
+    before = agent.state()[0]
+    agent.update(done, 0.0)
+    after = agent.state()[0]
+    assert np.array_equal(before["policy.0.weight"], after["policy.0.weight"])
+    assert not np.array_equal(before["value.0.weight"], after["value.0.weight"])
+
+
+def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() -> None:
+    # One state, three actions with rewards 0, 0, 1, played evenly; the policy of now takes the last one at
+    # 90 %. Without the weights the value would be 1/3.
+    agent = make_agent(
+        observations=False, learning_rate=1e-2, rho_clip=100.0, hidden_sizes=(), value_hidden_sizes=()
+    )
+    with torch.no_grad():
+        for parameter in agent.policy.parameters():
+            parameter.zero_()
+        agent.policy[-1].bias.copy_(torch.tensor([0.05, 0.05, 0.9]).log())
+    count = 300
+    action = np.tile([1, 2, 3], count // 3)
+    batch = RolloutBatch(
+        obs=np.ones((2 * count, 4), np.float32),
+        lengths=np.ones(count, np.int64),
+        action=action,
+        log_prob=np.full(count, -np.log(3), np.float32),
+        reward=(action == 3).astype(np.float32),
+        terminated=np.ones(count, np.bool_),
+        truncated=np.zeros(count, np.bool_),
+    )
+    kept = [parameter.clone() for parameter in agent.policy.parameters()]
+    for _ in range(300):
+        agent.update(batch, 0.0)
+        with torch.no_grad():
+            for parameter, before in zip(agent.policy.parameters(), kept, strict=True):
+                parameter.copy_(before)
+    assert agent.value(torch.ones(1, 4)).item() == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("said", [-1e30, -200.0])
+@pytest.mark.parametrize("clip", [None, 0.2])
+def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: float | None) -> None:
+    agent = make_agent(clip=clip)
+    batch = random_batch(agent)
+    batch.log_prob[3] = said
+    agent.update(batch, 0.0)
+    assert all(np.isfinite(array).all() for array in agent.state()[0].values())
+    assert np.isfinite(list(agent.figures().values())).all()
+
+
+@pytest.mark.parametrize("updates", [0, 2])
+def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
+    agent = make_agent(seed=3, epochs=2)
+    for index in range(updates):
+        agent.update(random_batch(agent, seed=index), 0.0)
+    tensors, meta = agent.state()
+    resumed = make_agent(seed=99, epochs=2)
+    resumed.load_state(tensors, meta)
+    batch = random_batch(agent, seed=9)
+    for each in (agent, resumed):
+        each.update(batch, 0.5)
+    assert same_state(agent, resumed)
+    assert agent.figures() == resumed.figures()
+
+
+def test_a_state_of_another_agent_is_refused_and_changes_nothing() -> None:
+    agent, other = make_agent(seed=1), make_agent(seed=2)
+    before, _ = agent.state()
+    tensors, meta = other.state()
+    for spoilt, told in (
+        ({name: array for name, array in tensors.items() if name != "figures.sums"}, meta),
+        (tensors, {name: value for name, value in meta.items() if name != "summed"}),
+        (tensors, meta | {"rng": {}}),
+    ):
+        with pytest.raises(CheckpointError):
+            agent.load_state(spoilt, told)
+    after, _ = agent.state()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_figures_are_means_since_they_were_asked_for_last() -> None:
+    agent = make_agent(learning_rate_schedule="linear")
+    assert agent.figures() == {}
+    agent.update(random_batch(agent, seed=1), 0.25)
+    first = agent.figures()
+    assert first["learning_rate"] == pytest.approx(0.75e-2)
+    assert 0 < first["entropy"] <= np.log(3)
+    assert agent.figures() == {}
+
+
+def test_numbers_that_are_not_finite_are_told() -> None:
+    agent = make_agent()
+    agent.update(replace(random_batch(agent), reward=np.full(128, np.inf, np.float32)), 0.0)
+    with pytest.raises(ServiceError, match="not finite"):
+        agent.figures()

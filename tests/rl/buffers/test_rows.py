@@ -1,0 +1,129 @@
+"""A replay memory of stacked frames: each is kept once, and what is drawn is what whole stacks would be."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import CheckpointError
+from soulsgui.frame_stacks import FrameStacks
+from soulsgui.rl.buffers.replay import UniformReplay
+
+DEPTH, SIDE = 3, 2
+SHAPES = {1: (DEPTH, SIDE, SIDE), -1: (SIDE, SIDE, DEPTH)}
+
+
+def stacks(rng: np.random.Generator, lengths: list[int], axis: int) -> FrameStacks:
+    """Observations of segments of random frames."""
+    frames = rng.integers(0, 256, (sum(lengths) + DEPTH * len(lengths), SIDE, SIDE), np.uint8)
+    begins = np.cumsum([0, *(length + DEPTH for length in lengths[:-1])])
+    first = [np.arange(begin, begin + length + 1) for begin, length in zip(begins, lengths, strict=True)]
+    return FrameStacks(frames, np.concatenate(first), DEPTH, axis)
+
+
+def memory(capacity: int, axis: int) -> UniformReplay:
+    return UniformReplay(capacity, BoxSpec(SHAPES[axis], "uint8", (0,), (255,)))
+
+
+def added(obs: Any, lengths: list[int], ring: UniformReplay) -> None:
+    action = np.arange(sum(lengths))
+    ring.add(obs, np.array(lengths), action, action.astype(np.float32), np.zeros(len(lengths), np.bool_))
+
+
+def assert_alike(one: UniformReplay, other: UniformReplay) -> None:
+    slots = np.arange(len(one))
+    for found, expected in zip(one.at(slots)[:5], other.at(slots)[:5], strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_the_array_of_stacks_holds_each_frame_at_its_place(axis: int) -> None:
+    made = stacks(np.random.default_rng(0), [2, 1], axis)
+    whole = np.asarray(made)
+    assert whole.shape == made.shape == (5, *SHAPES[axis])
+    assert made.own.tolist() == [1, 1, DEPTH, 1, DEPTH]
+    for row, first in enumerate([0, 1, 2, 5, 6]):
+        for place in range(DEPTH):
+            found = np.take(whole[row], place, axis=0 if axis == 1 else -1)
+            np.testing.assert_array_equal(found, made.frames[first + place])
+    np.testing.assert_array_equal(np.asarray(made[1:3]), whole[1:3])
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_stacks_are_drawn_as_if_they_were_kept_whole(axis: int) -> None:
+    rng = np.random.default_rng(1)
+    frames, whole = memory(20, axis), memory(20, axis)
+    for _ in range(60):
+        lengths = rng.integers(1, 12, rng.integers(1, 4)).tolist()
+        made = stacks(rng, lengths, axis)
+        added(made, lengths, frames)
+        added(np.asarray(made), lengths, whole)
+        assert_alike(frames, whole)
+    path = np.array([[3], [4]])
+    valid = np.ones((2, 1), np.bool_)
+    np.testing.assert_array_equal(frames.steps(path, valid).obs, whole.steps(path, valid).obs)
+
+
+def test_each_frame_is_kept_once_and_given_up_with_the_last_that_needs_it() -> None:
+    rng = np.random.default_rng(2)
+    ring = memory(10, 1)
+    for _ in range(5):
+        added(stacks(rng, [10], 1), [10], ring)
+    assert ring._rows.in_use == 10 + DEPTH
+    assert ring._rows.touched == 10 + DEPTH
+    added(stacks(rng, [2, 2, 2, 2, 2], 1), [2] * 5, ring)
+    assert ring._rows.in_use == 5 * (2 + DEPTH)
+
+
+def test_only_those_frames_are_kept_that_were_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    made = stacks(rng, [4, 3, 2], 1)
+    chosen = made[np.repeat([True, False, True], [5, 4, 3])]
+    ring, whole = memory(8, 1), memory(8, 1)
+    added(chosen, [4, 2], ring)
+    added(np.asarray(chosen), [4, 2], whole)
+    assert ring._rows.in_use == 6 + 2 * DEPTH
+    assert_alike(ring, whole)
+
+
+@pytest.mark.parametrize("stacked_first", [True, False])
+def test_whole_observations_and_stacks_go_together_in_either_order(stacked_first: bool) -> None:
+    rng = np.random.default_rng(4)
+    mixed, whole = memory(6, 1), memory(6, 1)
+    for call in range(12):
+        made = stacks(rng, [2, 1], 1)
+        added(made if (call % 2 == 0) is stacked_first else np.asarray(made), [2, 1], mixed)
+        added(np.asarray(made), [2, 1], whole)
+        assert_alike(mixed, whole)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_saved_memory_of_stacks_goes_on_alike_and_holds_each_frame_once(axis: int) -> None:
+    rng = np.random.default_rng(5)
+    ring = memory(10, axis)
+    for lengths in ([7], [2, 3]):
+        added(stacks(rng, lengths, axis), lengths, ring)
+    saved = ring.state()
+    again = memory(10, axis)
+    again.load_state({name: array.copy() for name, array in saved.items()})
+    assert len(saved["frames"]) == 10 + 3 * DEPTH
+    made = stacks(rng, [4], axis)
+    for one in (ring, again):
+        added(made, [4], one)
+    assert ring._rows.in_use == again._rows.in_use
+    draws = [one.sample(40, np.random.default_rng(0)) for one in (ring, again)]
+    np.testing.assert_array_equal(draws[0].obs, draws[1].obs)
+    with pytest.raises(CheckpointError, match="frames are not those"):
+        again.load_state(saved | {"first": saved["first"] + 50})
+
+
+def test_masks_stay_with_their_stacks() -> None:
+    rng = np.random.default_rng(6)
+    ring = UniformReplay(5, BoxSpec(SHAPES[1], "uint8", (0,), (255,)), masked_actions=2)
+    for _ in range(4):
+        made = stacks(rng, [3], 1)
+        masks = np.asarray(made)[:, 0, 0, :2] % 2 == 0
+        ring.add(made, np.array([3]), np.arange(3), np.zeros(3), np.array([False]), masks)
+    batch = ring.at(np.arange(5))
+    np.testing.assert_array_equal(batch.next_mask, batch.next_obs[:, 0, 0, :2] % 2 == 0)

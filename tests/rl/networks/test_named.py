@@ -1,0 +1,155 @@
+"""Networks by name: the layers and first weights of their sources, own classes, and what is refused."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import UsageError
+from soulsgui.rl.networks.named import HeadedNetwork, build_network, named_tensors, sees_images
+from soulsgui.rl.networks.shapes import LayerShape, shape_lines, shape_report
+from soulsgui.rl.networks.torso import nature_cnn
+
+IMAGE = BoxSpec((3, 64, 72), "uint8")
+VECTOR = BoxSpec((2, 3), "float32")
+
+
+class Own(nn.Module):
+    """A torso as somebody would write it."""
+
+    def __init__(self, shape: tuple[int, ...], hidden_sizes: tuple[int, ...], activation: str) -> None:
+        super().__init__()
+        self.features = hidden_sizes[0]
+        self.layer = nn.Linear(math.prod(shape), self.features)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.layer(obs.flatten(1).float()).relu()
+
+
+class Lying(Own):
+    """Says that it has one feature more than it has."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.features += 1
+
+
+class NoModule:
+    """Is none."""
+
+    def __init__(self, *args: Any) -> None:
+        pass
+
+
+def build(name: str, box: BoxSpec = IMAGE, sizes: tuple[int, ...] = (8,), seed: int = 0) -> HeadedNetwork:
+    return build_network(name, box, sizes, "relu", 5, 0.01, torch.Generator().manual_seed(seed))
+
+
+def test_the_impala_network_has_the_layers_of_its_source() -> None:
+    report = shape_report(build("impala_resnet", sizes=(256,)), torch.zeros(2, 3, 64, 72, dtype=torch.uint8))
+    filters = [layer for layer in report if layer.kind == "Conv2d"]
+    assert [layer.output for layer in filters] == [
+        (16, 64, 72), *[(16, 32, 36)] * 4,
+        (32, 32, 36), *[(32, 16, 18)] * 4,
+        (32, 16, 18), *[(32, 8, 9)] * 4,
+    ]  # fmt: skip
+    assert [layer.output for layer in report if layer.kind == "Linear"] == [(256,), (5,)]
+    counted = sum(layer.parameters for layer in report)
+    convolutions = (3 * 9 + 1) * 16 + 4 * (16 * 9 + 1) * 16 + (16 * 9 + 1) * 32 + 9 * (32 * 9 + 1) * 32
+    assert counted == convolutions + (32 * 8 * 9 + 1) * 256 + 257 * 5
+
+
+def test_a_residual_block_adds_to_what_went_in() -> None:
+    network = build("impala_resnet")
+    block = network.torso.layers[2]
+    for parameter in block.parameters():
+        parameter.data.zero_()
+    inputs = torch.randn(2, 16, 5, 5)
+    assert torch.equal(block(inputs), inputs)
+
+
+def test_first_weights_are_those_of_the_sources() -> None:
+    impala = build("impala_resnet").torso.layers[0]
+    std = 1 / math.sqrt(27)
+    assert 1.5 * std < impala.weight.abs().max() <= 2 * std
+    assert not impala.bias.any()
+    nature = build("nature_cnn").torso.layers[2].weight.flatten(1)
+    torch.testing.assert_close(nature @ nature.T, 2 * torch.eye(64), atol=1e-4, rtol=0.0)
+    for name, box in (("nature_cnn", IMAGE), ("impala_resnet", IMAGE), ("mlp_layer_norm", VECTOR)):
+        head = build(name, box).head.weight
+        torch.testing.assert_close(head @ head.T, 1e-4 * torch.eye(5), atol=1e-8, rtol=0.0)
+
+
+def test_layers_are_normalised_before_their_activation() -> None:
+    network = build("mlp_layer_norm", VECTOR, (16, 16))
+    report = shape_report(network, torch.zeros(1, 2, 3))
+    assert [layer.kind for layer in report] == [
+        "Flatten", "Linear", "LayerNorm", "ReLU", "Linear", "LayerNorm", "ReLU", "Linear",
+    ]  # fmt: skip
+    before = network.torso.layers[:3](torch.randn(4, 2, 3))
+    torch.testing.assert_close(before.mean(1), torch.zeros(4), atol=1e-5, rtol=0.0)
+
+
+@pytest.mark.parametrize("name", ["nature_cnn", "impala_resnet"])
+def test_channels_may_come_last(name: str) -> None:
+    first, last = build(name), build(name, BoxSpec((64, 72, 3), "uint8"))
+    image = torch.randint(0, 256, (2, 3, 64, 72), dtype=torch.uint8)
+    with torch.no_grad():
+        assert torch.equal(first(image), last(image.permute(0, 2, 3, 1)))
+
+
+@pytest.mark.parametrize("name", ["impala_resnet", "mlp_layer_norm", f"{__name__}:Own"])
+def test_the_generator_alone_decides_the_weights(name: str) -> None:
+    first, again, other = (
+        torch.cat([p.flatten() for p in build(name, seed=seed).parameters()]) for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_an_own_network_is_found_by_its_import_path() -> None:
+    network = build(f"{__name__}:Own", VECTOR)
+    assert isinstance(network.torso, Own)
+    assert network(torch.zeros(7, 2, 3)).shape == (7, 5)
+    assert [name for name, _ in named_tensors(network, "policy")] == [
+        "policy.torso.layer.weight", "policy.torso.layer.bias", "policy.head.weight", "policy.head.bias",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "box", "words"),
+    [
+        ("nature_cnn", VECTOR, r"needs images of bytes \(uint8\), not of float32"),
+        ("nature_cnn", BoxSpec((2, 3), "uint8"), r"at least 36×36, not \(2, 3\)"),
+        ("nature_cnn", BoxSpec((35, 90, 3), "uint8"), r"at least 36×36, not \(35, 90, 3\)"),
+        ("impala_resnet", BoxSpec((3, 7, 90), "uint8"), r"at least 8×8, not \(3, 7, 90\)"),
+        ("nowhere_at_all:Net", VECTOR, "There is no network 'nowhere_at_all:Net'"),
+        (f"{__name__}:Missing", VECTOR, "There is no network"),
+        (f"{__name__}:NoModule", VECTOR, r"is no torch\.nn\.Module"),
+        (f"{__name__}:Lying", VECTOR, r"has `features` 9, and gives \(2, 8\)"),
+        ("builtins:dict", VECTOR, "could not be made"),
+    ],
+)
+def test_what_can_not_be_built_is_refused_in_words(name: str, box: BoxSpec, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        build(name, box)
+
+
+def test_images_are_what_is_seen_as_bytes() -> None:
+    assert sees_images("nature_cnn", IMAGE)
+    assert sees_images("my.nets:Own", IMAGE)
+    assert not sees_images("my.nets:Own", VECTOR)
+    assert not sees_images("mlp_layer_norm", IMAGE)
+
+
+def test_a_network_as_a_table() -> None:
+    report = [LayerShape("0", "Conv2d", (32, 20, 20), 8224), LayerShape("10", "ReLU", (7,), 0)]
+    assert shape_lines("policy", report) == [
+        "policy: 8,224 parameters",
+        "  0   Conv2d  32×20×20  8,224",
+        "  10  ReLU           7      0",
+    ]
+    assert nature_cnn((1, 36, 36), (), "relu").features == 64

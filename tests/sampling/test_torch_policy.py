@@ -1,0 +1,211 @@
+"""Policies in torch on a client: the server's numbers, and what is told where they can't be had."""
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
+from soulsgui.policies.policy import make_policy
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.sampling.torch_policy import TorchPolicy
+from tests.rl.support import ppo_settings
+
+IMAGES = SpacesSpec(BoxSpec((36, 40, 3), "uint8"), DiscreteSpec(4, start=2))
+VECTORS = SpacesSpec(BoxSpec((2, 3), "float64"), DiscreteSpec(4, start=2))
+OWN = "tests.rl.networks.test_named:Own"
+
+
+def make_agent(name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any) -> PPOAgent:
+    sizes = {"hidden_sizes": (16,), "value_hidden_sizes": (8,), "policy_init_scale": 1.0}
+    return PPOAgent(spaces, ppo_settings(name=name, epochs=1, **(sizes | changes)), seed)
+
+
+def observations(spaces: SpacesSpec, count: int, seed: int = 0) -> NDArray[Any]:
+    rng, box = np.random.default_rng(seed), spaces.observation
+    if box.dtype == "uint8":
+        return rng.integers(0, 256, (count, *box.shape), dtype=np.uint8)
+    return rng.normal(3, 2, (count, *box.shape)).astype(box.dtype)
+
+
+def round_of(agent: PPOAgent, policy: TorchPolicy, seed: int = 0) -> RolloutBatch:
+    obs = observations(agent.spaces, 22, seed)
+    rows = np.delete(np.arange(22), (10, 21))
+    action, log_prob = policy.act(obs[rows], np.random.default_rng(seed))
+    return RolloutBatch(
+        obs=obs,
+        lengths=np.array([10, 10]),
+        action=action,
+        log_prob=log_prob,
+        reward=np.arange(20, dtype=np.float32),
+        terminated=np.array([True, False]),
+        truncated=np.array([False, False]),
+    )
+
+
+def policy_of(agent: PPOAgent) -> TorchPolicy:
+    """As a client gets it."""
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    assert isinstance(policy, TorchPolicy)
+    policy.load(load(save(agent.export_weights())))
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("name", "spaces"),
+    [
+        ("nature_cnn", IMAGES),
+        ("impala_resnet", IMAGES),
+        ("mlp_layer_norm", VECTORS),
+        ("mlp_layer_norm", IMAGES),
+        (OWN, IMAGES),
+        (OWN, VECTORS),
+    ],
+)
+def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> None:
+    agent = make_agent(name, spaces)
+    first = policy_of(agent)
+    figures = agent.update(round_of(agent, first), 0.0)
+    assert np.isfinite(list(figures.values())).all()
+    images = name != "mlp_layer_norm" and spaces is IMAGES
+    # Images are scaled; statistics of single pixels are neither taken nor sent.
+    assert bool(agent.normaliser.count) != images
+    assert any(key.startswith("normaliser") for key in agent.export_weights()) != images
+    policy = policy_of(agent)
+    obs = observations(spaces, 50, seed=1)
+    said = agent.outputs(obs)
+    assert said.std(0).min() > 1e-3, "it depends on the observation"
+    np.testing.assert_array_equal(policy.outputs(obs), said)
+    assert not np.array_equal(first.outputs(obs), said), "another copy keeps its weights"
+    shifted = said - said.max(1, keepdims=True)
+    log_probs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    action, log_prob = policy.act(obs, np.random.default_rng(3))
+    np.testing.assert_allclose(log_prob, log_probs[np.arange(50), action - 2], atol=1e-5)
+    np.testing.assert_array_equal(policy.log_prob(obs, action), log_prob)
+    np.testing.assert_array_equal(policy.greedy(obs), agent.act_greedy(obs))
+    np.testing.assert_array_equal(policy.greedy(obs), said.argmax(1) + 2)
+
+
+def test_samples_of_a_client_have_ratio_1() -> None:
+    agent = make_agent("nature_cnn", IMAGES, minibatch_size=100)
+    agent.update(round_of(agent, policy_of(agent)), 0.0)
+    figures = agent.update(round_of(agent, policy_of(agent), seed=1), 0.0)
+    assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
+
+
+def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
+    agent = make_agent("mlp_layer_norm", VECTORS)
+    policy, obs = policy_of(agent), observations(VECTORS, 200)
+    mask = np.random.default_rng(1).random((200, 4)) < 0.5
+    mask[np.arange(200), np.arange(200) % 4] = True
+    rows = np.arange(200)
+    action, log_prob = policy.act(obs, np.random.default_rng(2), mask)
+    assert mask[rows, action - 2].all()
+    assert mask[rows, policy.greedy(obs, mask) - 2].all()
+    np.testing.assert_array_equal(policy.greedy(obs, mask), agent.act_greedy(obs, mask))
+    alone = mask.sum(1) == 1
+    assert alone.any()
+    assert not log_prob[alone].any()
+
+
+@pytest.mark.parametrize("name", ["nature_cnn", "impala_resnet", OWN])
+def test_a_resumed_agent_goes_on_to_the_bit(name: str) -> None:
+    agent = make_agent(name, IMAGES)
+    batch = round_of(agent, policy_of(agent))
+    agent.update(batch, 0.0)
+    tensors, meta = agent.state()
+    resumed = make_agent(name, IMAGES, seed=9)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    for each in (agent, resumed):
+        each.update(batch, 0.0)
+    (tensors, _), (others, _) = agent.state(), resumed.state()
+    assert tensors.keys() == others.keys()
+    assert all(np.array_equal(tensors[key], others[key]) for key in tensors)
+
+
+def test_the_layers_are_told() -> None:
+    shapes = make_agent("nature_cnn", IMAGES).shapes()
+    assert [layer.output for layer in shapes["policy"] if layer.kind == "Linear"] == [(16,), (4,)]
+    assert [layer.output for layer in shapes["value"] if layer.kind == "Linear"] == [(8,), (1,)]
+
+
+def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
+    agent = make_agent("mlp_layer_norm", VECTORS)
+    policy, obs = policy_of(agent), observations(VECTORS, 3)
+    before, good = policy.outputs(obs), agent.export_weights()
+    last = "policy.head.bias"
+    for spoilt in (
+        {key: array for key, array in good.items() if key != last},
+        good | {last: np.zeros(9, np.float32)},
+        good | {last: np.full(4, np.nan, np.float32)},
+        good | {"normaliser.mean": np.zeros(5, np.float32)},
+    ):
+        with pytest.raises(CheckpointError, match="don't fit the policy"):
+            policy.load(spoilt)
+    np.testing.assert_array_equal(policy.outputs(obs), before)
+
+
+def test_without_torch_a_client_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = make_agent("nature_cnn", IMAGES).policy_spec()
+    monkeypatch.delitem(sys.modules, "soulsgui.sampling.torch_policy")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ClientRegistrationError, match=r"nature_cnn .* needs PyTorch") as caught:
+        make_policy(spec)
+    assert "pip install torch" in caught.value.remedy
+    assert "mlp" in caught.value.remedy
+
+
+def test_an_own_network_that_is_not_installed_here_is_told() -> None:
+    spec = make_agent(OWN, VECTORS).policy_spec() | {"network": "nowhere_at_all:Own"}
+    with pytest.raises(UsageError, match="There is no network 'nowhere_at_all:Own'") as caught:
+        make_policy(spec)
+    assert "every client" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "spoilt", [{"hidden_sizes": 3}, {"network": "?"}, {"normalise": None, "kind": "torch"}]
+)
+def test_a_description_that_can_not_be_read_is_refused(spoilt: dict[str, Any]) -> None:
+    spec = make_agent("mlp_layer_norm", VECTORS).policy_spec() | spoilt
+    del spec["activation"]
+    with pytest.raises(CheckpointError, match="can't be read"):
+        make_policy(spec)
+
+
+@pytest.mark.slow
+def test_ppo_learns_what_to_do_from_images() -> None:
+    # The right action is the one whose quarter of the image is bright; each step is an episode.
+    spaces = SpacesSpec(BoxSpec((1, 36, 40), "uint8"), DiscreteSpec(4))
+    agent = make_agent(
+        "nature_cnn", spaces, activation="relu", policy_init_scale=0.01, minibatch_size=64, learning_rate=3e-3
+    )
+    agent.settings.ppo.epochs = 4  # type: ignore[misc]
+    rng, steps, right = np.random.default_rng(0), 128, 0.0
+    for _ in range(12):
+        quarter = rng.integers(4, size=steps)
+        obs = rng.integers(0, 100, (2 * steps, 1, 36, 40), dtype=np.uint8)
+        for index, side in enumerate(quarter):
+            obs[2 * index, :, :, 10 * side : 10 * side + 10] += 100
+        action, log_prob = policy_of(agent).act(obs[::2], rng)
+        right = float((action == quarter).mean())
+        agent.update(
+            RolloutBatch(
+                obs=obs,
+                lengths=np.ones(steps, np.int64),
+                action=action,
+                log_prob=log_prob,
+                reward=(action == quarter).astype(np.float32),
+                terminated=np.ones(steps, np.bool_),
+                truncated=np.zeros(steps, np.bool_),
+            ),
+            0.0,
+        )
+        if right > 0.9:
+            break
+    assert right > 0.9

@@ -1,0 +1,116 @@
+"""The same seed gives the same curve, to the bit: real nodes and real clients, in threads of this process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import Layer, combine
+from soulsgui.config.schema import Settings
+from soulsgui.sampling.client import Client
+from soulsgui.sampling.link import ClientLink
+from soulsgui.training.lockstep import STEPS_PER_ENV, Lockstep
+from soulsgui.training.session import Session
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.wire.messages.session import RoundShare
+from tests.faults.waiting import until
+from tests.servers import delete_prefix, with_fresh_prefix
+from tests.training.nodes import SMALL, SMALL_DQN, running_node
+
+PLAYED = {"env.num_envs": 2, "seed": 3}
+DQN = {**SMALL_DQN, **PLAYED, "determinism": "lockstep", "clients.local": 1, "stop.env_steps": 400}
+PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
+
+
+def test_a_share_goes_to_the_first_client_and_fits_into_a_chunk() -> None:
+    lockstep = Lockstep(longest=8)
+    sessions = {"b": Session("b", "1-0", 1), "a": Session("a", "2-0", 3)}
+    assert not lockstep.begin({}, 5)
+    assert lockstep.begin(sessions, 5)
+    assert sessions["a"].round == RoundShare(round_id=5, steps=24)
+    assert sessions["b"].round is None
+    assert not lockstep.takes("b", 1)
+    assert not lockstep.takes("a", 25)
+    assert lockstep.takes("a", 20)
+    assert lockstep.waits
+    assert lockstep.takes("a", 4)
+    assert not lockstep.waits
+
+
+def test_a_share_of_a_client_that_leaves_is_waited_for_no_longer() -> None:
+    lockstep = Lockstep(longest=1000)
+    lockstep.begin({"a": Session("a", "1-0", 2)}, 5)
+    assert lockstep.left == 2 * STEPS_PER_ENV
+    lockstep.drop("b")
+    assert lockstep.waits
+    lockstep.drop("a")
+    assert not lockstep.waits
+
+
+@pytest.mark.parametrize("values", [DQN | {"clients.local": 2}])
+def test_settings_that_can_not_be_repeated_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="determinism"):
+        combine([Layer("test", values)])
+
+
+@contextmanager
+def _client(address: Address, name: str) -> Iterator[None]:
+    stop = threading.Event()
+    link = ClientLink(address, name, 2, stop)
+    client = Client(link, stop, None, None, lambda fault: None)
+
+    def play() -> None:
+        try:
+            link.open()
+            client.run()
+        finally:
+            link.close()
+
+    thread = threading.Thread(target=play, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def _curve(server: Address, root: Path, settings: Settings, clients: list[str]) -> list[Any]:
+    """Train to the goal and return everything of the curve that is no time."""
+    address = with_fresh_prefix(server)
+    try:
+        with running_node(address, root, settings) as node, ExitStack() as playing:
+            for name in clients:
+                node.connection.hset(node.keys.clients, name, "{}")
+                playing.enter_context(_client(address, name))
+            node.wait_for(lambda state: state.stop_reached, "the goal")
+            until(lambda: not node.node._rows._waiting, "the last row")
+            updates = [row for row in node.rows() if isinstance(row, UpdateRow)]
+            weights = node.node.agent.export_weights()
+    finally:
+        delete_prefix(address)
+    digest = {name: array.tobytes() for name, array in weights.items()}
+    return [_without_times(row) for row in updates] + [digest]
+
+
+def _without_times(row: UpdateRow) -> dict[str, Any]:
+    values = {name: value for name, value in row.values.items() if not name.endswith("_s")}
+    return row.model_dump(exclude={"run_id", "time", "values"}) | values
+
+
+@pytest.mark.parametrize(
+    ("values", "clients"), [(DQN, ["a"]), (PPO, ["a"]), (PPO | {"ppo.n_clients": 2}, ["a", "b"])]
+)
+def test_the_same_seed_gives_the_same_curve_to_the_bit(
+    redis_server: Address, tmp_path: Path, values: dict[str, Any], clients: list[str]
+) -> None:
+    settings = combine([Layer("test", values)])
+    first, again = (_curve(redis_server, tmp_path / n, settings, clients) for n in ("first", "again"))
+    assert len(first) > 6
+    assert first == again
