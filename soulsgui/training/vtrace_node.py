@@ -45,7 +45,7 @@ class VTraceTrainingNode(TrainingNode):
     family = OFF_POLICY
 
     def _make_agent(self) -> None:
-        self._agent = VTraceAgent(self.spaces, self.settings, self.settings.seed)
+        self._agent = VTraceAgent(self.spaces, self.settings, self.settings.seed, self.device)
         self._waiting = WaitingSegments()
         self._pace = limits.Pace()
         self._let_in = 0  # transitions that were let in and not taken over yet
