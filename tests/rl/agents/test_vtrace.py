@@ -71,6 +71,16 @@ def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
 
 
+@pytest.mark.parametrize("takes", [kind for kind in SPACES_TAKEN if kind != "words"])
+def test_actions_of_every_kind_have_ratio_1_at_first_and_are_learned_from(takes: str) -> None:
+    agent = make_agent(spaces=SpacesSpec(SPACES.observation, action_from_space(SPACES_TAKEN[takes])))
+    for index in range(2):
+        agent.update(random_batch(agent, seed=index), 0.0)
+        figures = agent.figures()
+        assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
+        assert figures["approx_kl"] == pytest.approx(0, abs=1e-4)
+
+
 @pytest.mark.parametrize("clip", [None, 0.3])
 def test_the_gradient_is_that_of_the_loss_written_out(clip: float | None) -> None:
     agent = make_agent(clip=clip, entropy_coef=0.1, rho_clip=1.2, c_clip=0.8, learning_rate=1e-30)
