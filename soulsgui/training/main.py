@@ -17,6 +17,7 @@ from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
+from soulsgui.training.sac_node import SACTrainingNode
 from soulsgui.training.vtrace_node import VTraceTrainingNode
 from soulsgui.wire.connection import Address
 
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 NODES: dict[str, type[TrainingNode]] = {
     "ppo": PPOTrainingNode,
     "dqn": DQNTrainingNode,
+    "sac": SACTrainingNode,
     "vtrace": VTraceTrainingNode,
 }
 """The node that trains each algorithm."""

@@ -6,9 +6,12 @@ Which agent learns, out of which memory, and how clients explore, stands in a su
 import logging
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import redis
+from numpy.typing import NDArray
 
 from soulsgui.errors import ServiceError
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
@@ -102,6 +105,12 @@ class OffPolicyTrainingNode(TrainingNode):
             raise
         finally:
             super()._close()
+
+    def _memory_state(self) -> dict[str, NDArray[Any]]:
+        return self._memory.state()
+
+    def _load_memory(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._memory.load_state(state)
 
     # --- samples -----------------------------------------------------------------------------------
 

@@ -71,7 +71,6 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def __init__(
         self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        self._actions = spaces.numbered_actions("vtrace")
         super().__init__(spaces, settings, settings.vtrace.learning_rate, seed, device)
         # Stays where the networks are: reading a number there would wait for them at each update.
         self._sums = torch.zeros(len(FIGURES), device=self.device)
