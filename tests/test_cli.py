@@ -134,7 +134,7 @@ def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys
         (["serv"], "'serv' is no command. Did you mean serve?"),
         (["run", "strat"], "'strat' is no command. Did you mean start?"),
         (["prob"], "'prob' is no command."),
-        (["run", "fly"], "There are: start, resume, stop."),
+        (["run", "fly"], "There are: start, resume, stop, pause, continue."),
     ],
 )
 def test_a_mistyped_command_is_told_what_was_meant(
