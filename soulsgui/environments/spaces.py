@@ -73,7 +73,7 @@ class SpacesSpec:
         return cls(BoxSpec.from_space(observation_space), action_from_space(action_space, masked))
 
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
-        """Return the action space for an algorithm or a policy that chooses one of several numbered actions.
+        """Return the action space for an algorithm that chooses one of several numbered actions.
 
         Args:
             algorithm: What it is called.
@@ -86,6 +86,5 @@ class SpacesSpec:
         raise EnvironmentCheckError(
             f"{algorithm} chooses one of several numbered actions; this environment takes "
             f"{action_words(self.action)}.",
-            "Set algorithm: ppo and network.recurrent: none, or choose an environment with a Discrete action "
-            "space.",
+            "Set algorithm: ppo or vtrace, or choose an environment with a Discrete action space.",
         )

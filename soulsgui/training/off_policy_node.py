@@ -224,6 +224,8 @@ class OffPolicyTrainingNode(TrainingNode):
             self._learning = True
             self._tally.close(began, self.agent.updates, self.env_steps)
             logger.info("learning begins with %d transitions", len(self._memory))
+        if self._lockstep is not None:
+            self._set_limits()  # of the share that was taken in, in however many turns it is learned from
         waits = self._lockstep is not None and self._lockstep.waits
         updates = 0 if waits else self._learn(began + _SLICE_S)
         now = time.monotonic()

@@ -17,7 +17,9 @@ class SACTrainingNode(OffPolicyTrainingNode):
         ring = UniformReplay(
             sac.buffer_size, spaces.observation, action_shape=action.shape, action_dtype=action.dtype
         )
-        return SACAgent(spaces, self.settings, self.settings.seed), WindowReplay(ring, 1, sac.gamma)
+        return SACAgent(spaces, self.settings, self.settings.seed, self.device), WindowReplay(
+            ring, 1, sac.gamma
+        )
 
     @property
     def _pacing(self) -> SACSettings:
