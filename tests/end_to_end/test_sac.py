@@ -18,5 +18,5 @@ def test_the_preset_swings_pendulum_up(tmp_path: Path, seed: int) -> None:
     assert done.returncode == 0, done.stderr
     summary = last_json(done.stdout)
     assert (summary["algorithm"], summary["reached"]) == ("sac", "mean_return")
-    assert summary["mean_return"] >= -200
+    assert summary["mean_return"] >= -150
     assert summary["rejected"] == {}

@@ -62,22 +62,30 @@ def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
     assert "epsilon" not in told
 
 
-def test_a_loop_by_hand_samples_for_sac(redis_address: Address, tmp_path: Path) -> None:
+def _play(connector: DQNConnector, steps: int) -> None:
+    """A loop over one environment, as somebody would write it; its episode is not ended."""
     env = gym.make("Pendulum-v1")
+    obs, _ = env.reset(seed=steps)
+    for step_id in range(steps):
+        with connector as (agent, model_id):
+            action = agent(obs)
+        after, reward, terminated, truncated, _ = env.step(action)
+        connector.push_sample(
+            pack_sample(obs, action, reward, after, terminated, truncated, {}, model_id, step_id)
+        )
+        obs = after
+
+
+def test_a_loop_by_hand_samples_for_sac(redis_address: Address, tmp_path: Path) -> None:
     with _run(redis_address, tmp_path) as node:
         connector = DQNConnector({"env": {"id": "Pendulum-v1"}}, redis_address, "c")
-        obs, _ = env.reset(seed=1)
         try:
-            for step_id in range(150):
-                with connector as (agent, model_id):
-                    action = agent(obs)
-                after, reward, terminated, truncated, _ = env.step(action)
-                connector.push_sample(
-                    pack_sample(obs, action, reward, after, terminated, truncated, {}, model_id, step_id)
-                )
-                obs = after
-            until(lambda: node.node.env_steps == 150, "all is taken in")
+            _play(connector, 60)
+            until(lambda: node.node._learning, "learning begins")
+            _play(connector, 100)
+            # What comes in from then on is learned from.
             assert node.wait_for_updates(3).rejected == {}
+            until(lambda: node.node.env_steps == 160, "all is taken in")
             _look_at_memory(node)
         finally:
             connector.close()
