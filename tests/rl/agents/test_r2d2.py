@@ -56,7 +56,7 @@ def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
         number=np.arange(count),
         weight=rng.uniform(0.2, 1, count).astype(np.float32),
         obs=rng.normal(3, 2, (steps + 1, count, 4)).astype(np.float32),
-        action=rng.integers(1, 4, (steps, count)),
+        action=np.where(valid, rng.integers(1, 4, (steps, count)), 0),
         reward=rng.normal(0, 3, (steps, count)).astype(np.float32),
         terminated=terminated,
         valid=valid,
