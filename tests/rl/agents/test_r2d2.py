@@ -88,6 +88,9 @@ def values_along(agent: R2D2Agent, network: Any, batch: SequenceBatch, column: i
 @CELLS
 def test_an_update_is_what_a_loop_over_steps_says(cell: str) -> None:
     agent = r2d2_agent(updates=4, cell=cell)
+    with torch.no_grad():  # so that both networks choose differently
+        for parameter in agent.target.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
     batch = sequences(agent, seed=9)
     differences: list[list[float]] = []
     for column in range(len(batch.number)):
