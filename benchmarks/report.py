@@ -71,18 +71,18 @@ def run(measure: Callable[[bool], Sequence[Measured]], argv: Sequence[str] | Non
     arguments = parser.parse_args(argv)
     found = measure(arguments.quick)
     if arguments.json:
-        versions = _versions()
-        print(json.dumps([{**asdict(one), "versions": versions} for one in found]))
+        print(json.dumps([{**asdict(one), "versions": versions()} for one in found]))
         return
     for one in found:
         print(
             f"{one.name}: {one.value:,.4g} {one.unit}; {one.reference_name}: {one.reference:,.4g} "
             f"{one.unit}; ratio {one.ratio:.3g} (median of {one.repeats})"
         )
-    print(", ".join(f"{name} {version}" for name, version in _versions().items()), file=sys.stderr)
+    print(", ".join(f"{name} {version}" for name, version in versions().items()), file=sys.stderr)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that figures depend on."""
     found = {"python": platform.python_version()}
     for name in _VERSIONED:
         try:

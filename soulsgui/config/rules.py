@@ -30,16 +30,19 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
     if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
         told = ", ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
         broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
-    dqn = settings.dqn
-    if max(dqn.learning_starts, dqn.batch_size) > dqn.buffer_size:
-        broken.append(
-            BrokenRule(
-                "dqn.buffer_size", "should hold at least dqn.learning_starts and dqn.batch_size transitions."
+    for name, replay in (("dqn", settings.dqn), ("sac", settings.sac)):
+        if max(replay.learning_starts, replay.batch_size) > replay.buffer_size:
+            broken.append(
+                BrokenRule(
+                    f"{name}.buffer_size",
+                    f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
+                )
             )
-        )
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
     broken += _broken_by_the_agent(settings)
+    if settings.algorithm == "sac" and settings.network.squash != "tanh":
+        broken.append(BrokenRule("network.squash", "has to be tanh for sac."))
     if settings.determinism == "lockstep" and settings.algorithm != "ppo":
         if not settings.explores:
             broken.append(BrokenRule("determinism", f"`lockstep` does not go with {settings.algorithm}."))

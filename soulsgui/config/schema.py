@@ -15,9 +15,11 @@ from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
 from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
 from soulsgui.config.sections.guard import GuardSettings
+from soulsgui.config.sections.learner import LearnerSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
 from soulsgui.config.sections.ppo import PPOSettings
 from soulsgui.config.sections.run import CheckpointSettings, PublishSettings, StopSettings, TelemetrySettings
+from soulsgui.config.sections.sac import SACSettings
 from soulsgui.config.sections.server import ControlSettings, LoggingSettings, RedisSettings
 from soulsgui.config.sections.vtrace import VTraceSettings
 
@@ -39,10 +41,11 @@ class Settings(Section):
         "costs speed. Runs of ppo are repeatable without it.",
         to_clients=True,
     )
-    algorithm: Literal["ppo", "dqn", "vtrace"] = setting(
+    algorithm: Literal["ppo", "dqn", "sac", "vtrace"] = setting(
         "ppo",
-        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy) or vtrace "
-        "(asynchronous actor and critic, corrected for the age of the samples).",
+        "Learning algorithm: ppo (synchronous, on-policy), dqn (asynchronous, off-policy, for numbered "
+        "actions), sac (likewise, for actions that are numbers within bounds) or vtrace (asynchronous actor "
+        "and critic, corrected for the age of the samples).",
         to_clients=True,
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
@@ -51,6 +54,8 @@ class Settings(Section):
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")
+    sac: SACSettings = Field(default_factory=SACSettings, description="Soft actor-critic.")
+    learner: LearnerSettings = Field(default_factory=LearnerSettings, description="The hardware that learns.")
     vtrace: VTraceSettings = Field(
         default_factory=VTraceSettings, description="V-trace: asynchronous actor and critic."
     )

@@ -76,7 +76,7 @@ class SpacesSpec:
         """Return the action space for an algorithm that chooses one of several numbered actions.
 
         Args:
-            algorithm: What it is called in the configuration.
+            algorithm: What it is called.
 
         Raises:
             EnvironmentCheckError: The environment takes something else.
@@ -86,5 +86,5 @@ class SpacesSpec:
         raise EnvironmentCheckError(
             f"{algorithm} chooses one of several numbered actions; this environment takes "
             f"{action_words(self.action)}.",
-            "Set algorithm: ppo, or choose an environment with a Discrete action space.",
+            "Set algorithm: ppo or vtrace, or choose an environment with a Discrete action space.",
         )

@@ -18,6 +18,7 @@ from soulsgui.environments.masks import KEY, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.policy import Mask, Policy
+from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.watched import BROKEN, fault_of
 
 MOST_SIDE_BY_SIDE = 16
@@ -189,6 +190,7 @@ class _Seat:
     episode: int
     obs: NDArray[Any]
     mask: Mask | None
+    remembered: dict[str, NDArray[np.float32]]
 
 
 class _Play:
@@ -199,10 +201,12 @@ class _Play:
         self.returns = [0.0] * episodes
         self.lengths = [0] * episodes
         self._policy = policy
+        self._remembered = remembered_by(policy)
         self._seed = seed
         self._greedy = greedy
         self._rng = np.random.default_rng(seed)
         self._begun = 0
+        self._choices: int | None = None  # of all choices together, once there was a mask
 
     def seat(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
@@ -211,7 +215,9 @@ class _Play:
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
-        self.seats.append(_Seat(env, episode, np.asarray(obs), self._mask_of(info)))
+        self._remembered.begin(1)
+        blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
+        self.seats.append(_Seat(env, episode, np.asarray(obs), self._mask_of(env, info), blank))
 
     def step(self) -> None:
         """Make one step in every environment."""
@@ -227,18 +233,27 @@ class _Play:
         if terminated or truncated:
             self.seat(seat.env)
         else:
-            self.seats.append(_Seat(seat.env, seat.episode, np.asarray(obs), self._mask_of(info)))
+            seat.obs, seat.mask = np.asarray(obs), self._mask_of(seat.env, info)
+            self.seats.append(seat)
 
     def _choose(self, seats: Sequence[_Seat]) -> NDArray[Any]:
         obs = np.stack([seat.obs for seat in seats])
         masks = [seat.mask for seat in seats if seat.mask is not None]
         mask = np.stack(masks) if len(masks) == len(seats) else None
-        if self._greedy:
-            return self._policy.greedy(obs, mask)
-        return self._policy.act(obs, self._rng, mask)[0]
+        memory, policy = self._remembered, self._policy
+        memory.fields = {name: np.stack([seat.remembered[name] for seat in seats]) for name in memory.shapes}
+        actions = policy.greedy(obs, mask) if self._greedy else policy.act(obs, self._rng, mask)[0]
+        for index, seat in enumerate(seats):
+            seat.remembered = {name: rows[index] for name, rows in memory.fields.items()}
+        return policy.to_environment(actions)
 
-    def _mask_of(self, info: Mapping[str, Any]) -> Mask | None:
-        return read_mask(info[KEY], self._policy.num_actions) if KEY in info else None
+    def _mask_of(self, env: Env, info: Mapping[str, Any]) -> Mask | None:
+        if KEY not in info or self._choices == 0:
+            return None
+        if self._choices is None:
+            spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+            self._choices = sum(spec.action.sizes)
+        return read_mask(info[KEY], self._choices) if self._choices else None
 
 
 def _guarded(work: Callable[[], T], doing: str) -> T:

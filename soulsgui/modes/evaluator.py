@@ -16,8 +16,8 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import CheckpointError, EnvironmentCheckError
-from soulsgui.modes.evaluate import EnvMaker, Evaluation, EvaluationError, Unfinished, check_spaces, evaluate
+from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
+from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
@@ -134,7 +134,7 @@ class Evaluator:
             self._link.refused(error)
         except Unfinished:
             logger.info("an evaluation was given up")
-        except (EnvironmentCheckError, CheckpointError, EvaluationError) as error:
+        except SoulsGuiError as error:
             self._trouble(error.message, isinstance(error, EnvironmentCheckError))
 
     def _trouble(self, words: str, for_good: bool) -> None:

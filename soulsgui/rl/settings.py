@@ -256,10 +256,6 @@ class SACSettings(Protocol):
     """The settings of soft actor-critic's update."""
 
     @property
-    def gamma(self) -> float:
-        """Discount factor."""
-
-    @property
     def learning_rate(self) -> float:
         """Adam's step size, for all that learns."""
 

@@ -1,6 +1,6 @@
 """A loop written by hand that samples for an asynchronous algorithm, as fast as it likes.
 
-For Q-learning as for V-trace (`algorithm: dqn`, `vtrace`): neither waits for rounds.
+For Q-learning, soft actor-critic and V-trace (`algorithm: dqn`, `sac`, `vtrace`): none waits for rounds.
 
 connector = DQNConnector(config)
 while training:
@@ -82,7 +82,7 @@ class DQNConnector(Connector):
             data: From `wire.codec.pack_sample`; its model id may be that of any weights which this connector
                 acted with. Where the algorithm asks for log-probabilities and `info` has no `log_prob`, it is
                 computed with those weights; with those of too long ago it can't be, and the sample is dropped
-                and counted. Q-learning asks for none: 0 is sent.
+                and counted. Q-learning and soft actor-critic ask for none: 0 is sent.
 
         Raises:
             UsageError: An earlier push was no sample of this environment; this one was not taken. Or the

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _WEIGHTS = "weights.safetensors"
 _AGENT = "agent.safetensors"
+_MEMORY = "memory.safetensors"
 _STATE = "state.json"
 _ASIDE = ".new"
 
@@ -60,6 +61,7 @@ class Checkpoint:
         agent: State of the agent, by name; empty for weights alone.
         state: Counters, random states, high-water marks; JSON-able.
         note: What the user said about it.
+        memory: State of the replay memory, by name; empty when it is not saved, or there is none.
     """
 
     info: Manifest
@@ -67,6 +69,7 @@ class Checkpoint:
     agent: Tensors = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    memory: Tensors = field(default_factory=dict)
 
 
 def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
@@ -81,6 +84,8 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
         files = {_WEIGHTS: _tensor_bytes(checkpoint.weights), _STATE: json.dumps(checkpoint.state).encode()}
         if checkpoint.agent:
             files[_AGENT] = _tensor_bytes(checkpoint.agent)
+        if checkpoint.memory:
+            files[_MEMORY] = _tensor_bytes(checkpoint.memory)
         for name, data in files.items():
             (aside / name).write_bytes(data)
         (aside / MANIFEST).write_bytes(_manifest(checkpoint.info, files))
@@ -127,6 +132,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             weights=safetensors.numpy.load(files[_WEIGHTS]),
             agent=safetensors.numpy.load(files[_AGENT]) if _AGENT in files else {},
             state=state,
+            memory=safetensors.numpy.load(files[_MEMORY]) if _MEMORY in files else {},
         )
     except CheckpointError as error:
         raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error

@@ -32,8 +32,10 @@ _AGAIN_LONGEST_S = 10.0
 class Saveable(Protocol):
     """What the desk needs of a node."""
 
-    def snapshot(self, kind: CheckpointKind, score: float | None = None, note: str = "") -> Checkpoint:
-        """Return a checkpoint of this instant."""
+    def snapshot(
+        self, kind: CheckpointKind, score: float | None = None, note: str = "", buffer: bool = False
+    ) -> Checkpoint:
+        """Return a checkpoint of this instant, with the replay memory if that is wanted."""
 
     def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
         """Return a checkpoint of weights that were published a while ago."""
@@ -241,7 +243,8 @@ class CommandDesk:
                 self._save(self._run.best_model, checkpoint, command.id)
             elif kind == "manual":
                 note = str(command.args.get("note", ""))
-                self._save(self._manual_folder(), self._node.snapshot("manual", score, note), command.id)
+                snapshot = self._node.snapshot("manual", score, note, command.args.get("buffer") is True)
+                self._save(self._manual_folder(), snapshot, command.id)
             elif kind == "current":
                 self._save(self._run.checkpoint, self._node.snapshot("current", score), command.id)
             else:

@@ -18,8 +18,6 @@ from soulsgui.system import atomic_write
 
 logger = logging.getLogger(__name__)
 
-_REMEDY = "Lower the learning rate, and check the size of the rewards."
-
 
 class DivergenceError(ServiceError):
     """The training has diverged: the agent is of no more use.
@@ -30,7 +28,8 @@ class DivergenceError(ServiceError):
     """
 
     def __init__(self, update: int, reason: str) -> None:
-        super().__init__(f"The training has diverged at update {update:,}: {reason}.", _REMEDY)
+        # No remedy: what stands in the last line of the log is told as the cause.
+        super().__init__(f"The training has diverged at update {update:,}: {reason}.")
         self.reason = reason
 
 

@@ -1,5 +1,9 @@
 """Asynchronous deep Q-learning: the agents of the DQN family, their memory, and how clients explore."""
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
@@ -22,7 +26,8 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         dqn, spaces = self.settings.dqn, self.spaces
         ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
         recurrent = Parts.of(dqn).kind == "recurrent"
-        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed)
+        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed, self.device)
+        self._q_learner = agent
         self._replay = self._sequences(ring, agent) if recurrent else self._windows(ring, agent)
         return agent, self._replay
 
@@ -38,6 +43,9 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         most = ring.capacity
         kept = SequenceReplay(ring, state_size, dqn.burn_in, length, most, dqn.priority_exponent)
         return SequenceMemory(kept, field, length)
+
+    def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
+        return self._q_learner.export_weights(noise=False)
 
     @property
     def _pacing(self) -> DQNSettings:
@@ -56,6 +64,9 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _set_limits(self) -> None:
         super()._set_limits()
+        self._replay.beta = self._correction()
+
+    def _correction(self) -> float:
+        """Return how much of the bias of prioritised replay is undone now: in the end, all of it."""
         dqn = self.settings.dqn
-        steps = dqn.priority_correction_steps
-        self._replay.beta = falling(dqn.priority_correction, 1.0, steps, self.env_steps)
+        return falling(dqn.priority_correction, 1.0, dqn.priority_correction_steps, self.env_steps)

@@ -133,6 +133,7 @@ class Intake:
     def start_over(self) -> None:
         """After the server was away."""
         self.reader.start_over()
+        self._roster.start_over()
         self._next_look = 0.0
 
     def unsettle(self) -> None:

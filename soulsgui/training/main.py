@@ -1,6 +1,7 @@
 """The trainer process."""
 
 import logging
+import os
 from pathlib import Path
 
 import torch
@@ -11,10 +12,12 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
+from soulsgui.training.hardware import choose_threads
 from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
 from soulsgui.training.ppo_node import PPOTrainingNode
+from soulsgui.training.sac_node import SACTrainingNode
 from soulsgui.training.vtrace_node import VTraceTrainingNode
 from soulsgui.wire.connection import Address
 
@@ -23,6 +26,7 @@ logger = logging.getLogger(__name__)
 NODES: dict[str, type[TrainingNode]] = {
     "ppo": PPOTrainingNode,
     "dqn": DQNTrainingNode,
+    "sac": SACTrainingNode,
     "vtrace": VTraceTrainingNode,
 }
 """The node that trains each algorithm."""
@@ -46,9 +50,12 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     stop = stop_on_signals()
     if not spaces_found(settings, run) and not FirstClient(settings, run, address, stop).wait():
         return 0
-    # The networks are small: a second thread costs more than it brings.
-    torch.set_num_threads(1)
+    torch.set_num_threads(settings.learner.threads or 1)
     node = NODES[settings.algorithm](settings, run, address, stop)
+    weights = sum(array.size for array in node.agent.export_weights().values())
+    threads = choose_threads(settings.learner.threads, weights, os.cpu_count() or 1)
+    torch.set_num_threads(threads)
+    logger.info("%d weights learn on %s, with %d thread(s)", weights, node.device, threads)
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)

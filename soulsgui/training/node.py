@@ -288,6 +288,7 @@ class TrainingNode(Trainee):
         )
         self._intake.reader.high_water = self._high_water
         self._desk = CommandDesk(self, self.run_folder, self.keys, self.name, self._saved)
+        self._tell_of_divergence()
         self._reporter = StateReporter(self._address, self.name, self._state)
         self._reporter.start()
 
@@ -311,7 +312,6 @@ class TrainingNode(Trainee):
         self.phase = "waiting"
         if self.run_folder.paused.exists():
             self.pause()
-        self._tell_of_divergence()
 
     def _tell_of_divergence(self) -> None:
         """Say that the attempt before has diverged; after too many in a row, wish for the end of the run."""

@@ -6,9 +6,12 @@ Which agent learns, out of which memory, and how clients explore, stands in a su
 import logging
 import time
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import redis
+from numpy.typing import NDArray
 
 from soulsgui.errors import ServiceError
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
@@ -76,7 +79,7 @@ class OffPolicyTrainingNode(TrainingNode):
         self._waited_s = 0.0
         self._remembered_ids = self._pacing.max_model_delay + 1
         in_step = self.settings.determinism == "lockstep"
-        self._lockstep = Lockstep(self.settings.client.segment_length) if in_step else None
+        self._lockstep = Lockstep(self.settings.longest_segment) if in_step else None
 
     @property
     def agent(self) -> OffPolicyAgent:
@@ -102,6 +105,12 @@ class OffPolicyTrainingNode(TrainingNode):
             raise
         finally:
             super()._close()
+
+    def _memory_state(self) -> dict[str, NDArray[Any]]:
+        return self._memory.state()
+
+    def _load_memory(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self._memory.load_state(state)
 
     # --- samples -----------------------------------------------------------------------------------
 
@@ -215,6 +224,8 @@ class OffPolicyTrainingNode(TrainingNode):
             self._learning = True
             self._tally.close(began, self.agent.updates, self.env_steps)
             logger.info("learning begins with %d transitions", len(self._memory))
+        if self._lockstep is not None:
+            self._set_limits()  # of the share that was taken in, in however many turns it is learned from
         waits = self._lockstep is not None and self._lockstep.waits
         updates = 0 if waits else self._learn(began + _SLICE_S)
         now = time.monotonic()

@@ -39,7 +39,7 @@ class PPOTrainingNode(TrainingNode):
     def _make_agent(self) -> None:
         remembers = self.settings.network.recurrent != "none"
         kind = RecurrentPPOAgent if remembers else PPOAgent
-        self._agent: PPOAgent = kind(self.spaces, self.settings, self.settings.seed)
+        self._agent: PPOAgent = kind(self.spaces, self.settings, self.settings.seed, self.device)
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown

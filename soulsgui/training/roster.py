@@ -34,6 +34,12 @@ class Roster:
         self._reader = BeatReader(keys)
         self._keys = keys
         self._clock = BeatClock()
+        self._read_at: float | None = None
+
+    def start_over(self) -> None:
+        """After the server was away: that nobody could be heard of meanwhile is no client's silence."""
+        if self._read_at is not None:
+            self._clock.leave_out(time.monotonic() - self._read_at)
 
     def read(self, connection: redis.Redis) -> None:
         """Read the list of clients and their beats.
@@ -49,7 +55,7 @@ class Roster:
             self._clock.forget(gone)
         ages = self._ages_of_new(connection)
         said = self._reader.read(connection, self.clients)
-        now = time.monotonic()
+        self._read_at = now = time.monotonic()
         for client, data in zip(self.clients, said, strict=True):
             if data == self._said.get(client):
                 continue  # the same as before: nothing moved

@@ -4,11 +4,14 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
@@ -18,6 +21,7 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from soulsgui.training.hardware import choose_device
 from soulsgui.training.opening import find_spaces
 from soulsgui.training.publisher import Standing
 from soulsgui.wire.control import CheckpointKind
@@ -53,6 +57,18 @@ class Trainee(ABC):
         self._make_agent()
 
     @property
+    def device(self) -> str:
+        """Where the networks live, as torch names it.
+
+        Raises:
+            ServiceError: A GPU is wanted, and there is none.
+        """
+        learner, hidden = self.settings.learner, self.settings.network.hidden_sizes
+        wanted = learner.device
+        available = wanted != "cpu" and torch.cuda.is_available()
+        return choose_device(wanted, available, self.spaces.observation.shape, hidden)
+
+    @property
     @abstractmethod
     def agent(self) -> Agent:
         """The learner."""
@@ -66,7 +82,7 @@ class Trainee(ABC):
 
         Args:
             path: Its folder.
-            options: `kind` (`current`, `best`, `manual`), `score`, `note`.
+            options: `kind` (`current`, `best`, `manual`), `score`, `note`, `buffer` (the replay memory, too).
 
         Raises:
             CheckpointError: It could not be saved.
@@ -94,11 +110,29 @@ class Trainee(ABC):
                 f"{path} was saved for another network: {info.policy}.",
                 "Resume it with the configuration it was saved with.",
             )
+        if loaded.memory:
+            self._load_memory(loaded.memory)
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
         self._came_from = Path(path)
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
+
+    def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
+        """Return the weights to act with that a checkpoint holds."""
+        return self.agent.export_weights()
+
+    def _memory_state(self) -> dict[str, NDArray[Any]]:
+        """Return the state of the replay memory; nothing where there is none."""
+        return {}
+
+    def _load_memory(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue with a replay memory that was saved.
+
+        Raises:
+            CheckpointError: It does not fit this one, or there is none.
+        """
+        raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
 
     def load_config(self, path: Path) -> None:
         """Take the settings of a configuration file over, with a new agent; call it before `run`.
@@ -116,9 +150,20 @@ class Trainee(ABC):
         atomic_write(Path(path), json.dumps(self.settings.model_dump(mode="json"), indent=1).encode())
 
     def snapshot(
-        self, kind: CheckpointKind = "current", score: float | None = None, note: str = ""
+        self,
+        kind: CheckpointKind = "current",
+        score: float | None = None,
+        note: str = "",
+        buffer: bool = False,
     ) -> Checkpoint:
         """Return a checkpoint of this instant; nothing in it changes any more.
+
+        Args:
+            kind: Which one.
+            score: Mean return.
+            note: What the user says about it.
+            buffer: Whether the replay memory is to be in it; it also is in regular ones where
+                `checkpoint.with_buffer` says so.
 
         Raises:
             ServiceError: Numbers of the agent are not finite: it is of no more use.
@@ -130,12 +175,14 @@ class Trainee(ABC):
                 f"The agent is not saved: not all numbers are finite in {', '.join(spoilt)}.",
                 "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
             )
+        with_memory = buffer or (kind == "current" and self.settings.checkpoint.with_buffer)
         return Checkpoint(
             self._info(kind, score, self._standing(), True),
-            self.agent.export_weights(),
+            self._weights_to_keep(),
             tensors,
             {"agent": meta, "high_water": dict(self._high_water)},
             note,
+            self._memory_state() if with_memory else {},
         )
 
     def _standing(self) -> Standing:

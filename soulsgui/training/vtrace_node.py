@@ -45,7 +45,7 @@ class VTraceTrainingNode(TrainingNode):
     family = OFF_POLICY
 
     def _make_agent(self) -> None:
-        self._agent = VTraceAgent(self.spaces, self.settings, self.settings.seed)
+        self._agent = VTraceAgent(self.spaces, self.settings, self.settings.seed, self.device)
         self._waiting = WaitingSegments()
         self._pace = limits.Pace()
         self._let_in = 0  # transitions that were let in and not taken over yet
@@ -236,6 +236,8 @@ class VTraceTrainingNode(TrainingNode):
     def _save_when_due(self, now: float) -> None:
         every = self.settings.checkpoint.every_updates
         if self.agent.updates // every > self._saved_update // every and now >= self._next_save:
+            # What is saved is what training is taken back to: a row that has left all bounds ends it before.
+            self._tell_row(now)
             self._saved_update, self._next_save = self.agent.updates, now + _CHECKPOINT_EVERY_S
             self._desk.save_current()
 

@@ -73,6 +73,12 @@ class BeatClock:
         seen = self._seen.get(client)
         return seen is not None and now - seen.steps_changed_at > STALLED_S
 
+    def leave_out(self, seconds: float) -> None:
+        """Leave a time out of all ages in which no client could have been heard of."""
+        for seen in self._seen.values():
+            seen.changed_at += seconds
+            seen.steps_changed_at += seconds
+
     def forget(self, client: str) -> None:
         """Drop what is known of a client."""
         self._seen.pop(client, None)

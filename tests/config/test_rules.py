@@ -16,6 +16,10 @@ from soulsgui.config.schema import Settings
         ({"ppo": {"learning_rate_schedule": "linear"}}, "ppo.learning_rate_schedule"),
         ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
         ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
+        ({"sac": {"buffer_size": 500}}, "sac.buffer_size"),
+        ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
+        ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
+        ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key: str) -> None:
@@ -25,6 +29,7 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
 @pytest.mark.parametrize(
     "changed",
     [
+        {"network": {"squash": "clip"}},
         {"vtrace": {"batch_size": 512, "buffer_size": 1024}},
         {"vtrace": {"learning_rate_schedule": "linear"}, "stop": {"env_steps": 1000}},
         {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},

@@ -18,6 +18,7 @@ from soulsgui.modes.evaluate import (
     check_spaces,
     evaluate,
 )
+from soulsgui.policies.remembered import Remembered
 
 Obs = NDArray[np.float32]
 
@@ -72,6 +73,12 @@ class Stub:
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         return rng.integers(3, size=len(obs)), np.zeros(len(obs), np.float32)
 
+    def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        return action
+
+    def from_environment(self, action: NDArray[Any]) -> NDArray[Any]:
+        return action
+
     def log_prob(
         self, obs: NDArray[Any], action: NDArray[Any], mask: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float32]:
@@ -109,6 +116,23 @@ def test_figures_are_those_of_the_episodes() -> None:
 def test_only_valid_actions_are_offered() -> None:
     found = evaluate(Stub(), lambda: Seeded(masked=True), episodes=4, seed=0)
     assert list(found.returns) == [1.0, 2.0, 3.0, 4.0]
+
+
+class Counting(Stub):
+    """Takes action 1 in every step but the first two of an episode, which it counts in its memory."""
+
+    def __init__(self) -> None:
+        self.remembered = Remembered({"steps": (1,)})
+
+    def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        steps = self.remembered.fields["steps"] + 1
+        self.remembered.fields = {"steps": steps}
+        return (steps[:, 0] > 2).astype(np.int64)
+
+
+def test_a_memory_stays_with_its_episode_and_is_blank_at_the_beginning_of_the_next() -> None:
+    found = evaluate(Counting(), Seeded, episodes=40, seed=0)
+    assert list(found.returns) == [max(length - 2.0, 0.0) for length in found.lengths]
 
 
 def test_what_is_drawn_is_the_same_again_from_the_same_seed_only() -> None:

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from soulsgui.policies.exploration import epsilon_greedy
+from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
 from soulsgui.policies.numpy_mlp import MLPPolicySpec, NumpyMLPPolicy
 
 
@@ -89,3 +89,50 @@ def test_a_single_valid_action_is_certain() -> None:
     )
     assert action.tolist() == [10, 11, 12, 13]
     np.testing.assert_allclose(log_prob, 0, atol=1e-7)
+
+
+def test_each_observation_may_have_its_own_epsilon() -> None:
+    obs = np.ones((40_000, 1), np.float32)
+    epsilon = np.tile([0.0, 1.0], 20_000)
+    action, log_prob = epsilon_greedy(policy(), obs, np.random.default_rng(0), epsilon)
+    assert set(action[::2]) == {13}
+    assert set(log_prob[::2]) == {0.0}
+    np.testing.assert_allclose(np.bincount(action[1::2] - 10) / 20_000, 0.25, atol=0.02)
+    np.testing.assert_allclose(log_prob[1::2], np.log(0.25), rtol=1e-6)
+
+
+def test_the_ladder_is_that_of_ape_x_whoever_holds_which_rung() -> None:
+    whole = ladder(0.4, 0, 8, 8, 7.0)
+    np.testing.assert_allclose(whole, [0.4 ** (1 + 7 * i / 7) for i in range(8)])
+    np.testing.assert_array_equal(
+        np.concatenate((ladder(0.4, 0, 3, 8, 7.0), ladder(0.4, 3, 5, 8, 7.0))), whole
+    )
+    assert ladder(0.4, 0, 1, 1, 7.0).tolist() == [0.4], "who plays alone is on the first rung"
+    assert ladder(0.4, 7, 2, 8, 7.0).tolist() == pytest.approx([0.4**8, 0.4**8]), "none is below the last"
+    assert ladder(0.4, 0, 3, 3, 0.0).tolist() == [0.4] * 3
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+def test_boltzmann_draws_by_values_over_temperature(temperature: float) -> None:
+    obs = np.ones((40_000, 1), np.float32)  # values 0 to 3
+    action, log_prob = boltzmann(policy(), obs, np.random.default_rng(0), temperature)
+    probs = np.exp(np.arange(4) / temperature)
+    probs /= probs.sum()
+    np.testing.assert_allclose(log_prob, np.log(probs)[action - 10], rtol=1e-5)
+    expected = 40_000 * probs
+    chi_squared = ((np.bincount(action - 10, minlength=4) - expected) ** 2 / expected).sum()
+    assert chi_squared < 16.3, "exceeded by chance once in 1000 (3 degrees of freedom)"
+
+
+def test_boltzmann_takes_valid_actions_alone() -> None:
+    mask = np.tile([[True, False, True, False]], (500, 1))
+    obs = np.ones((500, 1), np.float32)
+    action, log_prob = boltzmann(policy(), obs, np.random.default_rng(0), 1.0, mask)
+    assert set(action.tolist()) == {10, 12}
+    odds = 1 / (1 + np.exp(2.0))
+    np.testing.assert_allclose(log_prob, np.log(np.where(action == 10, odds, 1 - odds)), rtol=1e-5)
+
+
+def test_a_temperature_of_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        boltzmann(policy(), np.ones((1, 1), np.float32), np.random.default_rng(0), 0.0)

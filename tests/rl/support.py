@@ -100,6 +100,33 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
     )
 
 
+def sac_settings(**changes: Any) -> SimpleNamespace:
+    """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
+    network = {
+        "hidden_sizes": (32, 32),
+        "value_hidden_sizes": (32, 32),
+        "activation": "relu",
+        "policy_init_scale": 0.01,
+        "initial_std": 1.0,
+    }
+    normalize = {"observations": True, "clip": 10.0}
+    sac = {
+        "learning_rate": 1e-3,
+        "target_tau": 0.05,
+        "initial_temperature": 0.5,
+        "learn_temperature": True,
+        "target_entropy": None,
+    }
+    for group in (network, normalize, sac):
+        group.update({name: changes.pop(name) for name in list(changes) if name in group})
+    assert not changes
+    return SimpleNamespace(
+        network=SimpleNamespace(**network),
+        normalize=SimpleNamespace(**normalize),
+        sac=SimpleNamespace(**sac),
+    )
+
+
 def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> TransitionBatch:
     """Return transitions with random observations around 3, and every fifth one a termination."""
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
+from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
+from tests.environments.toys import SPACES_TAKEN
 from tests.rl.agents.test_dqn_family import MEMBERS, windows
 from tests.rl.support import dqn_settings, ppo_settings
 
@@ -36,7 +39,7 @@ def observations(spaces: SpacesSpec, count: int, seed: int = 0) -> NDArray[Any]:
     return rng.normal(3, 2, (count, *box.shape)).astype(box.dtype)
 
 
-def round_of(agent: PPOAgent, policy: TorchPolicy, seed: int = 0) -> RolloutBatch:
+def round_of(agent: PPOAgent, policy: Policy, seed: int = 0) -> RolloutBatch:
     obs = observations(agent.spaces, 22, seed)
     rows = np.delete(np.arange(22), (10, 21))
     action, log_prob = policy.act(obs[rows], np.random.default_rng(seed))
@@ -99,6 +102,20 @@ def test_samples_of_a_client_have_ratio_1() -> None:
     agent.update(round_of(agent, policy_of(agent)), 0.0)
     figures = agent.update(round_of(agent, policy_of(agent), seed=1), 0.0)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("takes", [kind for kind in SPACES_TAKEN if kind != "words"])
+def test_actions_of_every_kind_are_drawn_as_the_server_learns(takes: str) -> None:
+    agent = make_agent(
+        "mlp_layer_norm", replace(VECTORS, action=action_from_space(SPACES_TAKEN[takes])), minibatch_size=100
+    )
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(load(save(agent.export_weights())))
+    obs = observations(VECTORS, 9)
+    np.testing.assert_array_equal(policy.outputs(obs), agent.outputs(obs))
+    np.testing.assert_allclose(policy.greedy(obs), agent.act_greedy(obs), atol=1e-6)
+    figures = agent.update(round_of(agent, policy), 0.0)
+    assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
 
 
 def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:

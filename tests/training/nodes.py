@@ -62,6 +62,20 @@ SMALL_VTRACE: dict[str, Any] = {
 }
 
 
+SMALL_SAC: dict[str, Any] = {
+    "env.id": "Pendulum-v1",
+    "algorithm": "sac",
+    "sac.learning_starts": STARTS,
+    "sac.batch_size": BATCH,
+    "sac.replay_ratio": 1.0,
+    "sac.buffer_size": 1000,
+    "network.hidden_sizes": [8],
+    "network.value_hidden_sizes": [8],
+    "publish.min_seconds": 0.02,
+    "checkpoint.every_updates": 1000,
+}
+
+
 def small_settings(**changed: Any) -> Settings:
     """Settings of runs that take milliseconds; keys are dotted, with `__` for the dot."""
     changes = {key.replace("__", "."): value for key, value in changed.items()}
@@ -72,6 +86,12 @@ def dqn_settings(**changed: Any) -> Settings:
     """As `small_settings`, for DQN: one update for every `BATCH` transitions after the first `STARTS`."""
     changes = {key.replace("__", "."): value for key, value in changed.items()}
     return combine([Layer("test", SMALL_DQN | changes)])
+
+
+def sac_settings(**changed: Any) -> Settings:
+    """As `dqn_settings`, for SAC on Pendulum."""
+    changes = {key.replace("__", "."): value for key, value in changed.items()}
+    return combine([Layer("test", SMALL_SAC | changes)])
 
 
 def vtrace_settings(**changed: Any) -> Settings:

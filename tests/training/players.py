@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import redis
 
-from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.policy import make_policy
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number, pack_chunk
@@ -16,7 +17,7 @@ from soulsgui.wire.weights import WeightsHeader, unpack_weights
 
 
 class Player:
-    """One client of a run of CartPole-v1.
+    """One client of a run; what it sees are small numbers around 0.
 
     Args:
         connection: The server.
@@ -123,10 +124,11 @@ class Player:
         config = self.config()
         assert config is not None
         header, tensors = self.weights()
-        policy = NumpyMLPPolicy(config.policy)
+        policy = make_policy(config.policy)
+        shape = SpacesSpec.from_json(config.spaces).observation.shape
         policy.load(tensors)
         count, steps = self.num_envs, self.num_envs * steps_per_env
-        obs = self._rng.normal(0, 0.05, (steps + count, 4)).astype(np.float32)
+        obs = self._rng.normal(0, 0.05, (steps + count, *shape)).astype(np.float32)
         acted_on = np.delete(obs, [(n + 1) * (steps_per_env + 1) - 1 for n in range(count)], axis=0)
         action, log_prob = policy.act(acted_on, self._rng)
         self._episode += 1

@@ -20,7 +20,7 @@ from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.weights import WeightsHeader
 from tests.environments.toys import SPACES_TAKEN, Taking
 from tests.sampling.free_trainer import playing_client
-from tests.training.nodes import RunningNode, dqn_settings, running_node, small_settings
+from tests.training.nodes import RunningNode, dqn_settings, running_node, small_settings, vtrace_settings
 
 ENV_ID = "tests.environments.toys:ToysTaking-v0"
 
@@ -73,6 +73,15 @@ def test_a_client_plays_for_ppo(
         with playing_client(redis_address):
             assert node.wait_for_updates(2).rejected == {}
         _check(node, heard)
+
+
+def test_a_client_plays_for_vtrace(redis_address: Address, tmp_path: Path) -> None:
+    settings = vtrace_settings(env__id=ENV_ID, env__kwargs={"takes": "box"}, env__num_envs=2)
+    with running_node(redis_address, tmp_path, settings) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        with playing_client(redis_address):
+            assert node.wait_for_updates(3).rejected == {}
+        assert node.node.agent.export_weights()["policy.std"].any(), "deviations are learned"
 
 
 def _play(connector: PPOConnector, takes: str) -> None:

@@ -32,7 +32,9 @@ class _Node:
         self.updates = 5
         self.stopped = False
 
-    def snapshot(self, kind: str, score: float | None = None, note: str = "") -> Checkpoint:
+    def snapshot(
+        self, kind: str, score: float | None = None, note: str = "", buffer: bool = False
+    ) -> Checkpoint:
         made = checkpoint(self.updates, size=4)
         info = made.info.model_copy(update={"kind": kind, "score": score})
         return replace(made, info=info, note=note)

@@ -307,6 +307,7 @@ class Asynchronous(_Recording, DQNTrainingNode):
         self.settings: Any = SimpleNamespace(
             dqn=SimpleNamespace(max_model_delay=2), stop=SimpleNamespace(env_steps=goal)
         )
+        self._lockstep = None
 
     def begin_round(self) -> None:
         """There are none."""

@@ -23,7 +23,15 @@ from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import SMALL, SMALL_DQN, running_node
 
 PLAYED = {"env.num_envs": 2, "seed": 3}
-DQN = {**SMALL_DQN, **PLAYED, "determinism": "lockstep", "clients.local": 1, "stop.env_steps": 400}
+# Everything that may depend on the time at once: priorities, windows of several steps, noise.
+DQN = {
+    **SMALL_DQN,
+    "dqn.agent": "rainbow",
+    **PLAYED,
+    "determinism": "lockstep",
+    "clients.local": 1,
+    "stop.env_steps": 256,
+}
 PPO = {**SMALL, **PLAYED, "stop.env_steps": 400}
 
 

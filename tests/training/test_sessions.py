@@ -9,6 +9,7 @@ from soulsgui.training.exploring import Exploration, Orders
 from soulsgui.training.session import ENTRIES_AHEAD, Session
 from soulsgui.training.sessions import Sessions
 from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import MAX_ENVS, Heartbeat
 from soulsgui.wire.messages.session import Grant, Hello, RoundShare
@@ -60,7 +61,7 @@ def test_who_is_too_old_is_told_what_to_update() -> None:
     [
         (None, "can't be read"),
         (_hello(client="d"), "calls itself 'd'"),
-        (_hello(protocol=2), "speaks protocol 2"),
+        (_hello(protocol=PROTOCOL + 1), f"speaks protocol {PROTOCOL + 1}"),
         (_hello(contract="other"), "spaces differ"),
         (_hello(client="x\n" * 1000), "calls itself"),
     ],
@@ -81,7 +82,7 @@ def test_a_greeting_to_another_run_is_told_from_what_is_refused() -> None:
     sessions = _sessions()
     assert sessions.is_of_another_run(_hello(run_id="old"))
     assert sessions.is_of_another_run(_hello(run_id="old", contract="other"))
-    for hello in (None, _hello(), _hello(contract="other"), _hello(run_id="old", protocol=2)):
+    for hello in (None, _hello(), _hello(contract="other"), _hello(run_id="old", protocol=PROTOCOL + 1)):
         assert not sessions.is_of_another_run(hello)
 
 

@@ -94,7 +94,7 @@ def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
     (row,) = _updates(node)
     assert row.values["too_old_steps"] == 2
     assert row.values["policy_lag"] == pytest.approx((0 + 1) / 2)
-    assert {"entropy", "rho_mean", "rho_clip_fraction", "approx_kl", "learner_wait_s"} <= set(row.values)
+    assert {"entropy", "rho_mean", "rho_clip_fraction", "behaviour_kl", "learner_wait_s"} <= set(row.values)
     assert (row.previous, row.update) == (0, 2)
 
 

@@ -94,3 +94,12 @@ def test_clients_that_beat_but_do_not_step_are_stalled() -> None:
         clock.observe(_beat(second, env_steps=min(second, 10)), 0, now=second)
         assert clock.stalled("c", second) == (second > 10 + STALLED_S)
     assert not clock.stalled("unknown", 0)
+
+
+def test_time_in_which_nobody_could_be_heard_is_left_out() -> None:
+    clock = BeatClock()
+    clock.observe(_beat(1, env_steps=1), 2, now=100)
+    clock.leave_out(60)
+    assert clock.age_s("c", 163) == 5
+    assert not clock.stalled("c", 100 + 60 + STALLED_S)
+    assert clock.stalled("c", 100 + 60 + STALLED_S + 1)

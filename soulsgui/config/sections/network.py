@@ -24,7 +24,9 @@ class NetworkSettings(Section):
         "Width of each hidden layer of the policy network, or of the Q-network; of the dense layers behind "
         "the filters where images are seen (512 in the source of nature_cnn, 256 in that of impala_resnet).",
     )
-    value_hidden_sizes: Layers = setting((64, 64), "Width of each hidden layer of the value network.")
+    value_hidden_sizes: Layers = setting(
+        (64, 64), "Width of each hidden layer of the value network, or of each critic."
+    )
     activation: Literal["tanh", "relu"] = setting("tanh", "Activation between the layers.")
     policy_init_scale: float = setting(
         0.01,
@@ -43,7 +45,7 @@ class NetworkSettings(Section):
     action_std: Literal["state_independent", "state_dependent"] = setting(
         "state_independent",
         "Where actions are numbers within bounds: whether their deviation is learned as one number each, or "
-        "told by the policy network for each observation.",
+        "told by the policy network for each observation (sac always does the latter).",
     )
     initial_std: float = setting(
         0.5,

@@ -46,6 +46,11 @@ class CheckpointSettings(Section):
         ge=1,
         le=1_000_000,
     )
+    with_buffer: bool = setting(
+        False,
+        "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "
+        "may be large. A quicksave has it when that is asked for.",
+    )
 
 
 class TelemetrySettings(Section):

@@ -128,6 +128,7 @@ _WORDS = {
     "num": "number of",
     "ppo": "PPO",
     "rho": "ρ",
+    "sac": "SAC",
     "vtrace": "V-trace",
 }
 

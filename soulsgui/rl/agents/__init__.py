@@ -1,1 +1,1 @@
-"""Agents hold networks, optimiser and random state of one algorithm: `ppo`, `dqn`."""
+"""Agents hold networks, optimiser and random state of one algorithm: `ppo`, `dqn`, `sac`."""

@@ -24,7 +24,7 @@ from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
 from soulsgui.rl.networks.named import MLP, sees_images
-from soulsgui.rl.networks.noisy import resample_noise
+from soulsgui.rl.networks.noisy import resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.settings import DQNAgentSettings
 
@@ -93,9 +93,16 @@ class DQNAgent:
         report = shape_report(self.online, run=lambda: self._kind.values(self.online, inputs))
         return {"values": report}
 
-    def export_weights(self) -> Arrays:
-        """Return what a client needs to act: online network and normaliser, copied, float32."""
-        self._noise_to_act_with()
+    def export_weights(self, noise: bool = True) -> Arrays:
+        """Return what a client needs to act: online network and normaliser, copied, float32.
+
+        Args:
+            noise: Leave the noise that explores in the weights, where there is any.
+        """
+        if noise:
+            self._noise_to_act_with()
+        else:
+            still_noise(self.online)
         arrays = self._kind.exported(self.online)
         if self._normalises:
             arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
@@ -195,7 +202,8 @@ class DQNAgent:
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
         check_shapes(tensors, shapes, self._flat.parameter.numel())
         try:
-            updates, summed, noise = (int(meta[name]) for name in ("updates", "summed", "noise"))
+            updates, summed = int(meta["updates"]), int(meta["summed"])
+            noise = int(meta.get("noise", 0))
             self.sample_rng.bit_generator.state = dict(meta["rng"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(

@@ -30,8 +30,8 @@ class R2D2Agent(DQNAgent):
         assert isinstance(batch, SequenceBatch)
         return SequenceRows(
             obs=self._over_time(batch.obs),
-            # Behind the end of a sequence there is 0, which need not be an action.
-            action=np.where(batch.valid, batch.action - self._actions.start, 0),
+            # Steps that a sequence does not have say nothing, but need some action that exists.
+            action=np.maximum(batch.action - self._actions.start, 0),
             reward=batch.reward,
             terminated=batch.terminated,
             valid=batch.valid,

@@ -1,5 +1,6 @@
 """V-trace: the update of an actor and critic over samples that older weights made (IMPALA, APPO)."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ FIGURES = (
     "policy_loss",
     "value_loss",
     "entropy",
-    "approx_kl",
+    "behaviour_kl",
     "rho_mean",
     "rho_clip_fraction",
     "explained_variance",
@@ -32,6 +33,10 @@ FIGURES = (
 
 _LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
+
+_LARGEST_RATIO = 3.0
+"""Of the clipped objective: what has become more probable than this, and was bad, has no gradient either (the
+dual clip of Ye et al. 2020, arXiv 1912.09729). Samples are old here, and a few may say anything."""
 
 
 class _Rows(NamedTuple):
@@ -71,7 +76,6 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def __init__(
         self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        self._actions = spaces.numbered_actions("vtrace")
         super().__init__(spaces, settings, settings.vtrace.learning_rate, seed, device)
         # Stays where the networks are: reading a number there would wait for them at each update.
         self._sums = torch.zeros(len(FIGURES), device=self.device)
@@ -98,7 +102,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         """Return means over the gradient steps since the last call, and begin anew.
 
         Returns:
-            `policy_loss`, `value_loss`, `entropy`; `approx_kl` of the policies that played to the present
+            `policy_loss`, `value_loss`, `entropy`; `behaviour_kl` of the policies that played to the present
             one; `rho_mean`, the mean importance weight, `rho_clip_fraction`, the part of the steps where it
             was clipped; `explained_variance` of the targets by the values; `grad_norm` before
             clipping; `learning_rate`, as of the last update. Nothing when there was no update.
@@ -172,7 +176,8 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         if settings.clip is None:
             policy_loss = policy_gradient_loss(log_prob, self._scaled(found.advantage))
         else:
-            policy_loss = losses.clipped_policy_loss(log_ratio, self._scaled(found.unweighted), settings.clip)
+            bounded = log_ratio.clamp(max=math.log(max(_LARGEST_RATIO, 1.0 + settings.clip)))
+            policy_loss = losses.clipped_policy_loss(bounded, self._scaled(found.unweighted), settings.clip)
         value_loss = losses.value_loss(value, found.target)
         loss = policy_loss + settings.value_coef * value_loss - settings.entropy_coef * entropy
         self._flat.gradient.zero_()
@@ -193,7 +198,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         spread = target.var(correction=0)
         explained = 1.0 - (target - value).var(correction=0) / spread.clamp(min=1e-12)
         told = (
-            losses.approximate_kl(log_ratio),
+            -log_ratio.mean(),  # no power of it: one sample that says anything must not rule the mean
             ratio.clamp(max=rho_clip).mean(),
             (ratio > rho_clip).float().mean(),
             torch.where(spread > 0, explained, torch.zeros_like(explained)),

@@ -37,6 +37,7 @@ class WindowReplay:
         self._n, self._gamma = n, gamma
         self._chains = EpisodeChains(ring) if n > 1 else None
         self._priorities = None if alpha is None else PrioritisedReplay(ring, alpha)
+        self._store = ring if self._priorities is None else self._priorities
 
     @property
     def capacity(self) -> int:
@@ -59,7 +60,7 @@ class WindowReplay:
             ValueError: The arrays don't fit together, or the observations are of another shape.
         """
         before = self.ring.stored
-        added = (self._priorities or self.ring).add(
+        added = self._store.add(
             segments.obs,
             segments.length,
             segments.action,
@@ -99,7 +100,7 @@ class WindowReplay:
     def state(self) -> dict[str, NDArray[Any]]:
         """Return what the ring and, where there are any, priorities and chains return."""
         chains = {} if self._chains is None else self._chains.state()
-        return (self._priorities or self.ring).state() | chains
+        return self._store.state() | chains
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `state` returned: the same draws follow.
@@ -109,6 +110,6 @@ class WindowReplay:
         """
         if self._chains is not None:
             self._chains.check(state)
-        (self._priorities or self.ring).load_state(state)
+        self._store.load_state(state)
         if self._chains is not None:
             self._chains.load_state(state)

@@ -7,30 +7,6 @@ MASKED_LOGIT = -1e9
 """Logit of an action that is not valid: finite, so that 0 · log 0 in the entropy is 0 and no NaN."""
 
 
-def masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
-    """Give actions that are not valid probability 0, and no gradient (Huang & Ontañón, arXiv 2006.14171).
-
-    | symbol | shape | description |
-    |---|---|---|
-    | logits | `[B, A]` | output of the policy |
-    | mask | `[B, A]` bool, or `[B, 0]` | valid actions, at least one each; without columns: all are |
-    | returns | `[B, A]` | the logits, `MASKED_LOGIT` where the action is not valid |
-    """
-    return logits.masked_fill(~mask, MASKED_LOGIT) if mask.shape[1] else logits
-
-
-def categorical_log_prob(log_probs: Tensor, action: Tensor) -> Tensor:
-    """Pick the log-probability of each action taken.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | log_probs | `[B, A]` | log-probabilities of all actions (log-softmax of the logits) |
-    | action | `[B]` int64 | index of the action taken |
-    | returns | `[B]` | its log-probability |
-    """
-    return log_probs.gather(1, action.unsqueeze(1)).squeeze(1)
-
-
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
 
@@ -73,17 +49,6 @@ def clipped_value_loss(value: Tensor, target: Tensor, old_value: Tensor, clip: f
     """
     clipped = old_value + (value - old_value).clamp(-clip, clip)
     return 0.5 * torch.maximum((value - target).square(), (clipped - target).square()).mean()
-
-
-def categorical_entropy(log_probs: Tensor) -> Tensor:
-    """Mean entropy of the policy, in nats: `-mean(sum_a p * log p)`.
-
-    | symbol | shape | description |
-    |---|---|---|
-    | log_probs | `[B, A]` | log-probabilities of all actions |
-    | returns | `[]` | the mean entropy |
-    """
-    return -(log_probs.exp() * log_probs).sum(1).mean()
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:

@@ -60,6 +60,14 @@ class NoisyLinear(nn.Module):
         return outputs
 
 
+def still_noise(network: nn.Module) -> None:
+    """Take the noise out of all noisy layers of a network, until it is drawn again."""
+    for layer in network.modules():
+        if isinstance(layer, NoisyLinear):
+            layer.noise_in.zero_()
+            layer.noise_out.zero_()
+
+
 def resample_noise(network: nn.Module, generator: torch.Generator) -> None:
     """Draw new noise for all noisy layers of a network: before each update, and between actions."""
     for layer in network.modules():

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from soulsgui.rl.networks.mlp import build_mlp, draw_by_fan_in
+from soulsgui.rl.settings import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,7 @@ class SACNetworks:
 def build_sac_networks(
     inputs: int,
     actions: int,
-    hidden_sizes: Sequence[int],
-    value_hidden_sizes: Sequence[int],
-    activation: str,
-    policy_init_scale: float,
-    initial_std: float,
+    network: NetworkSettings,
     initial_temperature: float,
     generator: torch.Generator,
     device: torch.device,
@@ -52,26 +49,22 @@ def build_sac_networks(
     Args:
         inputs: Number of features of an observation.
         actions: Numbers in an action.
-        hidden_sizes: Width of each hidden layer of the actor.
-        value_hidden_sizes: Likewise of each critic.
-        activation: `tanh` or `relu`.
-        policy_init_scale: Factor on the actor's last layer: a small one begins with nearly the same
-            distribution everywhere.
-        initial_std: Deviation of `u` where the raw one is 0.
+        network: Widths and activation; how small the actor's last layer begins, so that its distribution is
+            nearly the same everywhere, and how wide that is.
         initial_temperature: Alpha at the start.
         generator: Where the weights are drawn from.
         device: Where the networks live.
     """
 
-    def drawn(fan_in: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-        network = build_mlp(fan_in, hidden, outputs, activation, 1.0, generator)
-        draw_by_fan_in(network, generator)
-        return network.to(device)
+    def drawn(fan_in: int, hidden_sizes: Sequence[int], outputs: int) -> nn.Sequential:
+        layers = build_mlp(fan_in, hidden_sizes, outputs, network.activation, 1.0, generator)
+        draw_by_fan_in(layers, generator)
+        return layers.to(device)
 
-    actor = drawn(inputs, hidden_sizes, 2 * actions)
+    actor = drawn(inputs, network.hidden_sizes, 2 * actions)
     with torch.no_grad():
         for parameter in actor[-1].parameters():
-            parameter.mul_(policy_init_scale)
-    critics = [drawn(inputs + actions, value_hidden_sizes, 1) for _ in range(2)]
+            parameter.mul_(network.policy_init_scale)
+    critics = [drawn(inputs + actions, network.value_hidden_sizes, 1) for _ in range(2)]
     log_temperature = nn.Parameter(torch.tensor(math.log(initial_temperature), device=device))
-    return SACNetworks(actor, critics, copy.deepcopy(critics), log_temperature, initial_std)
+    return SACNetworks(actor, critics, copy.deepcopy(critics), log_temperature, network.initial_std)

@@ -35,7 +35,8 @@ async def save(runner: "Runner", params: CheckpointSaveParams) -> dict[str, Any]
         raise Refused(
             ErrorCode.NOT_NOW, "The trainer is not up, so there is nothing to save.", "Try again when it is."
         )
-    command = NodeCommand(command="save", args={"kind": "manual", "note": params.note})
+    args = {"kind": "manual", "note": params.note, "buffer": params.buffer}
+    command = NodeCommand(command="save", args=args)
     answer = await runner.bus.ask(TRAINER, command, ANSWER_LIMIT_S)
     info = await asyncio.to_thread(runner.library.checkpoints.get, run, str(answer.result["path"]))
     return _shown(info)

@@ -104,9 +104,15 @@ class CheckpointListParams(Params):
 
 
 class CheckpointSaveParams(Params):
-    """`checkpoint.save`: quicksave. Result: {"checkpoint": `CheckpointInfo`}, after it is on disk."""
+    """`checkpoint.save`: quicksave. Result: {"checkpoint": `CheckpointInfo`}, after it is on disk.
+
+    Attributes:
+        note: What the user says about it.
+        buffer: Save the replay memory as well, where there is one.
+    """
 
     note: str = ""
+    buffer: bool = False
 
 
 class CheckpointEditParams(Params):

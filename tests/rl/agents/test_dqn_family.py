@@ -142,6 +142,21 @@ def test_published_noise_stands_still_until_the_next_update_and_is_another_after
     assert np.abs(agent.outputs(obs) - first).max() > 0.05, "the weights are the same, the noise is not"
 
 
+def test_weights_without_noise_are_those_of_the_means() -> None:
+    agent = trained(exploration="noisy", dueling=True)
+    obs = transitions(50).obs
+    noisy = agent.outputs(obs)
+    policy = make_policy(agent.policy_spec())
+    policy.load(agent.export_weights(noise=False))
+    agent.online.eval()
+    with torch.no_grad():
+        means = agent.online(torch.from_numpy(agent._inputs(obs))).numpy()
+    agent.online.train()
+    np.testing.assert_allclose(policy.outputs(obs), means, atol=1e-5)
+    assert np.abs(means - noisy).max() > 0.05
+    np.testing.assert_array_equal(agent.outputs(obs), noisy)
+
+
 def test_each_update_has_noise_of_its_own_in_both_networks() -> None:
     agent = trained(updates=0, exploration="noisy", learning_rate=1e-30, target_interval=1000)
     batch = windows(16)
@@ -153,6 +168,83 @@ def test_each_update_has_noise_of_its_own_in_both_networks() -> None:
         targets.append(figures["target_mean"])
     assert losses[0] != losses[1]
     assert targets[0] != targets[1]
+
+
+# --- settings -----------------------------------------------------------------------------------------
+
+
+def saying(number: float, **changes: Any) -> DQNAgent:
+    """Return an agent whose networks say the same number of everything."""
+    agent = DQNAgent(SPACES, dqn_settings(observations=False, **changes), 0)
+    for network in (agent.online, agent.target):
+        parameters = dict(network.named_parameters())
+        last = [name for name in parameters if name.endswith("bias") and "embedding" not in name][-1]
+        for name, parameter in parameters.items():
+            parameter.data.fill_(number if name == last else 0.0)
+    return agent
+
+
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "iqn"])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_what_follows_is_limited_by_q_clip(agent: str, dueling: bool) -> None:
+    for q_clip, expected in ((None, 8.0), (3.0, 3.0)):
+        learner = saying(8.0, agent=agent, dueling=dueling, q_clip=q_clip)
+        ones = np.ones(16, np.float32)
+        learner.update(windows(16)._replace(reward=0 * ones, discount=ones))
+        figures = learner.figures()
+        assert figures["target_mean"] == pytest.approx(expected)
+        assert figures["q_mean"] == pytest.approx(8.0)
+
+
+def test_without_double_the_target_network_chooses() -> None:
+    for agent in ("dqn", "qr_dqn", "c51", "iqn"):
+        targets = []
+        for double in (True, False):
+            learner = trained(updates=0, agent=agent, double=double)
+            learner.target.load_state_dict(trained(updates=0, seed=5, agent=agent).target.state_dict())
+            if agent == "iqn":
+                learner.sample_rng.bit_generator.state = np.random.default_rng(1).bit_generator.state
+            learner.update(windows(64))
+            targets.append(learner.figures()["target_mean"])
+        assert targets[0] < targets[1], "the target network's own choice is its highest"
+
+
+def test_quantiles_atoms_and_their_range_shape_what_is_said() -> None:
+    obs = torch.zeros(2, 4)
+    assert trained(0, agent="qr_dqn", quantiles=7).online(obs).shape == (2, 3, 7)
+    assert trained(0, agent="c51", atoms=9).online(obs).shape == (2, 3, 9)
+    even = saying(0.0, agent="c51", value_min=2.0, value_max=6.0)
+    np.testing.assert_allclose(even.outputs(np.zeros((2, 4), np.float32)), 4.0, rtol=1e-5)
+    assert trained(0, agent="iqn", quantiles=5).policy_spec()["levels"] == 5
+
+
+@pytest.mark.parametrize("agent", ["qr_dqn", "iqn"])
+def test_kappa_says_where_the_loss_turns_linear(agent: str) -> None:
+    """All differences are 2: linear costs `level * 2`, square up to 4 `level * 2^2 / 2 / 4`."""
+    losses = []
+    for kappa in (0.0, 4.0):
+        learner = saying(0.0, agent=agent, kappa=kappa, quantiles=16)
+        ones = np.ones(16, np.float32)
+        learner.update(windows(16)._replace(reward=2 * ones, discount=0 * ones, weight=None))
+        losses.append(learner.figures()["loss"])
+    assert losses[0] / losses[1] == pytest.approx(4.0, rel=1e-4 if agent == "qr_dqn" else 0.3)
+
+
+def test_importance_weights_scale_the_loss_of_each_sample() -> None:
+    for changes in MEMBERS.values():
+        losses = []
+        for weight in (1.0, 0.25):
+            learner = trained(updates=0, **changes)
+            learner.update(windows(16)._replace(weight=np.full(16, weight, np.float32)))
+            losses.append(learner.figures()["loss"])
+        assert losses[1] == pytest.approx(losses[0] / 4, rel=1e-4), changes
+
+
+def test_the_noise_begins_as_large_as_is_set() -> None:
+    for sigma in (0.5, 0.1):
+        parameters = dict(trained(0, exploration="noisy", noisy_sigma=sigma).online.named_parameters())
+        first = parameters["head.advantage.0.weight_sigma"]
+        torch.testing.assert_close(first, torch.full_like(first, sigma / first.shape[1] ** 0.5))
 
 
 # --- what is learned -----------------------------------------------------------------------------------

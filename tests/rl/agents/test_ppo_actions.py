@@ -28,7 +28,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("box", {}),
     ("box", STATE),
     ("box", {"squash": "clip"}),
-    ("double", {"initial_std": 2.0}),
     ("free", STATE),
     ("half", {}),
 ]
@@ -271,7 +270,6 @@ def _to_the_switches(action: NDArray[Any]) -> NDArray[Any]:
     ("takes", "reward", "changes", "best", "near"),
     [
         ("box", _to_the_point, {}, [1.5, 0.9, 5.1], 0.12),
-        ("box", _to_the_point, {"squash": "clip"}, [1.5, 0.9, 5.1], 0.12),
         ("choices", _to_the_numbers, {}, [2, 5, 1], 0),
         ("switches", _to_the_switches, {}, [1, 0, 1, 1, 0], 0),
     ],

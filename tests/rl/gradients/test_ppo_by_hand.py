@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, one_choice
 from soulsgui.rl.gradients.ppo_by_hand import HandMLP, HandPPOGradient
-from soulsgui.rl.losses.ppo import masked_logits
 from soulsgui.rl.networks import build_mlp
 from tests.rl.support import ppo_settings
 
@@ -80,7 +79,7 @@ def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PP
     if case.masked:
         mask[torch.arange(case.count), action] = True
     with torch.no_grad():
-        now = masked_logits(policy(obs), mask).log_softmax(1).gather(1, action[:, None]).squeeze(1)
+        now = one_choice(policy(obs), mask).log_prob(action)
     return PPORows(obs, action, now + 0.3 * normal(), normal(), 3 * normal(), normal(), mask)
 
 

@@ -15,6 +15,7 @@ from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, SACGradient, SACRows
 from soulsgui.rl.gradients.sac_by_hand import HandSACGradient
 from soulsgui.rl.networks.sac_networks import SACNetworks, build_sac_networks
+from tests.rl.support import sac_settings
 
 SIZE = 3
 
@@ -43,11 +44,15 @@ cases = st.builds(
 
 
 def networks(case: Case) -> SACNetworks:
+    settings = sac_settings(
+        hidden_sizes=case.hidden_sizes,
+        value_hidden_sizes=case.hidden_sizes,
+        activation=case.activation,
+        policy_init_scale=1.0,
+        initial_std=case.initial_std,
+    )
     generator = torch.Generator().manual_seed(case.seed)
-    nets = build_sac_networks(
-        SIZE, case.numbers, case.hidden_sizes, case.hidden_sizes, case.activation, 1.0, case.initial_std, 0.3,
-        generator, torch.device("cpu"),
-    )  # fmt: skip
+    nets = build_sac_networks(SIZE, case.numbers, settings.network, 0.3, generator, torch.device("cpu"))
     with torch.no_grad():
         for target in nets.targets:
             for parameter in target.parameters():
@@ -84,7 +89,7 @@ def gradient_of(kind: Any, case: Case) -> tuple[dict[str, Tensor], Tensor]:
     return parts | {"temperature": flat.gradient[-1]}, figures
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases)
 def test_by_hand_equals_autograd(case: Case) -> None:
     found, figures = gradient_of(HandSACGradient, case)

@@ -1,7 +1,5 @@
 """PPO's losses against cases worked out by hand."""
 
-import math
-
 import pytest
 import torch
 
@@ -42,35 +40,9 @@ def test_clipped_value_loss_takes_the_larger_of_both_errors() -> None:
     assert losses.clipped_value_loss(value, target, old, 5.0).item() == pytest.approx(0.5)
 
 
-def test_entropy_of_a_uniform_policy_is_the_log_of_the_number_of_actions() -> None:
-    uniform = torch.log_softmax(torch.zeros(7, 4), 1)
-    assert losses.categorical_entropy(uniform).item() == pytest.approx(math.log(4))
-    certain = torch.log_softmax(torch.tensor([[100.0, 0.0]]), 1)
-    assert losses.categorical_entropy(certain).item() == pytest.approx(0, abs=1e-6)
-
-
-def test_log_prob_picks_the_action_taken() -> None:
-    log_probs = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]])
-    assert losses.categorical_log_prob(log_probs, torch.tensor([1, 0])).tolist() == [-2, -3]
-
-
 def test_the_kl_estimate_is_zero_without_a_change_and_right_on_average() -> None:
     assert losses.approximate_kl(log(1, 1)).item() == 0
     old, new = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
     # Samples in the proportions of the old policy: one of each action.
     estimate = losses.approximate_kl((new / old).log()).item()
     assert estimate == pytest.approx((old * (old / new).log()).sum().item())
-
-
-def test_masked_actions_have_probability_0_no_entropy_and_no_gradient() -> None:
-    logits = torch.tensor([[1.0, 5.0, 1.0], [0.0, 2.0, 3.0]], requires_grad=True)
-    mask = torch.tensor([[True, False, True], [False, True, False]])
-    log_probs = torch.log_softmax(losses.masked_logits(logits, mask), dim=1)
-    torch.testing.assert_close(log_probs.exp(), torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]))
-    entropy = losses.categorical_entropy(log_probs)
-    torch.testing.assert_close(entropy, torch.tensor(0.5 * math.log(2)))
-    (entropy + losses.categorical_log_prob(log_probs, torch.tensor([0, 1])).sum()).backward()
-    assert logits.grad is not None
-    assert torch.isfinite(logits.grad).all()
-    assert (logits.grad[~mask] == 0).all()
-    assert losses.masked_logits(logits, torch.zeros(2, 0, dtype=torch.bool)) is logits

@@ -1,0 +1,222 @@
+"""What each algorithm learns through the real system, beside what others have published.
+
+Every task is a preset, trained by `soulsgui serve` with two local clients for as many steps as the published
+figure was reached with, once with each seed, and then evaluated by `soulsgui evaluate`: the newest weights,
+greedily, in episodes that training never saw. The spread is the standard deviation over the seeds.
+
+python -m benchmarks.returns [--json] [--quick] [--only NAME ...] [--seeds 1,2,3]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import Measured, versions
+from soulsgui.config.load import preset_names
+from tests.end_to_end.server import soulsgui
+
+ZOO = "rl-baselines3-zoo benchmark.md, one run, deterministic"
+CLEANRL = "CleanRL docs, training episodes"
+MOST = "the most that can be had; nobody has published a figure"
+
+SEEDS = (1, 2, 3, 4, 5)
+EPISODES, QUICK_EPISODES = 100, 10
+QUICK_PART = 10
+_LONGEST_S = 6 * 3600.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row of the table.
+
+    Attributes:
+        name: What it is called here.
+        preset: The preset it begins with.
+        env_steps: Environment steps that are trained on.
+        published: The published mean return.
+        source: Who published it.
+        values: Settings on top of the preset.
+    """
+
+    name: str
+    preset: str
+    env_steps: int
+    published: float
+    source: str
+    values: tuple[tuple[str, Any], ...] = ()
+
+
+ACROBOT = (("env.id", "Acrobot-v1"),)
+
+TASKS = (
+    Task("cartpole_ppo", "cartpole_ppo", 100_000, 500.0, ZOO),
+    Task("cartpole_dqn", "cartpole_dqn", 50_000, 500.0, ZOO),
+    Task("cartpole_qr_dqn", "cartpole_qr_dqn", 50_000, 500.0, ZOO),
+    Task("cartpole_c51", "cartpole_c51", 500_000, 481.0, CLEANRL),
+    Task("cartpole_iqn", "cartpole_iqn", 50_000, 500.0, MOST),
+    Task("cartpole_rainbow", "cartpole_rainbow", 50_000, 500.0, MOST),
+    Task("cartpole_r2d2", "cartpole_r2d2", 100_000, 500.0, MOST),
+    Task("cartpole_recurrent_ppo", "cartpole_recurrent_ppo", 100_000, 500.0, MOST),
+    Task("cartpole_vtrace", "cartpole_vtrace", 500_000, 500.0, f"{ZOO} (A2C)"),
+    Task("pendulum_sac", "pendulum_sac", 20_000, -157.0, ZOO),
+    Task("pendulum_ppo", "pendulum_ppo", 100_000, -172.2, ZOO),
+    Task("acrobot_ppo", "cartpole_ppo", 1_000_000, -73.5, ZOO, ACROBOT),
+    Task("acrobot_dqn", "cartpole_dqn", 100_000, -76.6, ZOO, ACROBOT),
+    Task("acrobot_qr_dqn", "cartpole_qr_dqn", 100_000, -69.1, ZOO, ACROBOT),
+    Task("lunarlander_ppo", "lunarlander_ppo", 1_000_000, 242.1, ZOO),
+)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one seed came to.
+
+    Attributes:
+        seed: The seed.
+        mean_return: Mean return of the evaluation.
+        best_return: That of the best model, where there is one.
+        env_steps: Steps trained on.
+        seconds: How long the training took.
+    """
+
+    seed: int
+    mean_return: float
+    best_return: float | None
+    env_steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row(Measured):
+    """One task: `value` is the mean over the seeds.
+
+    Attributes:
+        spread: Standard deviation over the seeds; 0 for one.
+        seeds: What each came to.
+    """
+
+    spread: float = 0.0
+    seeds: list[Trained] = field(default_factory=list)
+
+
+class FailedError(Exception):
+    """A training or an evaluation failed; the argument says why."""
+
+
+def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
+    """Train a task with one seed and evaluate what came of it.
+
+    Args:
+        task: The task.
+        seed: Its seed.
+        quick: Whether a tenth of the steps is enough.
+        folder: Where runs and settings go.
+
+    Raises:
+        FailedError: It did not get through.
+    """
+    steps = task.env_steps // QUICK_PART if quick else task.env_steps
+    given = {**dict(task.values), "seed": seed, "stop.mean_return": "null", "stop.env_steps": steps}
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    done = soulsgui(
+        "serve", "--preset", task.preset, "--local-clients", "2", "--until-done", "--json", *words,
+        folder=folder, timeout_s=_LONGEST_S,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise FailedError(f"{task.name}, seed {seed}: {done.stderr.strip()[-2000:]}")
+    summary = json.loads(done.stdout)
+    newest = evaluated(f"{summary['run_id']}/checkpoint", quick, folder)
+    best = Path(summary["run_dir"]) / "best_model"
+    best_return = evaluated(f"{summary['run_id']}/best", quick, folder) if best.is_dir() else None
+    return Trained(seed, newest, best_return, summary["env_steps"], summary["seconds"])
+
+
+def evaluated(checkpoint: str, quick: bool, folder: Path) -> float:
+    """Return the mean return of a checkpoint in greedy episodes.
+
+    Raises:
+        FailedError: It could not be evaluated.
+    """
+    episodes = QUICK_EPISODES if quick else EPISODES
+    # Seeds far from those of the evaluations during a run, which chose the best model.
+    done = soulsgui(
+        "evaluate", checkpoint, "--json", "--episodes", str(episodes), "--seed", "1000000",
+        folder=folder, timeout_s=_LONGEST_S,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise FailedError(f"{checkpoint}: {done.stderr.strip()[-2000:]}")
+    return float(json.loads(done.stdout)["mean_return"])
+
+
+def row_of(task: Task, trained: Sequence[Trained]) -> Row:
+    """Return the row of a task from what its seeds came to. Pure."""
+    returns = [one.mean_return for one in trained]
+    mean = statistics.fmean(returns)
+    return Row(
+        name=task.name,
+        value=mean,
+        unit="mean return",
+        reference=task.published,
+        reference_name=f"{task.source}, at {task.env_steps:,} steps",
+        ratio=mean / task.published,
+        repeats=len(trained),
+        spread=statistics.stdev(returns) if len(returns) > 1 else 0.0,
+        seeds=list(trained),
+    )
+
+
+def in_words(row: Row) -> str:
+    """Return a row as a line. Pure."""
+    best = [one.best_return for one in row.seeds if one.best_return is not None]
+    best_words = f"; best models {statistics.fmean(best):.1f}" if best else ""
+    seconds = statistics.fmean(one.seconds for one in row.seeds)
+    steps = round(statistics.fmean(one.env_steps for one in row.seeds))
+    return (
+        f"{row.name:<24} {row.value:8.1f} ± {row.spread:<6.1f} published {row.reference:8.1f} "
+        f"({row.reference_name}){best_words}; {row.repeats} seed(s), {steps:,} steps in {seconds:.0f} s each"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code: 1 where a task failed."""
+    names = [task.name for task in TASKS]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument("--quick", action="store_true", help="one seed, a tenth of the steps")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
+    parser.add_argument("--seeds", default="", help="numbers, separated by commas; default: 1 to 5")
+    arguments = parser.parse_args(argv)
+    seeds = [int(word) for word in arguments.seeds.split(",") if word] or list(SEEDS)
+    if arguments.quick and not arguments.seeds:
+        seeds = seeds[:1]
+    rows, failed = [], False
+    for task in TASKS:
+        if arguments.only and task.name not in arguments.only:
+            continue
+        if task.preset not in preset_names():
+            print(f"{task.name} is left out: there is no preset {task.preset}", file=sys.stderr)
+            failed |= bool(arguments.only)
+            continue
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                row = row_of(task, [train(task, seed, arguments.quick, Path(folder)) for seed in seeds])
+        except FailedError as error:
+            print(f"failed: {error}", file=sys.stderr)
+            failed = True
+            continue
+        rows.append(row)
+        if not arguments.json:
+            print(in_words(row), flush=True)
+    if arguments.json:
+        print(json.dumps([{**asdict(row), "versions": versions()} for row in rows]))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

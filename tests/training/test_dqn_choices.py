@@ -1,0 +1,179 @@
+"""What the DQN node makes of its settings, without a server: agent, memory, exploration, what it saves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import CheckpointError
+from soulsgui.rl.buffers.memory import StepSegments
+from soulsgui.training.dqn_node import DQNTrainingNode
+from soulsgui.training.exploring import Exploration
+from soulsgui.wire.connection import Address
+from tests.training.nodes import dqn_settings
+
+ADDRESS = Address(host="127.0.0.1", port=1, prefix="souls:", password="")
+
+
+def node(root: Path, **changes: Any) -> DQNTrainingNode:
+    return DQNTrainingNode(dqn_settings(**changes), RunFolder(root), ADDRESS)
+
+
+def fill(made: DQNTrainingNode, episodes: int = 8, length: int = 10) -> None:
+    rng = np.random.default_rng(1)
+    steps = episodes * length
+    made._memory.add(
+        StepSegments(
+            obs=rng.normal(size=(steps + episodes, *made.spaces.observation.shape)).astype(np.float32),
+            length=np.full(episodes, length),
+            action=rng.integers(2, size=steps),
+            reward=rng.normal(size=steps).astype(np.float32),
+            log_prob=np.zeros(steps, np.float32),
+            terminated=np.arange(episodes) % 2 == 0,
+            truncated=np.arange(episodes) % 2 == 1,
+            source=np.zeros(episodes, np.int64),
+            episode=np.arange(episodes),
+            first_step=np.zeros(episodes, np.int64),
+        )
+    )
+
+
+def learn(made: DQNTrainingNode, updates: int = 2) -> None:
+    """Update as the node's loop does."""
+    for _ in range(updates):
+        batch, number = made._memory.draw(16, made.agent.sample_rng)
+        error = made.agent.update(batch)
+        if number is not None and error is not None:
+            made._memory.learned(number, error)
+
+
+@pytest.mark.parametrize("agent", ["dqn", "qr_dqn", "c51", "iqn", "rainbow"])
+def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, agent: str) -> None:
+    changes = {"dqn__agent": agent, "dqn__replay": "prioritised", "dqn__n_step": 3, "dqn__quantiles": 4}
+    first = node(tmp_path / "a", **changes)
+    fill(first)
+    learn(first)
+    first.checkpoint(tmp_path / "saved", {"buffer": True})
+    second = node(tmp_path / "b", seed=9, **changes)
+    second.load_checkpoint(tmp_path / "saved")
+    assert len(second._memory) == 80
+    obs = np.random.default_rng(3).normal(size=(50, *first.spaces.observation.shape)).astype(np.float32)
+    for _ in range(2):
+        np.testing.assert_array_equal(first.agent.outputs(obs), second.agent.outputs(obs))
+        for made in (first, second):
+            learn(made)
+    for name, array in first.agent.state()[0].items():
+        np.testing.assert_array_equal(array, second.agent.state()[0][name], err_msg=name)
+    for name, array in first._memory.state().items():
+        np.testing.assert_array_equal(array, second._memory.state()[name], err_msg=name)
+
+
+def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
+    asked = node(tmp_path / "a")
+    fill(asked)
+    assert not asked.snapshot("current").memory
+    assert not asked.snapshot("manual").memory
+    assert asked.snapshot("manual", buffer=True).memory["reward"].shape == (80,)
+    always = node(tmp_path / "b", checkpoint__with_buffer=True)
+    fill(always)
+    assert always.snapshot("current").memory
+    assert not always.snapshot("best").memory
+    assert not always.snapshot("manual").memory
+
+
+def test_checkpoints_hold_the_weights_without_the_noise_that_explores(tmp_path: Path) -> None:
+    made = node(tmp_path, dqn__agent="rainbow")
+    fill(made)
+    learn(made)
+    kept, published = made.snapshot().weights, made.agent.export_weights()
+    assert kept.keys() == published.keys()
+    assert not np.array_equal(kept["policy.0.weight"], published["policy.0.weight"])
+    np.testing.assert_array_equal(made.snapshot().weights["policy.0.weight"], kept["policy.0.weight"])
+
+
+def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    first = node(tmp_path / "a")
+    fill(first)
+    first.checkpoint(tmp_path / "saved", {"buffer": True})
+    with pytest.raises(CheckpointError, match="memory"):
+        node(tmp_path / "b", dqn__buffer_size=200).load_checkpoint(tmp_path / "saved")
+
+
+def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:
+    for index, (changes, steps) in enumerate(
+        [({}, 1), ({"dqn__n_step": 4}, 4), ({"dqn__agent": "rainbow"}, 3)]
+    ):
+        made = node(tmp_path / str(index), dqn__gamma=0.5, **changes)
+        fill(made, episodes=1, length=100)
+        batch, _ = made._memory.draw(500, np.random.default_rng(0))
+        assert np.bincount((batch.discount == 0.5**steps).astype(int))[1] > 400
+
+
+def test_priorities_count_as_much_as_is_set(tmp_path: Path) -> None:
+    for index, (exponent, share) in enumerate([(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)]):
+        made = node(tmp_path / str(index), dqn__replay="prioritised", dqn__priority_exponent=exponent)
+        fill(made)
+        made._memory.learned(np.arange(80), np.where(np.arange(80) < 40, 4.0, 1.0))
+        number = made._memory.draw(3000, np.random.default_rng(0)).number
+        assert number is not None
+        assert (number < 40).mean() == pytest.approx(share, abs=0.01)
+
+
+def test_the_correction_of_priorities_rises_to_1(tmp_path: Path) -> None:
+    made = node(
+        tmp_path, dqn__replay="prioritised", dqn__priority_correction=0.2, dqn__priority_correction_steps=100
+    )
+    found = []
+    for steps in (0, 50, 100, 1000):
+        made.env_steps = steps
+        found.append(made._correction())
+    assert found == pytest.approx([0.2, 0.6, 1.0, 1.0])
+
+
+EPSILON = {"dqn__epsilon_start": 1.0, "dqn__epsilon_end": 0.5, "dqn__epsilon_steps": 100}
+
+
+@pytest.mark.parametrize(
+    ("changes", "after_50"),
+    [
+        (EPSILON, Exploration(0.75)),
+        (EPSILON | {"dqn__exploration": "ladder"}, Exploration(0.75, ladder=7.0)),
+        (
+            EPSILON | {"dqn__exploration": "ladder", "dqn__ladder_exponent": 3.0},
+            Exploration(0.75, ladder=3.0),
+        ),
+        (EPSILON | {"dqn__exploration": "noisy"}, Exploration(0.0)),
+        (EPSILON | {"dqn__agent": "rainbow"}, Exploration(0.0)),
+        (
+            {
+                "dqn__exploration": "boltzmann",
+                "dqn__temperature_start": 2.0,
+                "dqn__temperature_end": 1.0,
+                "dqn__temperature_steps": 200,
+            },
+            Exploration(temperature=1.75),
+        ),
+    ],
+)
+def test_clients_explore_as_is_set(tmp_path: Path, changes: dict[str, Any], after_50: Exploration) -> None:
+    made = node(tmp_path, **changes)
+    made.env_steps = 50
+    assert made._exploration() == after_50
+
+
+def test_the_agent_is_described_to_clients_as_it_is(tmp_path: Path) -> None:
+    kinds = {
+        agent: node(tmp_path / agent, dqn__agent=agent).agent.policy_spec()["kind"]
+        for agent in ("dqn", "qr_dqn", "c51", "iqn", "rainbow")
+    }
+    assert kinds == {
+        "dqn": "mlp",
+        "qr_dqn": "mlp",
+        "c51": "categorical_mlp",
+        "iqn": "implicit_quantile_mlp",
+        "rainbow": "categorical_mlp",
+    }
+    json.dumps(kinds)
