@@ -152,7 +152,7 @@ def _check_sequences(node: RunningNode) -> None:
     assert not batch.state[batch.exact].any()
     assert (np.abs(batch.state[~batch.exact]).max(axis=1) > 0).all()
     np.testing.assert_array_equal(
-        batch.obs[batch.valid.sum(0), np.arange(4000), 1], begins + batch.valid.sum(0)
+        batch.obs[batch.valid.sum(0), np.arange(len(begins)), 1], begins + batch.valid.sum(0)
     )
     assert set(batch.valid.sum(0)[batch.exact]) <= {1, 2, 3}
 
