@@ -56,7 +56,7 @@ def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
         number=np.arange(count),
         weight=rng.uniform(0.2, 1, count).astype(np.float32),
         obs=rng.normal(3, 2, (steps + 1, count, 4)).astype(np.float32),
-        action=rng.integers(1, 4, (steps, count)),
+        action=np.where(valid, rng.integers(1, 4, (steps, count)), 0),
         reward=rng.normal(0, 3, (steps, count)).astype(np.float32),
         terminated=terminated,
         valid=valid,
@@ -88,6 +88,9 @@ def values_along(agent: R2D2Agent, network: Any, batch: SequenceBatch, column: i
 @CELLS
 def test_an_update_is_what_a_loop_over_steps_says(cell: str) -> None:
     agent = r2d2_agent(updates=4, cell=cell)
+    with torch.no_grad():  # so that both networks choose differently
+        for parameter in agent.target.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
     batch = sequences(agent, seed=9)
     differences: list[list[float]] = []
     for column in range(len(batch.number)):
