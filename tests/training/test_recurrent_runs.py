@@ -172,6 +172,7 @@ def test_r2d2_learns_from_what_a_client_remembered(redis_address: Address, tmp_p
 
 def test_r2d2_learns_from_what_a_loop_by_hand_remembered(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, R2D2) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
         connector = DQNConnector({"env": {"id": ENV_ID}}, redis_address, "c")
         try:
             env, step_id = Masked(), 0
