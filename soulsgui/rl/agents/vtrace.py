@@ -31,9 +31,6 @@ FIGURES = (
     "grad_norm",
 )
 
-_LARGEST_LOG_RATIO = 20.0
-"""A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
-
 _LARGEST_RATIO = 3.0
 """Of the clipped objective: what has become more probable than this, and was bad, has no gradient either (the
 dual clip of Ye et al. 2020, arXiv 1912.09729). Samples are old here, and a few may say anything."""
@@ -165,7 +162,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         settings = self.settings.vtrace
         policy = self.head.distribution(self.policy(rows.inputs[rows.at]), rows.mask)
         log_prob, entropy = policy.log_prob(rows.action), policy.entropy().mean()
-        log_ratio = (log_prob - rows.log_prob).clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO)
+        log_ratio = (log_prob - rows.log_prob).clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
         all_values = self.value(rows.inputs).squeeze(1)
         value = all_values[rows.at]
         found = vtrace(

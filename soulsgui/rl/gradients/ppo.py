@@ -87,6 +87,7 @@ class AutogradPPOGradient:
         distribution = self._distribution(self._policy(rows.obs), rows.mask)
         value = self._value(rows.obs).squeeze(1)
         log_ratio = distribution.log_prob(rows.action) - rows.log_prob
+        log_ratio = log_ratio.clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
         policy_loss = losses.clipped_policy_loss(log_ratio, rows.advantage, ppo.clip)
         if ppo.value_clip is None:
             value_loss = losses.value_loss(value, rows.target)

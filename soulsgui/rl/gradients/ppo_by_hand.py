@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.rl.gradients.ppo import PPOFigures, PPORows
-from soulsgui.rl.losses.ppo import MASKED_LOGIT
+from soulsgui.rl.losses.ppo import LARGEST_LOG_RATIO, MASKED_LOGIT
 from soulsgui.rl.settings import PPOSettings
 
 Floats = NDArray[np.float32]
@@ -179,12 +179,13 @@ def policy_gradient(
     probs /= total
     log_probs = shifted
     log_probs -= np.log(total)
-    log_ratio = log_probs[rows, action] - log_prob
+    told = log_probs[rows, action] - log_prob
+    log_ratio = np.clip(told, np.float32(-LARGEST_LOG_RATIO), np.float32(LARGEST_LOG_RATIO))
     ratio = np.exp(log_ratio)
     plain = ratio * advantage
     cut = np.minimum(np.maximum(ratio, np.float32(1 - clip)), np.float32(1 + clip)) * advantage
     per_row = np.float32(1 / len(logits))
-    weight = np.where(plain <= cut, plain, np.float32(0)) * per_row
+    weight = np.where((plain <= cut) & (told == log_ratio), plain, np.float32(0)) * per_row
     gradient = probs * weight[:, None]
     gradient[rows, action] -= weight
     weighted = probs * log_probs

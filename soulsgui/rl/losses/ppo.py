@@ -6,6 +6,9 @@ from torch import Tensor
 MASKED_LOGIT = -1e9
 """Logit of an action that is not valid: finite, so that 0 · log 0 in the entropy is 0 and no NaN."""
 
+LARGEST_LOG_RATIO = 20.0
+"""A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
+
 
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.

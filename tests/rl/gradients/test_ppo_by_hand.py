@@ -83,6 +83,27 @@ def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PP
     return PPORows(obs, action, now + 0.3 * normal(), normal(), 3 * normal(), normal(), mask)
 
 
+@pytest.mark.parametrize("told", [-1e30, -1e4])
+def test_a_log_probability_that_nobody_can_mean_moves_nothing_by_its_step(told: float) -> None:
+    case = Case("tanh", (8,), 3, False, 4, 0.2, 0.0, 1.0, None, 1)
+    generator = torch.Generator().manual_seed(1)
+    policy = build_mlp(4, (8,), 3, "tanh", 1.0, generator)
+    value = build_mlp(4, (8,), 1, "tanh", 1.0, generator)
+    flat = FlatParameters([policy, value])
+    rows = _rows(policy, case, generator)
+    rows.advantage[0], rows.log_prob[0] = -1.0, told
+    ppo = ppo_settings(clip=0.2, entropy_coef=0.0).ppo
+    expected = AutogradPPOGradient(policy, value, flat)(rows, ppo)
+    gradient = flat.gradient.clone()
+    figures = HandPPOGradient(policy, value)(rows, ppo)
+    torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
+    assert figures.log_ratio[0] == expected.log_ratio[0] == 20.0
+    # The step counts as one without an advantage, but for its value.
+    rows.advantage[0] = 0.0
+    HandPPOGradient(policy, value)(rows, ppo)
+    torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
+
+
 def test_values_equal_those_of_the_network() -> None:
     generator = torch.Generator().manual_seed(0)
     policy = build_mlp(4, (64, 64), 2, "tanh", 1.0, generator)
