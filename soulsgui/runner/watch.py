@@ -1,7 +1,7 @@
 """One reader of the Redis server: node states, clients, new rows and answers, read in a thread."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
@@ -169,12 +169,7 @@ class ServerReader:
 
     def _clients(self) -> tuple[dict[str, str], dict[str, SeenClient]]:
         roster = self._roster()
-        # Also who sends without ever beating: what is refused of it would be shown nowhere.
-        present = (
-            self._keys.client_of_presence(key.decode(errors="replace"))
-            for key in self._connection.scan_iter(self._keys.presence_pattern, count=1000)
-        )
-        names = sorted(name for name in set(roster) | set(present) if is_client_name(name))
+        names = sorted(name for name in set(roster) | self._present(roster) if is_client_name(name))
         beats = self._beats(names)
         grants = self._mget([self._keys.grant(name) for name in names])
         wishes = self._mget([self._keys.wish(name) for name in names])
@@ -192,6 +187,22 @@ class ServerReader:
         self._read_beats.keep(self._aged)
         self._read_grants.keep(self._aged)
         return roster, seen
+
+    def _present(self, roster: Collection[str]) -> set[str]:
+        """Return who beats, and who sends without a beat: what is refused of it would be shown nowhere."""
+        keys = [
+            key.decode(errors="replace")
+            for key in self._connection.scan_iter(self._keys.presence_pattern, count=1000)
+        ]
+        beating = {name for name in map(self._keys.client_of_beat, keys) if name}
+        streams = {name for name in map(self._keys.client_of_chunks, keys) if name}
+        silent = sorted(streams - beating - set(roster))
+        # The trainer makes the stream of a client that was just forgotten once more, and leaves it empty.
+        pipeline = self._connection.pipeline(transaction=False)
+        for name in silent:
+            pipeline.xlen(self._keys.chunks(name))
+        lengths = pipeline.execute(raise_on_error=False)
+        return beating | {name for name, length in zip(silent, lengths, strict=True) if length != 0}
 
     def _beats(self, names: Sequence[str]) -> list[bytes | None]:
         """Return the beats of clients; what is no beat, but a store of something else, is taken away."""

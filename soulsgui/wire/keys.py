@@ -138,12 +138,13 @@ class Keys:
         """Pattern that matches every heartbeat key and every stream of chunks, and some others."""
         return f"{self.prefix}[bi][en]*:*"
 
-    def client_of_presence(self, key: str) -> str:
-        """Return the client id inside a heartbeat key or the name of a stream of chunks; empty for others."""
-        for first in (self.beat(""), self.chunks("")):
-            if key.startswith(first):
-                return key.removeprefix(first)
-        return ""
+    def client_of_beat(self, key: str) -> str:
+        """Return the client id inside a heartbeat key; empty for others."""
+        return key.removeprefix(self.beat("")) if key.startswith(self.beat("")) else ""
+
+    def client_of_chunks(self, key: str) -> str:
+        """Return the client id inside the name of a stream of chunks; empty for others."""
+        return key.removeprefix(self.chunks("")) if key.startswith(self.chunks("")) else ""
 
     def grant(self, client: str) -> str:
         """What the trainer allows one client to do."""

@@ -27,6 +27,7 @@ def _plays(server: RunningServer) -> bool:
     return bool(found) and found[0].state == "online" and found[0].env_steps > 0
 
 
+@pytest.mark.slow  # `test_round_shares` tells the same of a client alone
 def test_a_client_that_drops_rests_after_the_run_and_plays_when_it_goes_on(server: RunningServer) -> None:
     server.start_run(preset="cartpole_dqn", overrides={**OVERRIDES, "clients.local": 1})
     process = server.spawn("client", "--name", "guest")

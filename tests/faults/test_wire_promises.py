@@ -20,7 +20,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "faults/test_network.py::test_a_buffer_that_is_full_without_a_network_drops_the_oldest",
         "faults/test_network.py::test_a_client_that_may_wait_waits_without_a_network_and_loses_nothing",
         "end_to_end/test_invitation.py::"
-        "test_a_computer_across_the_network_is_back_after_the_cable_was_pulled",
+        "test_a_computer_without_torch_across_the_network_is_back_after_the_cable_was_pulled",
     ),
     "R10: a half-open connection is noticed in 30 s": (
         "faults/test_network.py::test_a_half_open_connection_is_noticed",

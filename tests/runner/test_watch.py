@@ -142,6 +142,8 @@ def test_who_sends_without_a_beat_is_seen_all_the_same(
 ) -> None:
     redis_client.xadd(keys.chunks("silent"), {"c": b"x"})
     redis_client.xadd(keys.episodes("other"), {"e": b"x"})
+    # The trainer was about to read what a client sent that was forgotten just then.
+    redis_client.xgroup_create(keys.chunks("forgotten"), "trainer", id="0", mkstream=True)
     turn = reader.turn(True)
     assert turn.clients is not None
     assert {name: one.beat for name, one in turn.clients.items()} == {"silent": None}

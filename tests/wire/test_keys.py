@@ -45,5 +45,6 @@ def test_names_that_only_look_like_devices_are_names(name: str) -> None:
 
 def test_clients_are_found_by_their_beats_and_by_what_they_send() -> None:
     keys = Keys("t:")
-    found = {key: keys.client_of_presence(key) for key in (keys.beat("a"), keys.chunks("b"), "t:infer:req:c")}
-    assert list(found.values()) == ["a", "b", ""]
+    names = (keys.beat("a"), keys.chunks("b"), "t:infer:req:c")
+    assert [keys.client_of_beat(name) for name in names] == ["a", "", ""]
+    assert [keys.client_of_chunks(name) for name in names] == ["", "b", ""]

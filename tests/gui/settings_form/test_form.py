@@ -86,11 +86,11 @@ def test_search_leaves_only_what_matches(qtbot: QtBot, form: SettingsForm) -> No
     search = form.findChild(QLineEdit)
     assert search is not None
     qtbot.keyClicks(search, "discount")
-    assert visible(form) == {"ppo.gamma", "dqn.gamma"}
+    assert visible(form) == {"ppo.gamma", "dqn.gamma", "sac.gamma", "vtrace.gamma"}
     index = form.findChild(QListWidget)
     assert index is not None
     shown = [index.item(n).text() for n in range(index.count()) if not index.item(n).isHidden()]
-    assert shown == ["PPO", "DQN"]
+    assert shown == ["PPO", "DQN", "SAC", "V-trace"]
 
 
 def test_modified_only_leaves_ones_own_values_saved_or_typed(qtbot: QtBot, form: SettingsForm) -> None:
