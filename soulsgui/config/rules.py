@@ -102,4 +102,6 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
     if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
         broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
+    if r2d2 and settings.dqn.q_clip is not None:
+        broken.append(BrokenRule("dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."))
     return broken

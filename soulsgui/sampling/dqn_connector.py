@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
-from soulsgui.errors import ServiceError, SoulsGuiError, UsageError
+from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError, UsageError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.sampling.assembling import LogProb
 from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
@@ -31,7 +31,7 @@ from soulsgui.sampling.downloader import View
 from soulsgui.sampling.free_running import explore
 from soulsgui.sampling.samples import Sample
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.server_config import OFF_POLICY, learns_from_log_probs
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, learns_from_log_probs
 from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import WeightsHeader
 
@@ -134,6 +134,14 @@ class DQNConnector(Connector):
         if newest is not self._weights and not self._held:
             self._use(newest)
         return self._weights
+
+    def _check_family(self, config: ServerConfig) -> None:
+        super()._check_family(config)
+        if config.settings.get("determinism") == "lockstep":
+            raise ClientRegistrationError(
+                "The server's run is in lockstep, which a loop by hand can't keep.",
+                "Set determinism to off on the server, or let `soulsgui client` play.",
+            )
 
     def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
         return explore(policy, obs, self._rng, self._grant, mask)[0]

@@ -71,7 +71,7 @@ class OffPolicyTrainingNode(TrainingNode):
 
     def _make_agent(self) -> None:
         self._agent, self._memory = self._make_learner()
-        self._band = limits.ReplayBand.of(self._pacing)
+        self._band = limits.ReplayBand.of(self._pacing, self._memory.drawn_with(self._pacing.batch_size))
         self._pace = limits.Pace()
         self._learning = False
         self._let_in = 0  # transitions that were let in and not taken over yet
@@ -123,12 +123,15 @@ class OffPolicyTrainingNode(TrainingNode):
     @property
     def _due(self) -> bool:
         """Whether an update is due."""
-        return self._learning and (self._band.owes if self._all_taken_in else self._band.may_draw)
+        if not (self._learning and len(self._memory)):
+            return False
+        return self._band.owes if self._all_taken_in else self._band.may_draw
 
     def _read(self, connection: redis.Redis) -> None:
         """Take what came, unless the learner has to catch up; wait for it only if it has nothing to do."""
         began = time.monotonic()
-        due, behind = self._due, self._learning and not self._band.may_insert
+        due = self._due
+        behind = self._learning and len(self._memory) > 0 and not self._band.may_insert
         self._tally.ingest.set(behind, began)
         self._tally.learner.set(self._learning and not due, began)
         self._set_limits()

@@ -17,6 +17,10 @@ from soulsgui.config.schema import Settings
         ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
         ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"sac": {"buffer_size": 500}}, "sac.buffer_size"),
+        (
+            {"algorithm": "dqn", "network": {"recurrent": "gru"}, "dqn": {"agent": "r2d2", "q_clip": 1.0}},
+            "dqn.q_clip",
+        ),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),

@@ -345,3 +345,11 @@ def test_the_connector_of_the_other_family_is_named(redis_address: Address) -> N
         with pytest.raises(ClientRegistrationError, match=right):
             kind(CONFIG, redis_address, f"other-{algorithm}")
         trainer.close()
+
+
+def test_a_run_in_lockstep_takes_no_loop_by_hand(redis_address: Address) -> None:
+    trainer = FreeTrainer(redis_address, determinism="lockstep", clients__local=1)
+    trainer.publish(1)
+    with pytest.raises(ClientRegistrationError, match="lockstep"):
+        DQNConnector(CONFIG, redis_address, "by-hand")
+    trainer.close()

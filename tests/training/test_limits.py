@@ -54,14 +54,14 @@ def test_the_ratio_so_far() -> None:
 def test_the_band_is_as_wide_as_its_tolerance_but_a_batch_at_least(
     settings: DQNSettings, slack: float
 ) -> None:
-    assert ReplayBand.of(settings).slack == pytest.approx(slack)
+    assert ReplayBand.of(settings, settings.batch_size).slack == pytest.approx(slack)
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 1, 16, 700])
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_never_do_both_sides_wait(ratio: float, batch_size: int) -> None:
     settings = DQNSettings(replay_ratio=ratio, learning_starts=1, batch_size=batch_size)
-    band = ReplayBand.of(settings)
+    band = ReplayBand.of(settings, settings.batch_size)
     for inserted in range(200):
         for batches in range(0, 400, 7):
             band.inserted, band.drawn = inserted, batches * batch_size
@@ -70,7 +70,7 @@ def test_never_do_both_sides_wait(ratio: float, batch_size: int) -> None:
 
 def test_the_ratio_is_met_whoever_is_faster() -> None:
     for chunk, updates in ((1, 100), (500, 1)):
-        band = ReplayBand.of(DQNSettings(replay_ratio=16, learning_starts=1000, batch_size=64))
+        band = ReplayBand.of(DQNSettings(replay_ratio=16, learning_starts=1000, batch_size=64), 64)
         for _ in range(20_000):
             if band.may_insert:
                 band.inserted += chunk

@@ -61,7 +61,8 @@ class DQNSettings(Section):
     )
     loss: Literal["huber", "mse"] = setting(
         "huber",
-        "Loss of the temporal difference: `huber` bounds the gradient of large errors, `mse` does not.",
+        "Loss of the temporal difference with `dqn.agent` dqn: `huber` bounds the gradient of large errors, "
+        "`mse` does not. The other agents have losses of their own.",
     )
     target_interval: int = setting(
         100, "Updates between two moves of the target network.", unit="updates", ge=1, le=10_000_000
@@ -76,7 +77,7 @@ class DQNSettings(Section):
     q_clip: float | None = setting(
         None,
         "Values (or quantiles) of what follows are limited to plus and minus this in the target; null does "
-        "not limit them. c51 and rainbow have `dqn.value_min` and `dqn.value_max` instead.",
+        "not limit them. c51 and rainbow have `dqn.value_min` and `dqn.value_max` instead; r2d2 has none.",
         gt=0,
     )
     quantiles: int = setting(

@@ -139,7 +139,7 @@ class RolloutStore:
             truncated=column["truncated"][order],
             action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
             state={name: values[: self._segments][order] for name, values in self._state.items()},
-            joined=_joined({name: column[name][order] for name in column}, obs) if self._state else None,
+            joined=_joined({name: column[name][order] for name in column}, obs),
         )
 
     @property
@@ -180,7 +180,7 @@ def _joined(column: Mapping[str, NDArray[Any]], obs: NDArray[Any]) -> Bools:
     for name in ("client", "env_index", "episode"):
         joined[1:] &= column[name][1:] == column[name][:-1]
     first = np.cumsum(column["lengths"] + 1)[:-1]
-    joined[1:] &= (obs[first - 1] == obs[first]).reshape(len(first), -1).all(axis=1)
+    joined[1:] &= (obs[first - 1] == obs[first]).all(axis=tuple(range(1, obs.ndim)))
     return joined
 
 

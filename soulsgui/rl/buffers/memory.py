@@ -64,7 +64,10 @@ class Memory(Protocol):
         """Steps ever added."""
 
     def __len__(self) -> int:
-        """Return the number of steps that are kept."""
+        """Return the number of steps that are kept; 0 while there is nothing to draw."""
+
+    def drawn_with(self, count: int) -> int:
+        """Return how many transitions a draw of `count` really gives."""
 
     def add(self, segments: StepSegments) -> int:
         """Take segments in; return the steps added."""

@@ -72,9 +72,12 @@ class RolloutBatch:
 
     @cached_property
     def ends(self) -> Bools:
-        """`[N]`: True at the last step of each segment."""
+        """`[N]`: True at the last step of each segment that no other one goes on from."""
         ends = np.zeros(self.steps, dtype=np.bool_)
-        ends[np.cumsum(self.lengths) - 1] = True
+        goes_on = np.zeros(len(self.lengths), np.bool_)
+        if self.joined is not None:
+            goes_on[:-1] = self.joined[1:]
+        ends[np.cumsum(self.lengths) - 1] = ~goes_on
         return ends
 
     @cached_property

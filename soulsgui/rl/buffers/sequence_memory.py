@@ -41,6 +41,10 @@ class SequenceMemory:
         """Return the number of steps that are kept; 0 while no sequence of them can be drawn."""
         return len(self._sequences.ring) if self._sequences.drawable else 0
 
+    def drawn_with(self, count: int) -> int:
+        """Return how many transitions a draw of about `count` learns from: whole sequences."""
+        return max(1, round(count / self._length)) * self._length
+
     def add(self, segments: StepSegments) -> int:
         """Take segments in; return the steps added.
 
@@ -66,7 +70,7 @@ class SequenceMemory:
         Raises:
             ValueError: There is none yet.
         """
-        batch = self._sequences.sample(max(1, round(count / self._length)), self.beta, rng)
+        batch = self._sequences.sample(self.drawn_with(count) // self._length, self.beta, rng)
         return Drawn(batch, batch.number)
 
     def learned(self, number: Ints, error: NDArray[Any]) -> None:

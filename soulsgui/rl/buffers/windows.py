@@ -53,6 +53,10 @@ class WindowReplay:
         """Return the number of steps that are kept."""
         return len(self.ring)
 
+    def drawn_with(self, count: int) -> int:
+        """Return `count`: each window teaches one transition."""
+        return count
+
     def add(self, segments: StepSegments) -> int:
         """Take segments in; return the steps added.
 

@@ -43,10 +43,10 @@ class ImplicitGradient:
         tensors = to_tensors(rows, self._flat.parameter.device)
         with torch.no_grad():
             level = self._draw(len(rows.obs))
-            following = limited(self._target(tensors.next_obs, level), dqn)
+            following = self._target(tensors.next_obs, level)
             chooser = self._online(tensors.next_obs, level) if Parts.of(dqn).double else following
             aim = quantile_target(
-                tensors.reward, tensors.discount, following, chooser, True, tensors.next_mask
+                tensors.reward, tensors.discount, limited(following, dqn), chooser, True, tensors.next_mask
             )
         level = self._draw(len(rows.obs))
         taken = pick_action(self._online(tensors.obs, level), tensors.action)

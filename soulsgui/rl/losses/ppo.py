@@ -9,6 +9,8 @@ MASKED_LOGIT = -1e9
 LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
 
+_LARGEST_OF_KL = 5.0
+
 
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
@@ -63,5 +65,8 @@ def approximate_kl(log_ratio: Tensor) -> Tensor:
     |---|---|---|
     | log_ratio | `[B]` | log-probability now minus the one at collection |
     | returns | `[]` | the estimate |
+
+    A sample counts as at most e^5 times as probable: one that nobody can mean says nothing of the rest.
     """
-    return (torch.expm1(log_ratio) - log_ratio).mean()
+    bounded = log_ratio.clamp(max=_LARGEST_OF_KL)
+    return (torch.expm1(bounded) - bounded).mean()

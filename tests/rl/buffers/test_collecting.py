@@ -121,7 +121,10 @@ def test_actions_of_several_numbers_come_in_the_order_of_their_segments() -> Non
     np.testing.assert_array_equal(batch.action, np.stack([numbers + 0.25, -numbers], 1))
 
 
-def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other() -> None:
+@pytest.mark.parametrize("state", [{}, {"hidden": (2,)}], ids=["without", "with a memory"])
+def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other(
+    state: dict[str, tuple[int, ...]],
+) -> None:
     def part(env: int, episode: int, first: int, length: int, obs: float = 0.0) -> CollectedSegments:
         whole = _segment(0, env, episode, first, length)
         steps = np.arange(first, first + length + 1, dtype=np.float32)[:, None]
@@ -130,10 +133,10 @@ def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other() ->
             obs=np.tile(steps + obs, (1, 2)),
             terminated=going_on,
             truncated=going_on,
-            state={"hidden": np.zeros((1, 2), np.float32)},
+            state={name: np.zeros((1, *shape), np.float32) for name, shape in state.items()},
         )
 
-    store = RolloutStore(OBSERVATION, state={"hidden": (2,)})
+    store = RolloutStore(OBSERVATION, state=state)
     store.begin(30)
     parts = [
         part(0, 0, 0, 3),

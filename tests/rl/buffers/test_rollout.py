@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.returns import gae
 
 
 def batch(lengths: tuple[int, ...] = (2, 1, 3), **changes: object) -> RolloutBatch:
@@ -30,6 +31,25 @@ def test_ends_and_terminations_stand_at_the_last_steps() -> None:
     rollout = batch()
     assert rollout.ends.tolist() == [False, True, True, False, False, True]
     assert rollout.terminated_steps.tolist() == [False, True, False, False, False, True]
+
+
+def test_no_estimate_ends_where_another_segment_goes_on() -> None:
+    rollout = batch((2, 1, 3), joined=np.array([False, True, False]))
+    assert rollout.ends.tolist() == [False, False, True, False, False, True]
+
+
+def test_an_episode_in_pieces_has_the_advantages_of_the_whole() -> None:
+    rng, steps = np.random.default_rng(1), 12
+    reward, value = rng.normal(size=steps).astype(np.float32), rng.normal(size=steps + 1).astype(np.float32)
+    found = []
+    for lengths in ((12,), (5, 4, 3)):
+        pieces = np.ones(len(lengths), np.bool_)
+        pieces[0] = False
+        never = np.zeros(len(lengths), np.bool_)
+        rollout = batch(lengths, reward=reward, joined=pieces, terminated=never, truncated=never)
+        ended = rollout.terminated_steps
+        found.append(gae(reward, value[:-1], value[1:], ended, rollout.ends, 0.9, 0.8))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize(

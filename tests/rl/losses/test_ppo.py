@@ -1,5 +1,7 @@
 """PPO's losses against cases worked out by hand."""
 
+import math
+
 import pytest
 import torch
 
@@ -46,3 +48,9 @@ def test_the_kl_estimate_is_zero_without_a_change_and_right_on_average() -> None
     # Samples in the proportions of the old policy: one of each action.
     estimate = losses.approximate_kl((new / old).log()).item()
     assert estimate == pytest.approx((old * (old / new).log()).sum().item())
+
+
+def test_a_sample_that_nobody_can_mean_says_little_of_the_change() -> None:
+    log_ratio = torch.zeros(1000)
+    log_ratio[0] = 1e30
+    assert losses.approximate_kl(log_ratio).item() == pytest.approx((math.exp(5) - 6) / 1000)
