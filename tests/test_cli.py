@@ -237,6 +237,7 @@ def test_five_mistakes_are_refused_with_place_reason_and_nearest_key(folder: Pat
 
 def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture) -> None:
     assert soulsgui(folder, "config", "set", "seed=9", "ppo.gamma=0.5") == 0
+    assert "seed, ppo.gamma: takes effect with the next new run" in capsys.readouterr().out
     assert soulsgui(folder, "config", "check") == 0
     capsys.readouterr()
     assert soulsgui(folder, "config", "show", "--json", "--set", "env.num_envs=7") == 0
@@ -433,6 +434,30 @@ def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch
     monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "shutdown", "clients") == 0
     assert asked == ["clients.stop here", "clients.stop client-1"]
+
+
+def test_a_setting_of_the_server_says_when_it_takes_effect(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "config", "set", "redis.tls=true") == 0
+    assert capsys.readouterr().out.endswith("redis.tls: takes effect when the server starts anew\n")
+
+
+@pytest.mark.parametrize("word", ["gamer-01", "Living room"])
+def test_a_client_is_meant_by_its_id_or_by_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    asked: list[str] = []
+
+    class Server:
+        def status(self) -> dict[str, object]:
+            clients = [ClientStatus(id="b", name="b"), ClientStatus(id="gamer-01", name="Living room")]
+            return Status(clients=clients).model_dump(mode="json")
+
+        def command(self, name: str, params: dict[str, str]) -> None:
+            asked.append(f"{name} {params['client']}")
+
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    assert soulsgui(folder, "clients", "pause", word) == 0
+    assert asked == ["clients.pause gamer-01"]
 
 
 @pytest.mark.parametrize("role", ["client", "join"])

@@ -43,6 +43,8 @@ def main(argv: Sequence[str], root: Path = ROOT) -> int:
     console, venv = Console(sys.stderr), Venv(root)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if wrong := plan.wrong_invitation(invitation):
+            raise SetupError(wrong, "Give the .soulsgui file or the link you were sent, or ask for it again.")
         if plan.is_link(invitation):
             return _go_on_with_file(invitation, extra, venv)
         ensure(venv, plan.EXTRAS[action], console, os.environ)

@@ -1,10 +1,13 @@
 """What the set-up needs, what is there already, and what to start afterwards: no effects, only decisions."""
 
+import base64
+import binascii
 import configparser
 import hashlib
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,9 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 """What each action installs besides the base: a computer that only plays needs neither torch nor a server."""
 
 DEMO = ("serve", "--set", "stop.mean_return=475", "--until-done", "--local-clients", "2")
+
+_LINK = re.compile(r"soulsgui:/*join/([A-Za-z0-9_-]*)=*/*", re.IGNORECASE)
+_LONGEST_INVITATION = 64 * 1024
 
 # A wheel below 0.05 MB; and the disk that a wheel takes when installed and compiled (measured: 164 → 720 MB).
 _SMALL_WHEEL_MB = 0.03
@@ -192,6 +198,46 @@ def program_arguments(extra: Sequence[str], *, window: bool) -> list[str]:
 def is_link(invitation: str) -> bool:
     """Whether an invitation was given as a link, which holds its secret."""
     return invitation.strip().lstrip("<\"'").lower().startswith("soulsgui:")
+
+
+def wrong_invitation(invitation: str) -> str:
+    """What keeps a link, or the file of an invitation, from being one; "" when nothing is seen.
+
+    The program itself looks closer, once it is there.
+
+    Args:
+        invitation: As typed; empty for none.
+    """
+    if not invitation:
+        return ""
+    if is_link(invitation):
+        return "" if _is_whole(invitation) else "The link is damaged or cut off."
+    try:
+        with Path(invitation).open("rb") as file:
+            data = file.read(_LONGEST_INVITATION)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        return f"There is no invitation in {invitation[:200]}: {reason}."
+    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", errors="replace")
+    if is_link(text):
+        return "" if _is_whole(text) else f"The link in {invitation[:200]} is damaged or cut off."
+    try:
+        whole = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    return "" if whole else f"{invitation[:200]} is damaged, or no invitation."
+
+
+def _is_whole(link: str) -> bool:
+    # Behind the data stands their CRC-32 (soulsgui/wire/invitation.py).
+    found = _LINK.fullmatch("".join(link.split()).strip("<>\"'"))
+    if found is None:
+        return False
+    try:
+        data = base64.urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4))
+    except binascii.Error:
+        return False
+    return len(data) > 4 and zlib.crc32(data[:-4]).to_bytes(4, "big") == data[-4:]
 
 
 def join_arguments(invitation: str, extra: Sequence[str]) -> list[str]:

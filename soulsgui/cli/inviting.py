@@ -8,7 +8,7 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import runner_of
+from soulsgui.cli.runner import client_id, runner_of
 from soulsgui.errors import SoulsGuiError, UsageError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.join.saved import SavedInvitations
@@ -59,14 +59,18 @@ def invite(arguments: Arguments) -> int:
         f"{client} is invited to {places}.\n"
         f"Give that computer the file or the link, and nobody else: whoever has one plays as {client}.\n\n"
         f"  {path}\n\n  {made['link']}\n\n"
-        f"There: soulsgui join {path.name}{_after(warning)}"
+        f"There: soulsgui join {path.name}\n"
+        f"or, without SoulsGUI there yet, in its unpacked folder: "
+        f"python3 packaging/bootstrap.py client {path.name}{_after(warning)}"
     )
     return 0
 
 
 def revoke(arguments: Arguments) -> int:
     """`revoke`: take an invitation back."""
-    cut_off = runner_of(arguments).command("clients.revoke", {"client": arguments.client})["cut_off"]
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    cut_off = runner.command("clients.revoke", {"client": client})["cut_off"]
     when = "is cut off" if cut_off else "is cut off as soon as Redis answers"
     say(f"{arguments.client} is revoked and {when}.")
     return 0

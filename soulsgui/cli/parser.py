@@ -333,6 +333,9 @@ def _add_env(commands: Commands) -> None:
     _json(check)
 
 
+_WHO = "its id or its name, as `soulsgui clients list` shows them"
+
+
 def _add_clients(commands: Commands) -> None:
     clients = _group(commands, "clients", "everyone who plays for this server")
     _json(_add(clients, "list", "remote:clients", "list them"))
@@ -343,19 +346,19 @@ def _add_clients(commands: Commands) -> None:
         ("stop", "let a client stop at once"),
     ):
         command = _add(clients, name, "remote:wish", text)
-        command.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+        command.add_argument("client", metavar="NAME", help=_WHO)
         command.set_defaults(wish=name)
     rename = _add(clients, "rename", "remote:rename", "call a client something else on screen")
-    rename.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    rename.add_argument("client", metavar="NAME", help=_WHO)
     rename.add_argument("name", nargs="?", default="", metavar="TEXT", help="the name; default: its id again")
     forgetting = _add(clients, "forget", "remote:forget", "take a client that is gone off the list")
-    forgetting.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    forgetting.add_argument("client", metavar="NAME", help=_WHO)
     log = _add(clients, "log", "remote:client_log", "what a client wrote last")
-    log.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    log.add_argument("client", metavar="NAME", help=_WHO)
     log.add_argument("-n", type=int, default=50, metavar="LINES", help="how many lines; default: 50")
     _json(log)
     releasing = _add(clients, "release", "remote:release", "let a client that was cut off send again")
-    releasing.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    releasing.add_argument("client", metavar="NAME", help=_WHO)
     rejects = _add(clients, "rejects", "remote:rejects", "the last samples that were refused, and why")
     rejects.add_argument(
         "client", nargs="?", default="", metavar="NAME", help="only those of this client; default: of all"
@@ -373,7 +376,7 @@ def _add_clients(commands: Commands) -> None:
     )
     _json(invite)
     revoke = _add(commands, "revoke", "inviting:revoke", "take an invitation back and cut its computer off")
-    revoke.add_argument("client", metavar="NAME", help="its id, as `soulsgui clients list` shows it")
+    revoke.add_argument("client", metavar="NAME", help=_WHO)
 
 
 def _invitation(parser: argparse.ArgumentParser, default: str) -> None:
@@ -466,7 +469,8 @@ def _add_services(commands: Commands) -> None:
         "--simulate",
         type=int,
         metavar="N",
-        help="be N clients that step no environment, to see what a server stands; default: play",
+        help="be N clients that step no environment, to see what a server stands; the trainer learns from "
+        "their random samples: use a run of its own; default: play",
     )
     client.add_argument(
         "--rate", type=float, default=100.0, metavar="R", help="of each: steps per second; default: 100"

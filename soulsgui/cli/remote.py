@@ -7,7 +7,7 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, log_line, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import RunnerClient, runner_of
+from soulsgui.cli.runner import RunnerClient, client_id, runner_of
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
 from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
 from soulsgui.wire.control import ClientLog, ControlFile
@@ -149,22 +149,27 @@ def clients(arguments: Arguments) -> int:
 
 def wish(arguments: Arguments) -> int:
     """`clients pause|resume|drain|stop`: what a client is wanted to do."""
-    runner_of(arguments).command(f"clients.{arguments.wish}", {"client": arguments.client})
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    runner.command(f"clients.{arguments.wish}", {"client": client})
     say(f"{arguments.client}: {arguments.wish} is wished")
     return 0
 
 
 def forget(arguments: Arguments) -> int:
     """`clients forget`: take a client that is gone off the list."""
-    runner_of(arguments).command("clients.forget", {"client": arguments.client})
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    runner.command("clients.forget", {"client": client})
     say(f"{arguments.client} is forgotten")
     return 0
 
 
 def client_log(arguments: Arguments) -> int:
     """`clients log`: what a client wrote last."""
-    params = {"client": arguments.client, "n": min(max(arguments.n, 1), 1000)}
-    found = ClientLog.model_validate(runner_of(arguments).command("clients.log", params))
+    runner = runner_of(arguments)
+    params = {"client": client_id(runner, arguments.client), "n": min(max(arguments.n, 1), 1000)}
+    found = ClientLog.model_validate(runner.command("clients.log", params))
     if arguments.as_json:
         say_json(found.model_dump(mode="json"))
         return 0
@@ -181,14 +186,18 @@ def client_log(arguments: Arguments) -> int:
 
 def rename(arguments: Arguments) -> int:
     """`clients rename`: what a client is called on screen."""
-    runner_of(arguments).command("clients.rename", {"client": arguments.client, "name": arguments.name})
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    runner.command("clients.rename", {"client": client, "name": arguments.name})
     say(f"{arguments.client} is called {arguments.name or arguments.client}")
     return 0
 
 
 def release(arguments: Arguments) -> int:
     """`clients release`: let a client that was cut off send again."""
-    runner_of(arguments).command("clients.release", {"client": arguments.client})
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    runner.command("clients.release", {"client": client})
     say(f"{arguments.client} is released")
     return 0
 
@@ -197,7 +206,9 @@ def rejects(arguments: Arguments) -> int:
     """`clients rejects`: the last chunks that were refused."""
     from soulsgui.runner.words import reject_rows
 
-    found = runner_of(arguments).command("clients.rejects", {"client": arguments.client})["rejects"]
+    runner = runner_of(arguments)
+    client = client_id(runner, arguments.client)
+    found = runner.command("clients.rejects", {"client": client})["rejects"]
     if arguments.as_json:
         say_json(found)
     else:

@@ -42,6 +42,17 @@ class RunnerClient(ApiClient):
             ) from error
 
 
+def client_id(runner: ApiClient, word: str) -> str:
+    """Return the id of a client that is meant by its id or by its name; a word that is neither stays.
+
+    Names are unambiguous: the runner lets no client be called as another one, or by another one's id.
+    """
+    clients = runner.status()["clients"] if word else []
+    if any(one["id"] == word for one in clients):
+        return word
+    return next((one["id"] for one in clients if one["name"] == word), word)
+
+
 def runner_of(arguments: Arguments) -> RunnerClient:
     """Return the way to the runner of a command's data folder.
 

@@ -5,12 +5,19 @@ from typing import Any
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
+from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import parse_assignments
 from soulsgui.config.load import load_settings
+from soulsgui.config.settings_info import all_settings
 from soulsgui.runner import settings_file
 from soulsgui.runner.library import public_tree, public_values
 from soulsgui.wire.control import ConfigSaveParams
+
+_WHEN = {
+    Effect.NEW_RUN: "with the next new run",
+    Effect.RESTART_RUNNER: "when the server starts anew",
+}
 
 
 def show(arguments: Arguments) -> int:
@@ -63,6 +70,9 @@ def change(arguments: Arguments) -> int:
     folders = folders_of(arguments)
     settings_file.save(folders, ConfigSaveParams(changes=layer.values))
     say(f"written to {folders.overrides}")
+    for effect, when in _WHEN.items():
+        if keys := [key for key in layer.values if all_settings()[key].effect is effect]:
+            say(f"{', '.join(keys)}: takes effect {when}")
     return 0
 
 

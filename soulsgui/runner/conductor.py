@@ -25,6 +25,7 @@ from soulsgui.runner.opening import (
     left_run,
     new_run,
     refuse_reached,
+    refuse_without_torch,
     without_goal,
 )
 from soulsgui.runner.pausing import Pausing
@@ -152,6 +153,7 @@ class Conductor:
             EnvironmentCheckError: The environment can't be made, or does not work.
             Refused: Another run goes on, or a service failed at its start.
         """
+        refuse_without_torch()
         settings = effective_settings(self._folders, params, self._base)
         await self._make_room(params.if_active)
         run, record = new_run(self._library, settings, params, time.time())
@@ -166,6 +168,7 @@ class Conductor:
             CheckpointError: The chosen checkpoint is missing.
             Refused: There is no such run, another one goes on, or a service failed at its start.
         """
+        refuse_without_torch()
         run = self._library.find(params.run)
         settings = self._library.settings(run)
         checkpoint = params.checkpoint

@@ -196,7 +196,8 @@ class Gate:
             )
         elif not trouble and self._private != self._told:
             self._told = self._private
-            logger.info("the server listens on %s", ", ".join(self._private))
+            how = "encrypted (redis.tls)" if self._server.address.pin else "not encrypted (redis.tls is off)"
+            logger.info("the server listens on %s, %s", ", ".join(self._private), how)
         self._trouble = trouble
 
     # --- our own -----------------------------------------------------------------------------------

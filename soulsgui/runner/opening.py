@@ -1,5 +1,6 @@
 """What must be there before the services of a run are started: its configuration, folder, record, spaces."""
 
+import importlib.util
 import json
 import logging
 import shutil
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import soulsgui
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, unknown_key
 from soulsgui.config.load import layers_of
@@ -103,6 +105,23 @@ def effective_settings(folders: Folders, params: RunStartParams, base: Layer) ->
         ConfigError: With every mistake.
     """
     return combine(layers_of(folders, params.preset, [base, override_layer(params.overrides)]))
+
+
+def refuse_without_torch() -> None:
+    """Make sure that this computer can train; torch is only looked for, not imported.
+
+    Raises:
+        Refused: There is none.
+    """
+    if importlib.util.find_spec("torch") is not None:
+        return
+    of_source = (Path(soulsgui.__file__).parents[1] / "packaging" / "bootstrap.py").is_file()
+    how = "python3 packaging/bootstrap.py setup" if of_source else "pip install 'soulsgui[train]'"
+    raise Refused(
+        ErrorCode.NOT_NOW,
+        "This computer was set up to play only: PyTorch, which a run trains with, is not installed here.",
+        f"To train here: {how}",
+    )
 
 
 def new_run(

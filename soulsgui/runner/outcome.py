@@ -1,5 +1,6 @@
 """How a process ended, in words."""
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ QUIET_END = "ended as asked"
 
 DISK_FULL = "the disk is full"
 """Cause of an end that waits for space, not for a mended program."""
+
+NOT_INSTALLED = "on this computer Python finds no module "
+"""How the cause begins of an end whose traceback says no more than that."""
 
 _NO_ROOM_BYTES = 2**20
 _DISK_MARKS = (
@@ -130,6 +134,18 @@ def disk_evidence(code: int | None, last_lines: Sequence[str], free_bytes: int) 
     ended_by_itself = code is not None and code > 0
     said = any(mark in line.lower() for line in last_lines[-5:] for mark in _DISK_MARKS)
     return DISK_FULL if ended_by_itself and (said or free_bytes < _NO_ROOM_BYTES) else ""
+
+
+def module_evidence(code: int | None, last_lines: Sequence[str]) -> str:
+    """Say which module is not installed when that ended a process, else nothing.
+
+    Args:
+        code: Return code of the process, below zero for a signal.
+        last_lines: End of its log.
+    """
+    last = next((line for line in reversed(last_lines) if line.strip()), "")
+    found = re.match(r"ModuleNotFoundError: No module named '([^']+)'", last)
+    return f"{NOT_INSTALLED}{found[1]}" if found and code is not None and code > 0 else ""
 
 
 def duration_words(seconds: float) -> str:

@@ -33,6 +33,7 @@ from soulsgui.runner.outcome import (
     disk_evidence,
     duration_words,
     memory_evidence,
+    module_evidence,
     outcome_of_code,
 )
 from soulsgui.runner.policy import RestartHistory, RestartLimits
@@ -378,14 +379,18 @@ class Service:
             self._ended_at - self._born,
             asked_to_stop=asked,
             farewell=self.health.farewell,
-            cause=self._kill_reason or memory_evidence(code, lines, kills) or self._full_disk(code, lines),
+            cause=self._kill_reason or self._evidence(code, lines, kills),
         )
         self._leave(outcome)
         self.last_lines = lines if outcome.failed else []
         self._judge(outcome, now)
 
-    def _full_disk(self, code: int | None, lines: list[str]) -> str:
-        return disk_evidence(code, lines, free_disk_bytes(self.spec.log_path))
+    def _evidence(self, code: int | None, lines: list[str], kills: int) -> str:
+        return (
+            memory_evidence(code, lines, kills)
+            or disk_evidence(code, lines, free_disk_bytes(self.spec.log_path))
+            or module_evidence(code, lines)
+        )
 
     def _leave(self, outcome: Outcome) -> None:
         self.outcome = outcome

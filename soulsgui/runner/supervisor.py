@@ -10,7 +10,7 @@ from pathlib import Path
 
 from soulsgui.errors import ServiceError
 from soulsgui.runner.identities import Adopted, Identities, ServiceRecord
-from soulsgui.runner.outcome import Outcome
+from soulsgui.runner.outcome import NOT_INSTALLED, Outcome
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import ServiceSpec
 from soulsgui.runner.supervised import OnEvent, Service, Surroundings
@@ -126,7 +126,9 @@ class Supervisor:
         outcome = service.outcome
         if service.state in ("failed", "stopped") and (outcome is None or not outcome.asked_to_stop):
             words = outcome.words if outcome is not None else "it was never started"
-            lines = "".join(f"\n    {line}" for line in service.last_lines[-10:])
+            # Of a module that is missing the traceback tells no more than the words.
+            said = outcome is not None and outcome.cause.startswith(NOT_INSTALLED)
+            lines = "" if said else "".join(f"\n    {line}" for line in service.last_lines[-10:])
             raise ServiceError(
                 f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
             )

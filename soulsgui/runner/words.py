@@ -89,15 +89,16 @@ def client_rows(clients: list[dict[str, Any]]) -> str:
 def _client_row(client: Mapping[str, Any]) -> list[str]:
     age = client["age_s"]
     mean = client["mean_return"]
+    name = client["name"] if client["name"] == client["id"] else f"{client['name']} ({client['id']})"
     if client["state"] in _GONE and not client["env_id"]:
         # It was gone before this run began.
         ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
-        return [client["name"], f"{client['state']}{ago}", client["host"], *[""] * 8]
+        return [name, f"{client['state']}{ago}", client["host"], *[""] * 8]
     if client.get("invited") is not None and age is None and client["state"] == "joining":
-        return [client["name"], "invited, never seen", *[""] * 9]
+        return [name, "invited, never seen", *[""] * 9]
     rejected = sum(client["rejected"].values())
     return [
-        client["name"],
+        name,
         client["state"] + (" (stalled)" if client["stalled"] else ""),
         client["host"],
         count_words(client["env_steps"], "step"),

@@ -38,8 +38,11 @@ _LONGEST_DELAY_S = 3.0
 _LONGEST_SHUT_OUT_DELAY_S = 30.0
 _REVOKED_AFTER_S = 60.0
 
-REVOKED = "the invitation was revoked or issued anew; ask for a new one"
-"""What a client says that was not let in for a minute."""
+REVOKED = (
+    "no longer accepts this invitation: it was revoked or replaced, or never was one of this server. "
+    "Ask its owner for a new one."
+)
+"""What a client says of a server that answers and does not let it in."""
 
 
 def connect(address: Address, name: str = "", timeout_s: float | None = None) -> redis.Redis:
@@ -204,7 +207,7 @@ class Link:
         """
         is_no = self._is_no(error)
         if not self.away and is_no:
-            logger.warning("%s: the server at %s does not let us in; trying again", self._name, self._where)
+            logger.warning("%s: the server at %s %s It is tried again.", self._name, self._where, REVOKED)
         elif not self.away:
             kind = type(error).__name__
             logger.warning(
@@ -225,8 +228,8 @@ class Link:
         delay_s = self._shut_out.again(now)
         if self._shut_out.revoked(now) and not self._said_revoked:
             self._said_revoked = True
-            words = "%s: the server at %s does not let %s in: %s"
-            logger.error(words, self._name, self._where, self._user, REVOKED)
+            words = "%s: for a minute now, the server at %s %s"
+            logger.error(words, self._name, self._where, REVOKED)
         return delay_s
 
     def back(self) -> None:

@@ -98,8 +98,10 @@ def test_the_tests_need_more_and_development_stays_set_up(tmp_path: Path, ready:
 
 def test_a_computer_that_only_plays_gets_no_torch_and_joins(tmp_path: Path) -> None:
     project = TinyProject(tmp_path)
-    done = project.run("client", "pc.soulsgui", "--", "--name", "pc")
-    assert (done.returncode, done.stdout) == (7, "['join', 'pc.soulsgui', '--name', 'pc'] None\n")
+    file = tmp_path / "pc.soulsgui"
+    file.write_text("{}")
+    done = project.run("client", str(file), "--", "--name", "pc")
+    assert (done.returncode, done.stdout) == (7, f"['join', '{file}', '--name', 'pc'] None\n")
     assert "in 7 packages" in done.stderr
     assert "torch" not in done.stderr
     assert not list(project.venv.glob("lib/*/site-packages/torch*"))
@@ -108,7 +110,7 @@ def test_a_computer_that_only_plays_gets_no_torch_and_joins(tmp_path: Path) -> N
     more = project.run("setup")
     assert "7 of 8 packages are there already" in more.stderr
     assert list(project.venv.glob("lib/*/site-packages/torch*"))
-    assert project.run("client", "pc.soulsgui").stderr == "", "who trains here can play, too"
+    assert project.run("client", str(file)).stderr == "", "who trains here can play, too"
 
 
 @ON_POSIX
@@ -116,7 +118,7 @@ def test_a_link_goes_into_a_private_file_before_anything_else_and_off_the_comman
     tmp_path: Path, gate: Path
 ) -> None:
     project = TinyProject(tmp_path)
-    link = "soulsgui://join/c2VjcmV0"
+    link = "soulsgui://join/c2VjcmV0XKLo5Q"
     with project.start("client", link, "--", "--name", "pc", TINY_GATE=str(gate)) as process:
         try:
             wait_for(gate / "reached")

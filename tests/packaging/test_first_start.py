@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from first_start import screen, torch_build
 from first_start.failure import SetupError, explain
-from first_start.main import split_arguments
+from first_start.main import main, split_arguments
 from first_start.progress import Console, Progress
 from first_start.steps import pip_environment
 from first_start.venv import Venv
@@ -343,3 +343,12 @@ def test_pip_is_kept_inside_the_environment_and_to_the_constraints() -> None:
 def test_the_first_double_dash_divides() -> None:
     assert split_arguments(["test", "--", "-k", "--", "x"]) == (["test"], ["-k", "--", "x"])
     assert split_arguments(["setup"]) == (["setup"], [])
+
+
+def test_a_wrong_invitation_ends_the_set_up_before_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    assert main(["client", str(tmp_path / "none.soulsgui")], tmp_path) == 1
+    assert "There is no invitation in" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -190,3 +190,16 @@ def test_the_fingerprint_follows_what_is_installed_and_nothing_else() -> None:
 )
 def test_what_is_started(extra: list[str], window: bool, expected: list[str]) -> None:
     assert plan.program_arguments(extra, window=window) == expected
+
+
+def test_a_wrong_path_or_a_damaged_invitation_is_told_before_any_download(tmp_path: Path) -> None:
+    link = "soulsgui://join/c2VjcmV0XKLo5Q"
+    file = tmp_path / "pc.soulsgui"
+    assert (
+        plan.wrong_invitation("") == plan.wrong_invitation(link) == plan.wrong_invitation(f"<{link}>") == ""
+    )
+    assert plan.wrong_invitation(link[:-1]) == plan.wrong_invitation("soulsgui:") != ""
+    assert "There is no invitation in" in plan.wrong_invitation(str(file))
+    for text, whole in ((link, True), (link[:-2], False), ('{"client": "pc"}', True), ('{"clie', False)):
+        file.write_text(text)
+        assert (plan.wrong_invitation(str(file)) == "") is whole, text

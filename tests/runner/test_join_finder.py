@@ -107,7 +107,10 @@ def test_not_let_in_is_tried_again_ever_more_rarely_and_called_revoked_after_a_m
     world = World("a", "b")
     world.answers["b"] = SHUT_OUT
     assert not world.look()
-    assert world.finder.error == "client.gamer is not let in at b:6379: it is tried again."
+    assert world.finder.error == (
+        "The server at b:6379 no longer accepts this invitation: it was revoked or replaced, or never was "
+        "one of this server. Ask its owner for a new one."
+    )
     while world.now < 59.9:
         world.look(later=0.1)
         assert not world.finder.revoked
@@ -217,4 +220,4 @@ def test_the_search_says_what_it_tried_once_and_ends_when_asked(caplog: pytest.L
     assert find_server(invitation(("127.0.0.1", port)), stop) is None
     asked.join()
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said == f"No answer from 127.0.0.1:{port} (connection refused)."
+    assert said == f"No answer from 127.0.0.1:{port} (connection refused). It is tried again."

@@ -134,7 +134,7 @@ async def test_a_revoked_client_is_shown_so_and_plays_again_when_it_is_let_in(
         await until(lambda: client(runner).state == "online")
         redis_client.acl_deluser(user_of(NAME))
         await until(lambda: client(runner).state == "revoked")
-        assert "client.gamer is not let in" in client(runner).error
+        assert "no longer accepts this invitation" in client(runner).error
         assert "ask for a new one" in client(runner).error
         assert not runner.status().server.reachable
         let_in(redis_client, redis_address.prefix)

@@ -6,6 +6,7 @@ from soulsgui.runner.outcome import (
     disk_evidence,
     duration_words,
     memory_evidence,
+    module_evidence,
     outcome_of_code,
 )
 
@@ -90,3 +91,10 @@ def test_a_full_disk_is_said_only_with_evidence() -> None:
     assert disk_evidence(1, [], free_bytes=4096) == DISK_FULL  # there was no room to say it
     assert disk_evidence(-9, said, free_bytes=4096) == ""
     assert disk_evidence(1, [*said, *["and on"] * 5], free_bytes=10**9) == ""
+
+
+def test_a_module_that_is_not_installed_is_said_in_words() -> None:
+    said = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'", ""]
+    assert module_evidence(1, said) == "on this computer Python finds no module torch"
+    assert module_evidence(0, said) == module_evidence(-9, said) == ""
+    assert module_evidence(1, [*said, "ValueError"]) == ""

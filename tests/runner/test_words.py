@@ -79,6 +79,13 @@ def test_columns_are_aligned_and_empty_ones_left_out() -> None:
     assert client_rows([]) == "No clients yet."
 
 
+def test_a_client_that_was_renamed_shows_its_id_too() -> None:
+    clients = [ClientStatus(id="gamer-01", name="Living room"), ClientStatus(id="b", name="b")]
+    rows = client_rows([one.model_dump(mode="json") for one in clients]).splitlines()
+    assert rows[0].startswith("Living room (gamer-01)  ")
+    assert rows[1].startswith("b  ")
+
+
 def test_summary_is_said() -> None:
     summary = {
         "run_id": "r",

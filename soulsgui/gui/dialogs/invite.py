@@ -249,8 +249,11 @@ class InviteDialog(GrowingDialog):
             "Give the link or the file to that computer and nobody else: whoever has one plays as {client}. "
             "It is told this once; later you can only invite anew."
         ).format(client=made.client)
+        told += "\n" + tr("Without SoulsGUI there yet: unpack it, and in its folder type {command}").format(
+            command=f"python3 packaging/bootstrap.py client {invitation_file_name(made.client)}"
+        )
         if not made.lan:
-            told += " " + tr("Only this computer can use it: the server is not open to the network.")
+            told += "\n" + tr("Only this computer can use it: the server is not open to the network.")
         self.told.setText(told)
         self.link.setText(made.link)
         self.link.setCursorPosition(0)

@@ -184,6 +184,8 @@ def _state_data(status: ClientStatus, role: int) -> Any:
 
 
 def _tip(status: ClientStatus, column: str) -> str | None:
+    if column == "name" and status.name != status.id:
+        return status.id
     if column == "rejected" and status.rejected:
         return text.reasons(status.rejected)
     if column == "state":

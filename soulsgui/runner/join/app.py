@@ -13,6 +13,7 @@ from soulsgui.errors import ServiceError, SoulsGuiError
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.join.commands import HANDLERS, LONG
 from soulsgui.runner.join.finder import Finder
+from soulsgui.runner.join.lasting import Lasting
 from soulsgui.runner.join.neighbour import Neighbour
 from soulsgui.runner.join.player import Player
 from soulsgui.runner.join.reports import Reports
@@ -189,11 +190,11 @@ class ClientRunner(BaseRunner):
     # --- while it runs -----------------------------------------------------------------------------
 
     async def _read(self) -> None:
-        shown = ClientState.LEFT.value
+        told = Lasting(ClientState.LEFT.value)
         while True:
             try:
                 self._take_report()
-                shown = self._log_state(shown)
+                self._log_state(told)
             except Exception:
                 # One bad report must not make the runner blind.
                 logger.exception("the client's report could not be used")
@@ -207,13 +208,12 @@ class ClientRunner(BaseRunner):
             self.publisher.rows([rows])
         self.publisher.clients([self._client()])
 
-    def _log_state(self, shown: str) -> str:
+    def _log_state(self, told: Lasting) -> None:
         client = self._client()
         state = f"{client.state} {client.env_id}".strip()
-        if state != shown:
+        if told.is_news(state, time.monotonic()):
             logger.info("%s: %s", self.name, state)
             self._changed.set()
-        return state
 
     async def _look_at_server(self) -> None:
         while True:
@@ -229,7 +229,7 @@ class ClientRunner(BaseRunner):
             if watch.status != before:
                 self._changed.set()
             if watch.status.error not in ("", before.error):
-                logger.warning("%s", watch.status.error)
+                logger.warning("%s It is tried again.", watch.status.error)
             await asyncio.sleep(_SERVER_EVERY_S)
 
     async def _join_when_it_fits(self) -> None:

@@ -173,8 +173,7 @@ class Finder:
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
             self.revoked = self._shut_out.revoked(now)
-            why = REVOKED if self.revoked else "it is tried again"
-            self.error = f"{closed[0].user} is not let in at {_words(closed[0])}: {why}."
+            self.error = f"The server at {_words(closed[0])} {REVOKED}"
         else:
             self._shut_out.over()
             self._next = self._clock() + _SILENT_EVERY_S
@@ -200,7 +199,7 @@ def find_server(invitation: Invitation, stop: threading.Event) -> Address | None
             return finder.address
         if finder.error != said:
             said = finder.error
-            logger.log(logging.ERROR if finder.revoked else logging.WARNING, "%s", said)
+            logger.warning("%s It is tried again.", said)
         stop.wait(_LOOK_EVERY_S)
     return None
 

@@ -42,6 +42,9 @@ def run_fleet(address: Address, name: str, count: int, rate: float, num_envs: in
     """
     setup_logging()
     check_client_name(f"{name}-{count}")
+    logger.warning(
+        "the trainer learns from the random samples of these %d clients: use a run of its own", count
+    )
     asyncio.run(Fleet(address, name, count, rate, num_envs).run(stop_on_signals()))
     return 0
 

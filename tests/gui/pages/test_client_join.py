@@ -175,9 +175,12 @@ def test_a_revoked_invitation_says_so_before_and_after_the_yes(
         pc.click(pc.page.consent.accept)
         pc.until_state("Playing")
         training.api.command("clients.revoke", {"client": "gamer-22"})
-        pc.until(lambda: "is not let in" in pc.page.state.words, "it is shut out")
+        pc.until(lambda: "no longer accepts this invitation" in pc.page.state.words, "it is shut out")
         pc.side.open_invitation(invitation)
-        pc.until(lambda: "is not let in" in pc.page.consent.words_of("who"), "the server was asked again")
+        pc.until(
+            lambda: "no longer accepts this invitation" in pc.page.consent.words_of("who"),
+            "the server was asked again",
+        )
 
 
 def test_what_is_no_invitation_is_said(
