@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -240,11 +241,12 @@ class TrainingNode(Trainee):
         Raises:
             CheckpointError: They are not kept any more.
         """
-        if model_id == self.model_id:
-            return self.snapshot("best", score)
         kept = self._publisher.kept(model_id)
         if kept is None:
             return self._evaluated(model_id, score)
+        if model_id == self.model_id and kept.standing.update == self.agent.updates:
+            # The normaliser may have moved since, without an update: what earned the score was published.
+            return replace(self.snapshot("best", score), weights=kept.tensors)
         return Checkpoint(self._info("best", score, kept.standing, False), kept.tensors)
 
     def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:

@@ -2,17 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.exploring import Exploration
+from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
 from tests.training.nodes import dqn_settings
 
 ADDRESS = Address(host="127.0.0.1", port=1, prefix="souls:", password="")
@@ -92,6 +96,33 @@ def test_checkpoints_hold_the_weights_without_the_noise_that_explores(tmp_path: 
     assert kept.keys() == published.keys()
     assert not np.array_equal(kept["policy.0.weight"], published["policy.0.weight"])
     np.testing.assert_array_equal(made.snapshot().weights["policy.0.weight"], kept["policy.0.weight"])
+
+
+def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
+    """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
+    if not hasattr(made, "_publisher"):
+        made._publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
+        made._reference = np.zeros((1, *made.spaces.observation.shape), np.float32)
+    made.model_id = model_id
+    made._prepare_weights()
+    kept = made._publisher.kept(model_id)
+    assert kept is not None
+    return kept.tensors
+
+
+def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
+    made = node(tmp_path)
+    fill(made)
+    learn(made)
+    played = publish(made, 5)
+    at_once = made.weights_snapshot(5, 1.0)
+    assert at_once.info.resumable
+    learn(made)
+    later = made.weights_snapshot(5, 1.0)
+    assert (later.info.updates, later.info.resumable) == (2, False)
+    for found in (at_once, later):
+        for name, array in played.items():
+            np.testing.assert_array_equal(found.weights[name], array)
 
 
 def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
