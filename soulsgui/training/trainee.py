@@ -112,6 +112,7 @@ class Trainee(ABC):
             )
         if loaded.memory:
             self._load_memory(loaded.memory)
+            self._load_pacing(loaded.state.get("pacing", {}))
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
@@ -133,6 +134,17 @@ class Trainee(ABC):
             CheckpointError: It does not fit this one, or there is none.
         """
         raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
+
+    def _pacing_state(self) -> dict[str, float]:
+        """Return how far learner and clients are in step; nothing where they always are."""
+        return {}
+
+    def _load_pacing(self, state: Mapping[str, float]) -> None:
+        """Go on in step as `_pacing_state` told, with the memory of then.
+
+        Args:
+            state: Empty in checkpoints of earlier versions.
+        """
 
     def load_config(self, path: Path) -> None:
         """Take the settings of a configuration file over, with a new agent; call it before `run`.
@@ -180,7 +192,7 @@ class Trainee(ABC):
             self._info(kind, score, self._standing(), True),
             self._weights_to_keep(),
             tensors,
-            {"agent": meta, "high_water": dict(self._high_water)},
+            {"agent": meta, "high_water": dict(self._high_water), "pacing": self._pacing_state()},
             note,
             self._memory_state() if with_memory else {},
         )

@@ -75,6 +75,24 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
         np.testing.assert_array_equal(array, second._memory.state()[name], err_msg=name)
 
 
+def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
+    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
+    first = node(tmp_path / "a", **changes)
+    fill(first)
+    first._learning = True
+    first._band.drawn, first._band.inserted = 72, 80
+    first.checkpoint(tmp_path / "with", {"buffer": True})
+    first.checkpoint(tmp_path / "without")
+    for name, changed, expected in (
+        ("with", {}, (True, 72, 80)),
+        ("without", {}, (False, 0, 0)),
+        ("with", {"dqn__replay_ratio": 4.0}, (False, 0, 0)),
+    ):
+        second = node(tmp_path / "b", **{**changes, **changed})
+        second.load_checkpoint(tmp_path / name)
+        assert (second._learning, second._band.drawn, second._band.inserted) == expected
+
+
 def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
     asked = node(tmp_path / "a")
     fill(asked)
