@@ -63,10 +63,15 @@ class Trainee(ABC):
         Raises:
             ServiceError: A GPU is wanted, and there is none.
         """
-        learner, hidden = self.settings.learner, self.settings.network.hidden_sizes
-        wanted = learner.device
+        settings, network = self.settings, self.settings.network
+        widths = list(network.hidden_sizes)
+        if settings.algorithm != "dqn":
+            widths += network.value_hidden_sizes
+        if network.recurrent != "none":
+            widths.append(network.recurrent_size)
+        wanted = settings.learner.device
         available = wanted != "cpu" and torch.cuda.is_available()
-        return choose_device(wanted, available, self.spaces.observation.shape, hidden)
+        return choose_device(wanted, available, self.spaces.observation.shape, widths)
 
     @property
     @abstractmethod
