@@ -124,6 +124,10 @@ class Trainee(ABC):
         self._came_from = Path(path)
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
 
+    def _weights_to_publish(self) -> dict[str, NDArray[Any]]:
+        """Return the weights that clients and the evaluator get."""
+        return self.agent.export_weights()
+
     def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
         """Return the weights to act with that a checkpoint holds."""
         return self.agent.export_weights()
@@ -144,7 +148,7 @@ class Trainee(ABC):
         """Return how far learner and clients are in step; nothing where they always are."""
         return {}
 
-    def _load_pacing(self, state: Mapping[str, float]) -> None:
+    def _load_pacing(self, state: Mapping[str, float]) -> None:  # noqa: B027 - most have nothing to load
         """Go on in step as `_pacing_state` told, with the memory of then.
 
         Args:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.policy import make_policy
+from soulsgui.policies.still import without_noise
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.exploring import Exploration
@@ -141,6 +143,25 @@ def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Pat
     for found in (at_once, later):
         for name, array in played.items():
             np.testing.assert_array_equal(found.weights[name], array)
+
+
+def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Path) -> None:
+    made = node(tmp_path, dqn__agent="rainbow")
+    fill(made)
+    learn(made)
+    still = made.snapshot().weights
+    policy = make_policy(made.agent.policy_spec())
+    published = publish(made, 5)
+    policy.load(published)  # clients take the noisy ones out of it
+    noisy = made.agent.export_weights()
+    np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
+    newest = made.weights_snapshot(5, 1.0).weights
+    publish(made, 6)
+    older = made.weights_snapshot(5, 1.0).weights
+    for found in (newest, older, without_noise(published)):
+        assert found.keys() == still.keys()
+        for name, array in still.items():
+            np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
