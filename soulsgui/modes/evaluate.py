@@ -19,6 +19,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.policies.remembered import remembered_by
+from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.watched import BROKEN, fault_of
 
 MOST_SIDE_BY_SIDE = 16
@@ -206,12 +207,16 @@ class _Play:
         self._greedy = greedy
         self._rng = np.random.default_rng(seed)
         self._begun = 0
+        self._within: Bounds | None = None  # as in training: what lies outside the space is moved onto it
         self._choices: int | None = None  # of all choices together, once there was a mask
 
     def seat(self, env: Env) -> None:
         """Begin the next episode in an environment, if there is one left to play."""
         if self._begun == len(self.returns):
             return
+        if self._within is None:
+            spec = SpacesSpec.from_env(env.observation_space, env.action_space)
+            self._within = Bounds(spec.observation)
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
@@ -238,6 +243,8 @@ class _Play:
 
     def _choose(self, seats: Sequence[_Seat]) -> NDArray[Any]:
         obs = np.stack([seat.obs for seat in seats])
+        if self._within is not None:
+            obs = self._within(obs)
         masks = [seat.mask for seat in seats if seat.mask is not None]
         mask = np.stack(masks) if len(masks) == len(seats) else None
         memory, policy = self._remembered, self._policy

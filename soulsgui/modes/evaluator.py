@@ -19,6 +19,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.still import without_noise
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
 from soulsgui.training.report import StateReporter
@@ -168,12 +169,13 @@ class Evaluator:
         blob, described = connection.get(self._keys.weights), connection.get(self._keys.config)
         config = ServerConfig.read(described if isinstance(described, bytes) else None)
         try:
-            header, tensors = unpack_weights(blob if isinstance(blob, bytes) else b"")
+            header, published = unpack_weights(blob if isinstance(blob, bytes) else b"")
         except CodecError as error:
             raise CheckpointError(f"the newest weights can't be read: {error}") from error
         if config is None or config.run_id != header.run_id or header.run_id != self._run.run_id:
             return
         policy = make_policy(config.policy)
+        tensors = without_noise(published)  # what explores is no part of how good it is
         policy.load(tensors)
         self._phase, self._detail = "evaluating", f"model {header.model_id}"
         found = evaluate(

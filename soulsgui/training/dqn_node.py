@@ -5,6 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.policies.still import with_still
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.agents.r2d2 import R2D2Agent
@@ -43,6 +44,12 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         most = ring.capacity
         kept = SequenceReplay(ring, state_size, dqn.burn_in, length, most, dqn.priority_exponent)
         return SequenceMemory(kept, field, length)
+
+    def _weights_to_publish(self) -> dict[str, NDArray[Any]]:
+        if not self._q_learner.parts.noisy:
+            return self._q_learner.export_weights()
+        still = self._q_learner.export_weights(noise=False)
+        return with_still(self._q_learner.export_weights(), still)
 
     def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
         return self._q_learner.export_weights(noise=False)

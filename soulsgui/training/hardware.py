@@ -24,7 +24,7 @@ def choose_device(wanted: str, available: bool, observation: Sequence[int], hidd
         wanted: `learner.device`.
         available: Whether there is a GPU that torch can use.
         observation: Shape of an observation.
-        hidden: Width of each hidden layer.
+        hidden: Width of each hidden layer, of all networks.
 
     Raises:
         ServiceError: A GPU is wanted, and there is none.

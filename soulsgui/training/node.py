@@ -10,6 +10,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
 from soulsgui.errors import CheckpointError, ServiceError, SoulsGuiError
+from soulsgui.policies.still import without_noise
 from soulsgui.printable import error_words
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, recover_checkpoints
@@ -240,12 +242,13 @@ class TrainingNode(Trainee):
         Raises:
             CheckpointError: They are not kept any more.
         """
-        if model_id == self.model_id:
-            return self.snapshot("best", score)
         kept = self._publisher.kept(model_id)
         if kept is None:
             return self._evaluated(model_id, score)
-        return Checkpoint(self._info("best", score, kept.standing, False), kept.tensors)
+        if model_id == self.model_id and kept.standing.update == self.agent.updates:
+            # The normaliser may have moved since, without an update: what earned the score was published.
+            return replace(self.snapshot("best", score), weights=without_noise(kept.tensors))
+        return Checkpoint(self._info("best", score, kept.standing, False), without_noise(kept.tensors))
 
     def _evaluated(self, model_id: int, score: float | None) -> Checkpoint:
         """Return weights that the evaluator wrote aside.
@@ -431,7 +434,7 @@ class TrainingNode(Trainee):
         if not np.isfinite(outputs).all():
             raise DivergenceError(self.agent.updates, "the network gives numbers that are not finite")
         reference = tuple(map(float, outputs))
-        self._publisher.prepare(self._standing(), self.agent.export_weights(), reference)
+        self._publisher.prepare(self._standing(), self._weights_to_publish(), reference)
         self._unpublished = True
 
     def _grants_to_publish(self) -> dict[str, Grant]:

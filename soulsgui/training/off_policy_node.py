@@ -112,6 +112,15 @@ class OffPolicyTrainingNode(TrainingNode):
     def _load_memory(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._memory.load_state(state)
 
+    def _pacing_state(self) -> dict[str, float]:
+        return {name: getattr(self._band, name) for name in ("ratio", "drawn", "inserted")}
+
+    def _load_pacing(self, state: Mapping[str, float]) -> None:
+        # With another ratio, what was drawn by the old one is no debt.
+        if state.get("ratio") == self._band.ratio:
+            self._band.drawn, self._band.inserted = int(state["drawn"]), int(state["inserted"])
+            self._learning = len(self._memory) >= self._pacing.learning_starts
+
     # --- samples -----------------------------------------------------------------------------------
 
     @property

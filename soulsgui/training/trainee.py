@@ -63,10 +63,15 @@ class Trainee(ABC):
         Raises:
             ServiceError: A GPU is wanted, and there is none.
         """
-        learner, hidden = self.settings.learner, self.settings.network.hidden_sizes
-        wanted = learner.device
+        settings, network = self.settings, self.settings.network
+        widths = list(network.hidden_sizes)
+        if settings.algorithm != "dqn":
+            widths += network.value_hidden_sizes
+        if network.recurrent != "none":
+            widths.append(network.recurrent_size)
+        wanted = settings.learner.device
         available = wanted != "cpu" and torch.cuda.is_available()
-        return choose_device(wanted, available, self.spaces.observation.shape, hidden)
+        return choose_device(wanted, available, self.spaces.observation.shape, widths)
 
     @property
     @abstractmethod
@@ -112,11 +117,16 @@ class Trainee(ABC):
             )
         if loaded.memory:
             self._load_memory(loaded.memory)
+            self._load_pacing(loaded.state.get("pacing", {}))
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
         self._came_from = Path(path)
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
+
+    def _weights_to_publish(self) -> dict[str, NDArray[Any]]:
+        """Return the weights that clients and the evaluator get."""
+        return self.agent.export_weights()
 
     def _weights_to_keep(self) -> dict[str, NDArray[Any]]:
         """Return the weights to act with that a checkpoint holds."""
@@ -133,6 +143,17 @@ class Trainee(ABC):
             CheckpointError: It does not fit this one, or there is none.
         """
         raise CheckpointError("The checkpoint holds a replay memory, which this algorithm has not.")
+
+    def _pacing_state(self) -> dict[str, float]:
+        """Return how far learner and clients are in step; nothing where they always are."""
+        return {}
+
+    def _load_pacing(self, state: Mapping[str, float]) -> None:  # noqa: B027 - most have nothing to load
+        """Go on in step as `_pacing_state` told, with the memory of then.
+
+        Args:
+            state: Empty in checkpoints of earlier versions.
+        """
 
     def load_config(self, path: Path) -> None:
         """Take the settings of a configuration file over, with a new agent; call it before `run`.
@@ -180,7 +201,7 @@ class Trainee(ABC):
             self._info(kind, score, self._standing(), True),
             self._weights_to_keep(),
             tensors,
-            {"agent": meta, "high_water": dict(self._high_water)},
+            {"agent": meta, "high_water": dict(self._high_water), "pacing": self._pacing_state()},
             note,
             self._memory_state() if with_memory else {},
         )

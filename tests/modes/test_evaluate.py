@@ -104,6 +104,18 @@ def test_every_episode_begins_from_its_own_seed_and_counts_whatever_its_length()
     assert all(env.closed for env in made)
 
 
+def test_the_policy_is_shown_what_training_shows_it_of_observations_outside_their_space() -> None:
+    shown: list[float] = []
+
+    class Looking(Stub):
+        def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+            shown.extend(obs[:, 0].tolist())
+            return super().greedy(obs, mask)
+
+    evaluate(Looking(), lambda: Seeded(breaks_at=0), episodes=2, seed=1000)
+    assert set(shown) == {1000.0}, "seed 1001 lies outside"
+
+
 def test_figures_are_those_of_the_episodes() -> None:
     found = evaluate(Stub(), Seeded, episodes=3, seed=0).to_json()
     assert (found["returns"], found["lengths"]) == ((2.0, 4.0, 6.0), (1, 2, 3))

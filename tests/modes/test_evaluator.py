@@ -18,6 +18,7 @@ from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.modes.evaluator import Evaluator, Schedule, best_aside, forget_older
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.still import with_still
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
@@ -65,7 +66,9 @@ class Run:
     def publish(self, update: int, skill: float) -> None:
         lean = skill * np.array([[0, 0, -3, -1], [0, 0, 3, 1]], np.float32)
         weights = {"policy.0.weight": lean, "policy.0.bias": np.zeros(2, np.float32)}
-        self._publisher.prepare(Standing(100 + update, update, 10 * update, update), weights)
+        noisy = weights | {"policy.0.weight": 1 - lean}  # it would fall, whatever its skill
+        standing = Standing(100 + update, update, 10 * update, update)
+        self._publisher.prepare(standing, with_still(noisy, weights))
         self._publisher.publish(self._connection, {})
 
     def rows(self) -> list[UpdateRow]:

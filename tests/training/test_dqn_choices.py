@@ -2,17 +2,23 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.policy import make_policy
+from soulsgui.policies.still import without_noise
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.exploring import Exploration
+from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
 from tests.training.nodes import dqn_settings
 
 ADDRESS = Address(host="127.0.0.1", port=1, prefix="souls:", password="")
@@ -71,6 +77,24 @@ def test_agent_and_memory_go_on_from_a_checkpoint_to_the_bit(tmp_path: Path, age
         np.testing.assert_array_equal(array, second._memory.state()[name], err_msg=name)
 
 
+def test_learner_and_clients_stay_in_step_over_a_checkpoint_with_the_memory(tmp_path: Path) -> None:
+    changes = {"dqn__learning_starts": 40, "dqn__replay_ratio": 1.0}
+    first = node(tmp_path / "a", **changes)
+    fill(first)
+    first._learning = True
+    first._band.drawn, first._band.inserted = 72, 80
+    first.checkpoint(tmp_path / "with", {"buffer": True})
+    first.checkpoint(tmp_path / "without")
+    for name, changed, expected in (
+        ("with", {}, (True, 72, 80)),
+        ("without", {}, (False, 0, 0)),
+        ("with", {"dqn__replay_ratio": 4.0}, (False, 0, 0)),
+    ):
+        second = node(tmp_path / "b", **{**changes, **changed})
+        second.load_checkpoint(tmp_path / name)
+        assert (second._learning, second._band.drawn, second._band.inserted) == expected
+
+
 def test_the_memory_is_saved_when_that_is_asked_for(tmp_path: Path) -> None:
     asked = node(tmp_path / "a")
     fill(asked)
@@ -92,6 +116,52 @@ def test_checkpoints_hold_the_weights_without_the_noise_that_explores(tmp_path: 
     assert kept.keys() == published.keys()
     assert not np.array_equal(kept["policy.0.weight"], published["policy.0.weight"])
     np.testing.assert_array_equal(made.snapshot().weights["policy.0.weight"], kept["policy.0.weight"])
+
+
+def publish(made: DQNTrainingNode, model_id: int) -> dict[str, NDArray[Any]]:
+    """Make the agent's weights the newest ones, as the node's loop does; return what clients get."""
+    if not hasattr(made, "_publisher"):
+        made._publisher = Publisher(Keys("souls:"), cast(Any, SimpleNamespace(run_id="r", attempt=1)))
+        made._reference = np.zeros((1, *made.spaces.observation.shape), np.float32)
+    made.model_id = model_id
+    made._prepare_weights()
+    kept = made._publisher.kept(model_id)
+    assert kept is not None
+    return kept.tensors
+
+
+def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Path) -> None:
+    made = node(tmp_path)
+    fill(made)
+    learn(made)
+    played = publish(made, 5)
+    at_once = made.weights_snapshot(5, 1.0)
+    assert at_once.info.resumable
+    learn(made)
+    later = made.weights_snapshot(5, 1.0)
+    assert (later.info.updates, later.info.resumable) == (2, False)
+    for found in (at_once, later):
+        for name, array in played.items():
+            np.testing.assert_array_equal(found.weights[name], array)
+
+
+def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Path) -> None:
+    made = node(tmp_path, dqn__agent="rainbow")
+    fill(made)
+    learn(made)
+    still = made.snapshot().weights
+    policy = make_policy(made.agent.policy_spec())
+    published = publish(made, 5)
+    policy.load(published)  # clients take the noisy ones out of it
+    noisy = made.agent.export_weights()
+    np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
+    newest = made.weights_snapshot(5, 1.0).weights
+    publish(made, 6)
+    older = made.weights_snapshot(5, 1.0).weights
+    for found in (newest, older, without_noise(published)):
+        assert found.keys() == still.keys()
+        for name, array in still.items():
+            np.testing.assert_array_equal(found[name], array)
 
 
 def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:

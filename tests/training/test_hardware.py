@@ -1,9 +1,14 @@
 """Where a learner computes, and with how many threads."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from soulsgui.config.like import as_settings
 from soulsgui.errors import ServiceError
 from soulsgui.training.hardware import choose_device, choose_threads
+from soulsgui.training.trainee import Trainee
 
 VECTOR, IMAGE = (8,), (4, 84, 84)
 
@@ -24,6 +29,26 @@ def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
     wanted: str, available: bool, observation: tuple[int, ...], hidden: tuple[int, ...], chosen: str
 ) -> None:
     assert choose_device(wanted, available, observation, hidden) == chosen
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network", "chosen"),
+    [
+        ("sac", {"value_hidden_sizes": [64, 2048]}, "cuda"),
+        ("ppo", {"value_hidden_sizes": [64, 2048]}, "cuda"),
+        ("dqn", {"value_hidden_sizes": [64, 2048]}, "cpu"),
+        ("ppo", {"recurrent": "lstm", "recurrent_size": 2048}, "cuda"),
+        ("ppo", {"recurrent_size": 2048}, "cpu"),
+    ],
+)
+def test_every_network_that_is_trained_counts(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, network: dict[str, Any], chosen: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
+    spaces = SimpleNamespace(observation=SimpleNamespace(shape=VECTOR))
+    node = cast(Trainee, SimpleNamespace(settings=settings, spaces=spaces))
+    assert cast(property, Trainee.device).__get__(node) == chosen
 
 
 def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
