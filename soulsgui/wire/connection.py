@@ -42,7 +42,13 @@ REVOKED = (
     "no longer accepts this invitation: it was revoked or replaced, or never was one of this server. "
     "Ask its owner for a new one."
 )
-"""What a client says of a server that answers and does not let it in."""
+"""What a client says of a server that answers and has not let it in for a minute."""
+
+NOT_LET_IN = (
+    "does not let this computer in. It may have just begun; if it stays so, the invitation was revoked or "
+    "replaced: ask its owner for a new one."
+)
+"""What it says until then."""
 
 
 def connect(address: Address, name: str = "", timeout_s: float | None = None) -> redis.Redis:
@@ -207,7 +213,7 @@ class Link:
         """
         is_no = self._is_no(error)
         if not self.away and is_no:
-            logger.warning("%s: the server at %s %s It is tried again.", self._name, self._where, REVOKED)
+            logger.warning("%s: the server at %s %s It is tried again.", self._name, self._where, NOT_LET_IN)
         elif not self.away:
             kind = type(error).__name__
             logger.warning(
@@ -228,8 +234,7 @@ class Link:
         delay_s = self._shut_out.again(now)
         if self._shut_out.revoked(now) and not self._said_revoked:
             self._said_revoked = True
-            words = "%s: for a minute now, the server at %s %s"
-            logger.error(words, self._name, self._where, REVOKED)
+            logger.error("%s: the server at %s %s", self._name, self._where, REVOKED)
         return delay_s
 
     def back(self) -> None:

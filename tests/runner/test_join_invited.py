@@ -113,7 +113,7 @@ async def test_a_server_that_can_not_be_found_is_said_with_what_was_tried(
         said = f"No answer from 127.0.0.1:{port} (connection refused)."
         server = runner.status().server
         assert (server.error, server.reachable, server.name) == (said, False, "atelier")
-        assert said in [record.getMessage() for record in caplog.records]
+        assert f"{said} It is tried again." in [record.getMessage() for record in caplog.records]
         assert (service(runner).state, service(runner).pid) == ("starting", None)
     finally:
         await runner.close()
@@ -135,7 +135,7 @@ async def test_a_revoked_client_is_shown_so_and_plays_again_when_it_is_let_in(
         redis_client.acl_deluser(user_of(NAME))
         await until(lambda: client(runner).state == "revoked")
         assert "no longer accepts this invitation" in client(runner).error
-        assert "ask for a new one" in client(runner).error
+        assert "Ask its owner for a new one" in client(runner).error
         assert not runner.status().server.reachable
         let_in(redis_client, redis_address.prefix)
         await until(lambda: client(runner).state == "online")

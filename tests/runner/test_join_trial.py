@@ -85,7 +85,10 @@ async def test_a_revoked_invitation_is_told_from_a_server_that_is_away(
     runner: ClientRunner, invitation: Invitation
 ) -> None:
     revoked = invitation.model_copy(update={"secret": "another-secret-of-nobody"})
-    for kept, shut_out, said in ((revoked, True, "not let in"), (_away(invitation), False, "No answer from")):
+    for kept, shut_out, said in (
+        (revoked, True, "not let this computer in"),
+        (_away(invitation), False, "No answer from"),
+    ):
         runner.saved.keep(kept)
         runner.saved.choose(kept)
         found = await call(runner, "servers.test")

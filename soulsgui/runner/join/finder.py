@@ -10,7 +10,7 @@ from enum import Enum
 
 import redis
 
-from soulsgui.wire.connection import AWAY, REVOKED, Address, ShutOut, connect, disk_full
+from soulsgui.wire.connection import AWAY, NOT_LET_IN, REVOKED, Address, ShutOut, connect, disk_full
 from soulsgui.wire.invitation import Invitation, place_words
 from soulsgui.wire.tls import WrongServer
 
@@ -173,7 +173,8 @@ class Finder:
         if closed:
             self._next = self._clock() + self._shut_out.again(now)
             self.revoked = self._shut_out.revoked(now)
-            self.error = f"The server at {_words(closed[0])} {REVOKED}"
+            why = REVOKED if self.revoked else NOT_LET_IN
+            self.error = f"The server at {_words(closed[0])} {why}"
         else:
             self._shut_out.over()
             self._next = self._clock() + _SILENT_EVERY_S
