@@ -26,8 +26,7 @@ SHAPES = (1, 8, 64)
 _SETTINGS = {
     "env.id": ENV,
     "stop.mean_return": "null",
-    "dqn.epsilon_start": 0,
-    "dqn.epsilon_end": 0,
+    "dqn.epsilon": 0,
     "dqn.replay_ratio": 0.1,  # the learner is not to be what limits it
     "network.hidden_sizes": "[64, 64]",
 }

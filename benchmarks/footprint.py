@@ -3,8 +3,10 @@
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
 
@@ -23,12 +25,19 @@ def torch_mb() -> float:
 
 def footprints_mb(updates: int) -> dict[str, float]:
     """Return the memory of each process after some updates, in MB."""
+    found = _in_a_run(updates, {}, _SERVICES)
+    # Clients run this network with torch.
+    torch_policy = _in_a_run(updates, {"network.name": "mlp_layer_norm"}, ("client-1",))
+    return found | {"client-1, with a torch policy": torch_policy["client-1"]}
+
+
+def _in_a_run(updates: int, overrides: dict[str, Any], names: Sequence[str]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         server = RunningServer(Path(folder))
         try:
-            server.start_run()
+            server.start_run(overrides=overrides)
             server.wait_updates(updates, 120)
-            found = {name: _rss_mb(server.pid(name)) for name in _SERVICES}
+            found = {name: _rss_mb(server.pid(name)) for name in names}
             return found | {"runner": _rss_mb(server.process.pid)}
         finally:
             server.close()

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from benchmarks.report import Measured, beside, run
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay
-from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 
 _OBS = 8
 _BATCH = 256
 _SEGMENT = 64
 _CHUNK = 64 * _SEGMENT
 _ALPHA, _BETA = 0.6, 0.4
+_GAMMA = 0.99
+_NO_CHAINS = np.zeros(0, np.int64)
 
 
 class BareRing:
@@ -105,8 +107,15 @@ def measure(quick: bool) -> Sequence[Measured]:
         ours.add(**segments)
         bare.add(*transitions)
 
+    def windows(ring: UniformReplay, slots: NDArray[np.int64]) -> NStepBatch:
+        return ring.windows(slots, _NO_CHAINS, 1, _GAMMA)
+
+    def uniform() -> NStepBatch:
+        return windows(plain, plain.draw(_BATCH, rng))
+
     def prioritised() -> None:
-        drawn, _ = ours.sample(_BATCH, _BETA, rng)
+        drawn = ours.draw(_BATCH, _BETA, rng)
+        windows(ours.ring, ours.ring.slot(drawn.number))
         ours.update_priorities(drawn.number, rng.random(_BATCH))
 
     def appends(add: Callable[[], object]) -> Callable[[], float]:
@@ -126,7 +135,7 @@ def measure(quick: bool) -> Sequence[Measured]:
         beside(
             f"{add} by priority", steps, appends(lambda: ours.add(**segments)), "bare ring", bare_add, repeats
         ),
-        beside(draw, per_batch, batches(lambda: plain.sample(_BATCH, rng)), "bare ring", bare_draw, repeats),
+        beside(draw, per_batch, batches(uniform), "bare ring", bare_draw, repeats),
         beside(
             f"{draw} by priority and update", per_batch, both, "cpprb" if peer else "bare ring", best, repeats
         ),

@@ -1,10 +1,16 @@
 """What each algorithm learns through the real system, beside what others have published.
 
-Every task is a preset, trained by `soulsgui serve` with two local clients for as many steps as the published
-figure was reached with, once with each seed, and then evaluated by `soulsgui evaluate`: the newest weights,
-greedily, in episodes that training never saw. The spread is the standard deviation over the seeds.
+Every task is a preset, trained by `soulsgui serve` with two local clients, once with each seed, and then
+evaluated by `soulsgui evaluate`, greedily, in 100 episodes that training never saw. A run lasts as many steps
+as the published figure was reached with, and its newest weights are measured. Where evaluations judge the
+preset's goal (`stop.judged_by`), it ends when that is reached, and the weights that reached it are measured.
+The spread is the standard deviation over the seeds.
 
-python -m benchmarks.returns [--json] [--quick] [--only NAME ...] [--seeds 1,2,3]
+With `--results FILE` each seed is noted when it is done, as a line of JSON; begun again, it goes on
+with what is missing there. What was trained with other settings does not count.
+
+python -m benchmarks.returns [--json] [--quick] [--only NAME ...] [--seeds 1,2,3] [--results FILE]
+                             [--side-by-side N]
 """
 
 import argparse
@@ -12,13 +18,18 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Measured, versions
-from soulsgui.config.load import preset_names
+from soulsgui.config.layers import combine, parse_assignments
+from soulsgui.config.load import defaults_layer, preset_layer, preset_names
+from soulsgui.config.schema import Settings
 from tests.end_to_end.server import soulsgui
 
 ZOO = "rl-baselines3-zoo benchmark.md, one run, deterministic"
@@ -38,7 +49,7 @@ class Task:
     Attributes:
         name: What it is called here.
         preset: The preset it begins with.
-        env_steps: Environment steps that are trained on.
+        env_steps: Environment steps that are trained on, at most.
         published: The published mean return.
         source: Who published it.
         values: Settings on top of the preset.
@@ -62,7 +73,7 @@ TASKS = (
     Task("cartpole_iqn", "cartpole_iqn", 50_000, 500.0, MOST),
     Task("cartpole_rainbow", "cartpole_rainbow", 50_000, 500.0, MOST),
     Task("cartpole_r2d2", "cartpole_r2d2", 100_000, 500.0, MOST),
-    Task("cartpole_recurrent_ppo", "cartpole_recurrent_ppo", 100_000, 500.0, MOST),
+    Task("cartpole_recurrent_ppo", "cartpole_recurrent_ppo", 200_000, 500.0, MOST),
     Task("cartpole_vtrace", "cartpole_vtrace", 500_000, 500.0, f"{ZOO} (A2C)"),
     Task("pendulum_sac", "pendulum_sac", 20_000, -157.0, ZOO),
     Task("pendulum_ppo", "pendulum_ppo", 100_000, -172.2, ZOO),
@@ -79,8 +90,9 @@ class Trained:
 
     Attributes:
         seed: The seed.
-        mean_return: Mean return of the evaluation.
+        mean_return: Mean return of the newest weights.
         best_return: That of the best model, where there is one.
+        solved: Whether the run ended because evaluations had reached its goal: the best model is what counts.
         env_steps: Steps trained on.
         seconds: How long the training took.
     """
@@ -90,6 +102,12 @@ class Trained:
     best_return: float | None
     env_steps: int
     seconds: float
+    solved: bool = False
+
+    @property
+    def value(self) -> float:
+        """What is measured of it."""
+        return self.best_return if self.solved and self.best_return is not None else self.mean_return
 
 
 @dataclass(frozen=True)
@@ -109,6 +127,21 @@ class FailedError(Exception):
     """A training or an evaluation failed; the argument says why."""
 
 
+def assignments(task: Task, seed: int, quick: bool) -> list[str]:
+    """Return what is set on top of the preset: `KEY=VALUE`."""
+    steps = task.env_steps // QUICK_PART if quick else task.env_steps
+    given = {**dict(task.values), "seed": seed, "stop.env_steps": steps}
+    # Elsewhere the goal would end a run before it has made the steps of the published one.
+    if combined(task, ()).stop.judged_by != "evaluation":
+        given["stop.mean_return"] = "null"
+    return [f"{key}={value}" for key, value in given.items()]
+
+
+def combined(task: Task, changes: Sequence[str]) -> Settings:
+    """Return a task's settings with changes on top."""
+    return combine([defaults_layer(), preset_layer(task.preset), parse_assignments(changes)])
+
+
 def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
     """Train a task with one seed and evaluate what came of it.
 
@@ -121,9 +154,7 @@ def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
     Raises:
         FailedError: It did not get through.
     """
-    steps = task.env_steps // QUICK_PART if quick else task.env_steps
-    given = {**dict(task.values), "seed": seed, "stop.mean_return": "null", "stop.env_steps": steps}
-    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    words = [word for change in assignments(task, seed, quick) for word in ("--set", change)]
     done = soulsgui(
         "serve", "--preset", task.preset, "--local-clients", "2", "--until-done", "--json", *words,
         folder=folder, timeout_s=_LONGEST_S,
@@ -134,7 +165,8 @@ def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
     newest = evaluated(f"{summary['run_id']}/checkpoint", quick, folder)
     best = Path(summary["run_dir"]) / "best_model"
     best_return = evaluated(f"{summary['run_id']}/best", quick, folder) if best.is_dir() else None
-    return Trained(seed, newest, best_return, summary["env_steps"], summary["seconds"])
+    solved = summary["reached"] == "mean_return"
+    return Trained(seed, newest, best_return, summary["env_steps"], summary["seconds"], solved)
 
 
 def evaluated(checkpoint: str, quick: bool, folder: Path) -> float:
@@ -156,7 +188,7 @@ def evaluated(checkpoint: str, quick: bool, folder: Path) -> float:
 
 def row_of(task: Task, trained: Sequence[Trained]) -> Row:
     """Return the row of a task from what its seeds came to. Pure."""
-    returns = [one.mean_return for one in trained]
+    returns = [one.value for one in trained]
     mean = statistics.fmean(returns)
     return Row(
         name=task.name,
@@ -171,10 +203,79 @@ def row_of(task: Task, trained: Sequence[Trained]) -> Row:
     )
 
 
+class Results:
+    """Seeds that were trained, kept in a file of JSON lines: one is added when it is done.
+
+    Args:
+        path: The file; None keeps nothing.
+        quick: Whether they are trained for a tenth of the steps.
+    """
+
+    def __init__(self, path: Path | None, quick: bool) -> None:
+        self._path, self._quick = path, quick
+        self._lock = threading.Lock()
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self._known = {line["key"]: Trained(**line["trained"]) for line in map(json.loads, lines)}
+
+    def find(self, task: Task, seed: int) -> Trained | None:
+        """Return what a seed came to, None when it was not trained with these settings yet."""
+        return self._known.get(self._key(task, seed))
+
+    def add(self, task: Task, trained: Trained) -> None:
+        """Keep what a seed came to."""
+        line = {"task": task.name, "key": self._key(task, trained.seed), "trained": asdict(trained)}
+        if self._path is not None:
+            with self._lock, self._path.open("a") as file:
+                file.write(json.dumps({**line, "versions": versions()}) + "\n")
+
+    def _key(self, task: Task, seed: int) -> str:
+        settings = combined(task, assignments(task, seed, self._quick)).model_dump_json()
+        return f"{task.name} {seed} {sha256(settings.encode()).hexdigest()[:16]}"
+
+
+def trained_all(
+    tasks: Sequence[Task], seeds: Sequence[int], quick: bool, results: Results, side_by_side: int
+) -> Iterable[tuple[Task, list[Trained] | FailedError]]:
+    """Train tasks with seeds, several at a time.
+
+    Args:
+        tasks: The tasks, in order.
+        seeds: The seeds of each.
+        quick: As of `train`.
+        results: What is known already, and where more is kept.
+        side_by_side: How many are trained at a time.
+
+    Yields:
+        Each task with what its seeds came to, or the first failure.
+    """
+
+    def one(task: Task, seed: int) -> Trained:
+        known = results.find(task, seed)
+        if known is not None:
+            return known
+        with tempfile.TemporaryDirectory() as folder:
+            trained = train(task, seed, quick, Path(folder))
+        results.add(task, trained)
+        return trained
+
+    with ThreadPoolExecutor(side_by_side) as pool:
+        waiting = [(task, [pool.submit(one, task, seed) for seed in seeds]) for task in tasks]
+        try:
+            for task, futures in waiting:
+                try:
+                    yield task, [future.result() for future in futures]
+                except FailedError as error:
+                    yield task, error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def in_words(row: Row) -> str:
     """Return a row as a line. Pure."""
     best = [one.best_return for one in row.seeds if one.best_return is not None]
     best_words = f"; best models {statistics.fmean(best):.1f}" if best else ""
+    solved = sum(one.solved for one in row.seeds)
+    best_words += f"; {solved} solved" if solved else ""
     seconds = statistics.fmean(one.seconds for one in row.seeds)
     steps = round(statistics.fmean(one.env_steps for one in row.seeds))
     return (
@@ -191,28 +292,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="one seed, a tenth of the steps")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--seeds", default="", help="numbers, separated by commas; default: 1 to 5")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keep each seed here, and go on with it")
+    parser.add_argument(
+        "--side-by-side", type=int, default=1, metavar="N", help="seeds at a time; default: 1"
+    )
     arguments = parser.parse_args(argv)
     seeds = [int(word) for word in arguments.seeds.split(",") if word] or list(SEEDS)
     if arguments.quick and not arguments.seeds:
         seeds = seeds[:1]
-    rows, failed = [], False
-    for task in TASKS:
-        if arguments.only and task.name not in arguments.only:
-            continue
-        if task.preset not in preset_names():
-            print(f"{task.name} is left out: there is no preset {task.preset}", file=sys.stderr)
-            failed |= bool(arguments.only)
-            continue
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                row = row_of(task, [train(task, seed, arguments.quick, Path(folder)) for seed in seeds])
-        except FailedError as error:
-            print(f"failed: {error}", file=sys.stderr)
+    tasks = [task for task in TASKS if not arguments.only or task.name in arguments.only]
+    missing = [task for task in tasks if task.preset not in preset_names()]
+    for task in missing:
+        print(f"{task.name} is left out: there is no preset {task.preset}", file=sys.stderr)
+    rows, failed = [], bool(missing and arguments.only)
+    results = Results(arguments.results, arguments.quick)
+    there = [task for task in tasks if task not in missing]
+    for task, trained in trained_all(there, seeds, arguments.quick, results, arguments.side_by_side):
+        if isinstance(trained, FailedError):
+            print(f"failed: {trained}", file=sys.stderr)
             failed = True
             continue
-        rows.append(row)
+        rows.append(row_of(task, trained))
         if not arguments.json:
-            print(in_words(row), flush=True)
+            print(in_words(rows[-1]), flush=True)
     if arguments.json:
         print(json.dumps([{**asdict(row), "versions": versions()} for row in rows]))
     return int(failed)

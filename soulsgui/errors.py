@@ -52,6 +52,14 @@ class CheckpointError(SoulsGuiError):
     """A checkpoint is incomplete, damaged, or does not fit this run."""
 
 
+class MemoryGoneError(CheckpointError):
+    """A checkpoint is whole, but a part of its replay memory lay elsewhere and is gone."""
+
+
+class StorageError(SoulsGuiError):
+    """What has to be kept finds no room."""
+
+
 class EnvironmentCheckError(SoulsGuiError):
     """The environment can't be made here, or its spaces are not supported."""
 

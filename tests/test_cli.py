@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -17,6 +18,7 @@ import psutil
 import pytest
 
 from soulsgui.cli import remote
+from soulsgui.cli.joined import duration_s
 from soulsgui.cli.main import run
 from soulsgui.cli.parser import _parser, parse
 from soulsgui.config.layers import Layer
@@ -29,6 +31,7 @@ from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.library import Library
 from soulsgui.runner.run import RunRecord
 from soulsgui.system import free_port, is_private, process_identity
+from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ApiError, ClientStatus, ControlFile, ErrorCode, Status
 from soulsgui.wire.invitation import Invitation
@@ -50,6 +53,14 @@ def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture
     report = json.loads(capsys.readouterr().out)
     assert (report["ok"], report["spaces"]) == (False, None)
     assert "Acrobot-v1" in report["problems"][0]
+    assert report["places"] == {"env.id": "--set"}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("env:\n  id: Acrobat-v1\n  wrappers: [Nope]\n")
+    assert soulsgui(tmp_path, "env", "check") == 1
+    said = capsys.readouterr().out
+    assert "problem      env.wrappers, entry 1: There is no wrapper 'Nope'" in said
+    assert "set          env.id in config.yaml, line 2" in said
+    assert "set          env.wrappers in config.yaml, line 3" in said
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -563,13 +574,28 @@ def test_a_link_to_the_window_goes_into_a_private_file_and_off_the_command_line(
     assert opened[-1] == "soulsgui://join/abc", "the window says what is wrong with it"
 
 
-def test_stop_says_that_nothing_plays_here(folder: Path, capsys: Capture) -> None:
-    assert soulsgui(folder, "join", "--stop") == 3
+@pytest.mark.parametrize("word", ["pause", "continue", "stop", "status"])
+def test_what_is_asked_of_a_join_says_that_nothing_plays_here(
+    folder: Path, word: str, capsys: Capture
+) -> None:
+    assert soulsgui(folder, "join", word) == 3
     assert "plays for nobody" in capsys.readouterr().err
-    assert soulsgui(folder, "join", "--stop", "--here") == 2
+    assert soulsgui(folder, "join", word, "--here") == 2
 
 
-def test_stop_ends_the_runner_of_client_mode_with_its_client_and_shutdown_names_it(
+@pytest.mark.parametrize(
+    "words", [["--for", "1h"], ["continue", "--after-episode"], ["stop", "--json"], ["pause", "--for", "9d"]]
+)
+def test_options_of_a_join_that_do_not_go_together_are_code_2(folder: Path, words: list[str]) -> None:
+    assert soulsgui(folder, "join", *words) == 2
+
+
+def test_durations_are_read_as_people_write_them() -> None:
+    words = ("90s", "30m", "30 min", "1.5h")
+    assert [duration_s(word) for word in words] == [90, 1800, 1800, 5400]
+
+
+def test_the_owner_pauses_continues_and_ends_a_join_from_a_second_terminal(
     folder: Path, capsys: Capture
 ) -> None:
     (folder / "data" / "server").mkdir(parents=True)
@@ -581,11 +607,25 @@ def test_stop_ends_the_runner_of_client_mode_with_its_client_and_shutdown_names_
     control = folder / "data" / "client" / "control.json"
     try:
         until_now(control.exists)
+        assert soulsgui(folder, "join", "pause", "--for", "30m") == 0
+        assert "it is paused until" in capsys.readouterr().out
+        kept = json.loads((folder / "data" / "client" / "pause.json").read_text())
+        assert 1700 < kept["until"] - time.time() < 1801
+        assert soulsgui(folder, "status") == 0
+        assert "paused by you until" in (said := capsys.readouterr().out)
+        assert "soulsgui join continue" in said
+        assert soulsgui(folder, "join", "continue") == 0
+        assert not (folder / "data" / "client" / "pause.json").exists()
+        capsys.readouterr()
+        assert soulsgui(folder, "join", "status", "--json") == 0
+        (client,) = json.loads(capsys.readouterr().out)["clients"]
+        assert (client["id"], client["wish"]) == ("a", "run")
+
         assert soulsgui(folder, "shutdown") == 3
-        assert "soulsgui join --stop" in capsys.readouterr().err
+        assert "soulsgui join stop" in capsys.readouterr().err
         # Whoever started it takes note of its end.
         threading.Thread(target=join.wait, daemon=True).start()
-        assert soulsgui(folder, "join", "--stop") == 0
+        assert soulsgui(folder, "join", "stop") == 0
         assert "helps no longer" in capsys.readouterr().out
         assert not control.exists()
         assert join.wait(10) == 0
@@ -710,6 +750,38 @@ def test_a_run_is_started_with_a_number_of_local_clients(
     assert soulsgui(folder, "run", "start", "--local-clients", "3", "--set", "seed=4") == 0
     assert soulsgui(folder, "run", "start") == 0
     assert [params["overrides"] for params in asked] == [{"seed": 4, "clients.local": 3}, {}]
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "words"),
+    [
+        (["starting", "running"], 0, "started r1 (/r1)"),
+        (["starting", "failed"], 1, "r1 did not start. no GPU"),
+    ],
+)
+def test_a_run_that_is_slow_to_start_is_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, states: list[str], code: int, words: str
+) -> None:
+    left = iter(["starting", *states])
+
+    class Server:
+        def command(self, name: str, params: dict[str, Any]) -> dict[str, str]:
+            raise CommandFailedError(ApiError(code=ErrorCode.NO_ANSWER, message="r1 is not ready after 55 s"))
+
+        def status(self) -> dict[str, Any]:
+            state = next(left)
+            error = "no GPU" if state == "failed" else ""
+            return {
+                "run": {"id": "r1", "dir": "/r1", "state": state, "detail": "loading torch", "error": error}
+            }
+
+    monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
+    monkeypatch.setattr(remote, "_LOOK_EVERY_S", 0.0)
+    assert soulsgui(folder, "run", "start") == code
+    said = capsys.readouterr()
+    assert words in said.out + said.err
+    assert "r1 is still starting" in said.err
+    assert "loading torch" in said.err
 
 
 def test_a_path_that_is_too_long_is_told_with_the_remedy(folder: Path, capsys: Capture) -> None:

@@ -4,17 +4,24 @@ import asyncio
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.config.load import load_settings
+from soulsgui.config.layers import parse_assignments, place_of
+from soulsgui.config.load import layers_of, load_settings
 from soulsgui.environments.report_words import report_lines
 from soulsgui.runner.probe import examine
+
+_KEYS = ("env.id", "env.kwargs", "env.wrappers")
 
 
 def check(arguments: Arguments) -> int:
     """`env check`: what the environment shows and takes, how fast it is, and what is wrong with it."""
     named = [f"env.id={arguments.env_id}"] if arguments.env_id else []
     assignments = [*(arguments.assignments or []), *named]
-    settings = load_settings(folders_of(arguments), arguments.preset, assignments)
+    folders = folders_of(arguments)
+    settings = load_settings(folders, arguments.preset, assignments)
     report = asyncio.run(examine(settings))
+    if not report["ok"]:
+        layers = layers_of(folders, arguments.preset, [parse_assignments(assignments)])
+        report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
     if arguments.as_json:
         say_json(report)
     else:

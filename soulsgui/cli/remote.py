@@ -3,36 +3,65 @@
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from soulsgui.cli.output import folders_of, log_line, say, say_json
 from soulsgui.cli.parser import Arguments
-from soulsgui.cli.runner import RunnerClient, client_id, runner_of
-from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, UsageError
-from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE
-from soulsgui.wire.control import ClientLog, ControlFile
+from soulsgui.cli.runner import RunnerClient, client_id, join_of, runner_of
+from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
+from soulsgui.printable import printable
+from soulsgui.wire.api_client import COMMAND_TIMEOUT_S, CONTROL_FILE, CommandFailedError
+from soulsgui.wire.control import ClientLog, ControlFile, ErrorCode, Status
 
 _WATCH_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.5
 _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 
 def status(arguments: Arguments) -> int:
-    """`status`: what the server does, once or every second."""
-    client = runner_of(arguments)
+    """`status`: what the server does, once or every second; without one, what plays here for another."""
+    runners = _runners(arguments)
     while True:
-        found = client.status()
         if arguments.as_json:
-            say_json(found)
+            say_json(runners[0][0].status())
         else:
-            from soulsgui.runner.words import status_text
-
+            texts = [words(runner.status()) for runner, words in runners]
             if arguments.watch and sys.stdout.isatty():
                 sys.stdout.write("\x1b[2J\x1b[H")
-            say(status_text(found))
+            say("\n\n".join(texts))
         if not arguments.watch:
             return 0
         sys.stdout.flush()
         time.sleep(_WATCH_EVERY_S)
+
+
+def _runners(arguments: Arguments) -> list[tuple[RunnerClient, Callable[[dict[str, Any]], str]]]:
+    """Return who can be asked here, the server's runner first, each with what makes words of its status.
+
+    Raises:
+        ServerUnreachableError: Neither a server runs here, nor does this computer play for one.
+    """
+    from soulsgui.runner.join.words import join_text
+    from soulsgui.runner.words import status_text
+
+    ways: list[tuple[Callable[[], RunnerClient], Callable[[dict[str, Any]], str]]] = [
+        (lambda: runner_of(arguments), status_text),
+        (lambda: join_of(folders_of(arguments)), lambda told: join_text(Status.model_validate(told))),
+    ]
+    found = []
+    missing: list[ServerUnreachableError] = []
+    for way, words in ways:
+        try:
+            runner = way()
+            # The place of one that has ended stays behind.
+            runner.status()
+            found.append((runner, words))
+        except ServerUnreachableError as error:
+            missing.append(error)
+    if not found:
+        raise missing[0]
+    return found
 
 
 def control(arguments: Arguments) -> int:
@@ -71,7 +100,7 @@ def run_start(arguments: Arguments) -> int:
         "overrides": overrides,
         "if_active": _if_active(arguments),
     }
-    return _say_run(runner_of(arguments).command("run.start", params), "started")
+    return _begin(runner_of(arguments), "run.start", params, "started")
 
 
 def run_resume(arguments: Arguments) -> int:
@@ -82,7 +111,7 @@ def run_resume(arguments: Arguments) -> int:
         "without_goal": arguments.without_goal,
         "if_active": _if_active(arguments),
     }
-    return _say_run(runner_of(arguments).command("run.resume", params), "resumed")
+    return _begin(runner_of(arguments), "run.resume", params, "resumed")
 
 
 def run_stop(arguments: Arguments) -> int:
@@ -102,6 +131,32 @@ def run_continue(arguments: Arguments) -> int:
     done = runner_of(arguments).command("run.continue")["done"]
     say("the run goes on" if done else f"it goes on {_AS_SOON}")
     return 0
+
+
+def _begin(runner: RunnerClient, command: str, params: dict[str, Any], done: str) -> int:
+    """Begin a run; one that is slow to start is waited for, and what it does meanwhile is told."""
+    try:
+        return _say_run(runner.command(command, params), done)
+    except (CommandFailedError, ServerUnreachableError) as error:
+        slow = not isinstance(error, CommandFailedError) or error.code == ErrorCode.NO_ANSWER
+        if not slow or (run := runner.status()["run"])["state"] != "starting":
+            raise
+    begun, told = run["id"], ""
+    _progress(f"{begun} is still starting; it goes on by itself, also after Ctrl+C: soulsgui status")
+    while run["id"] == begun and run["state"] == "starting":
+        if run["detail"] != told:
+            told = run["detail"]
+            _progress(f"  {told}")
+        time.sleep(_LOOK_EVERY_S)
+        run = runner.status()["run"]
+    if run["id"] != begun or run["state"] in ("none", "stopped", "failed"):
+        why = run["error"] if run["id"] == begun else ""
+        raise SoulsGuiError(f"{begun} did not start. {why}".rstrip(), "See what happened: soulsgui events")
+    return _say_run({"run_id": run["id"], "run_dir": run["dir"]}, done)
+
+
+def _progress(words: str) -> None:
+    sys.stderr.write(f"{printable(words)}\n")
 
 
 def _say_run(result: dict[str, Any], what: str) -> int:
@@ -127,11 +182,15 @@ def _overrides(arguments: Arguments) -> dict[str, Any]:
 
 def quicksave(arguments: Arguments) -> int:
     """`quicksave`: save a checkpoint and say where."""
-    saved = runner_of(arguments).command("checkpoint.save", {"note": arguments.note})["checkpoint"]
+    wanted = {"note": arguments.note, "buffer": arguments.buffer}
+    saved = runner_of(arguments).command("checkpoint.save", wanted)["checkpoint"]
     if arguments.as_json:
         say_json(saved)
     else:
-        say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes)")
+        memory = ", with its replay memory" if saved["memory"] else ""
+        say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
+        if arguments.buffer and not saved["memory"]:
+            sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
     return 0
 
 
@@ -232,20 +291,8 @@ def shutdown(arguments: Arguments) -> int:
         say(f"{len(names)} clients are asked to stop")
         return 0
     client.command("server.shutdown")
-    _wait_for_end(client.control)
+    wait_for_end(client.control)
     say("the server has ended")
-    return 0
-
-
-def stop_join(arguments: Arguments) -> int:
-    """`join --stop`: end the runner of client mode of this data folder, with its client."""
-    path = folders_of(arguments).client / CONTROL_FILE
-    if not path.exists():
-        raise ServerUnreachableError(f"This computer plays for nobody ({path} is missing).")
-    runner = RunnerClient(path)
-    runner.command("server.shutdown")
-    _wait_for_end(runner.control)
-    say("this computer helps no longer")
     return 0
 
 
@@ -255,12 +302,17 @@ def _runner_to_end(arguments: Arguments) -> RunnerClient:
     except ServerUnreachableError as error:
         if (folders_of(arguments).client / CONTROL_FILE).exists():
             raise ServerUnreachableError(
-                f"{error.message} But this computer plays for a server.", "End that: soulsgui join --stop"
+                f"{error.message} But this computer plays for a server.", "End that: soulsgui join stop"
             ) from error
         raise
 
 
-def _wait_for_end(runner: ControlFile) -> None:
+def wait_for_end(runner: ControlFile) -> None:
+    """Return once a runner has ended.
+
+    Raises:
+        ServerTimeoutError: It has not in time.
+    """
     from soulsgui.process import still_runs
 
     deadline = time.monotonic() + COMMAND_TIMEOUT_S

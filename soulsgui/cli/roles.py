@@ -85,13 +85,11 @@ def evaluator(arguments: Arguments) -> int:
 
 
 def join(arguments: Arguments) -> int:
-    """`join`: the runner of client mode."""
-    if arguments.stop:
-        from soulsgui.cli.remote import stop_join
+    """`join`: the runner of client mode, or what is asked of the one that goes on."""
+    from soulsgui.cli import joined
 
-        if arguments.invitation or arguments.here or arguments.name:
-            raise UsageError("--stop ends what plays here: it goes with no invitation, --here or --name.")
-        return stop_join(arguments)
+    if joined.is_asked(arguments):
+        return joined.ask(arguments)
     from soulsgui.cli.inviting import check_name, take_up
     from soulsgui.runner.join.headless import join
     from soulsgui.runner.join.saved import SavedInvitations

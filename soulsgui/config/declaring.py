@@ -46,7 +46,9 @@ def setting(
 class Section(BaseModel):
     """A group of settings: unknown keys are refused, a built one does not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, defer_build=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod

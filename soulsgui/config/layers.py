@@ -71,6 +71,19 @@ def nest(flat: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def place_of(key: str, layers: Sequence[Layer]) -> str:
+    """Return where the value of a setting that counts is written: `config.yaml, line 3`; empty when nowhere.
+
+    Args:
+        key: The setting.
+        layers: Later ones win.
+    """
+    layer = next((one for one in reversed(layers) if key in one.values), None)
+    if layer is None:
+        return ""
+    return f"{layer.source}, line {layer.lines[key]}" if key in layer.lines else layer.source
+
+
 def read_layer(path: Path) -> Layer:
     """Read a YAML file of settings; a missing file is an empty layer.
 

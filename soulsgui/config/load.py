@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
+from soulsgui.config.former import with_new_names
 from soulsgui.config.layers import (
     Layer,
     combine,
@@ -108,7 +109,7 @@ def load_run_settings(path: Path) -> Settings:
     except (OSError, ValueError):
         tree = None
     if isinstance(tree, dict):
-        layer = replace(layer_of_tree(tree, path.name), lines=layer.lines)
+        layer = replace(layer_of_tree(with_new_names(tree), path.name), lines=layer.lines)
     if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
     return combine([layer])

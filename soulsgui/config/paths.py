@@ -203,6 +203,11 @@ class RunFolder:
         return self.root / "manual_save"
 
     @property
+    def replay(self) -> Path:
+        """Observations of a replay memory that is too large for the computer's memory."""
+        return self.root / "replay"
+
+    @property
     def logs(self) -> Path:
         """One log file per service."""
         return self.root / "logs"

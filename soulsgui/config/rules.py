@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from soulsgui.config.schedules import needs_goal
 from soulsgui.config.schema import Settings
 from soulsgui.system import is_loopback
 
 _ALGORITHMS_WITH_NAMED_NETWORKS = ("ppo", "dqn", "vtrace")
+_ALGORITHMS_WITH_A_VALUE = ("ppo", "vtrace")
 
 
 @dataclass(frozen=True)
@@ -18,15 +20,7 @@ class BrokenRule:
 
 def broken_rules(settings: Settings) -> list[BrokenRule]:
     """Return every rule that the settings break."""
-    broken = []
-    for name, group in (("ppo", settings.ppo), ("vtrace", settings.vtrace)):
-        if group.learning_rate_schedule == "linear" and settings.stop.env_steps is None:
-            broken.append(
-                BrokenRule(
-                    f"{name}.learning_rate_schedule",
-                    "`linear` needs stop.env_steps, the steps to spread over.",
-                )
-            )
+    broken = _broken_by_schedules(settings)
     if settings.network.name != "mlp" and settings.algorithm not in _ALGORITHMS_WITH_NAMED_NETWORKS:
         told = ", ".join(_ALGORITHMS_WITH_NAMED_NETWORKS)
         broken.append(BrokenRule("network.name", f"should be mlp: others go with algorithm {told} only."))
@@ -38,6 +32,9 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                     f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
                 )
             )
+    if settings.network.shared and settings.algorithm not in _ALGORITHMS_WITH_A_VALUE:
+        told = " and ".join(_ALGORITHMS_WITH_A_VALUE)
+        broken.append(BrokenRule("network.shared", f"goes with algorithm {told} only."))
     if settings.vtrace.buffer_size < 2 * settings.vtrace.batch_size:
         broken.append(BrokenRule("vtrace.buffer_size", "should hold at least two times vtrace.batch_size."))
     broken += _broken_by_the_agent(settings)
@@ -56,6 +53,12 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                 "evaluation.best_by", "`evaluation` needs evaluation.every_updates, or nothing is ever best."
             )
         )
+    if settings.stop.judged_by == "evaluation" and not settings.evaluates_every:
+        broken.append(
+            BrokenRule(
+                "stop.judged_by", "`evaluation` needs evaluation.every_updates, or the goal is never reached."
+            )
+        )
     broken += _broken_by_memory(settings)
     if not is_loopback(settings.redis.host):
         broken.append(
@@ -70,6 +73,20 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             BrokenRule("redis.public", "needs redis.lan and redis.tls: nothing goes beyond unencrypted.")
         )
     return broken
+
+
+def _broken_by_schedules(settings: Settings) -> list[BrokenRule]:
+    """Return the rules that schedules add: a run without a known end has no whole to spread over."""
+    if settings.stop.env_steps is not None:
+        return []
+    groups = {"ppo": settings.ppo, "dqn": settings.dqn, "sac": settings.sac, "vtrace": settings.vtrace}
+    reason = "this schedule needs `over`, or stop.env_steps, the steps to spread over."
+    return [
+        BrokenRule(f"{name}.{key}", reason)
+        for name, group in groups.items()
+        for key, value in group
+        if needs_goal(value)
+    ]
 
 
 def _broken_by_the_agent(settings: Settings) -> list[BrokenRule]:

@@ -50,7 +50,7 @@ class Settings(Section):
     )
     network: NetworkSettings = Field(default_factory=NetworkSettings, description="Shape of the networks.")
     normalize: NormalizeSettings = Field(
-        default_factory=NormalizeSettings, description="Scaling of what the networks see."
+        default_factory=NormalizeSettings, description="Scaling of what the networks see and learn from."
     )
     ppo: PPOSettings = Field(default_factory=PPOSettings, description="Proximal policy optimisation.")
     dqn: DQNSettings = Field(default_factory=DQNSettings, description="Deep Q-learning.")

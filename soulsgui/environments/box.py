@@ -49,6 +49,35 @@ class BoxSpec:
         """Number of elements of one observation."""
         return math.prod(self.shape)
 
+    @property
+    def fields(self) -> tuple[tuple[str | None, "BoxSpec"], ...]:
+        """What an observation consists of, as `observations.PartsSpec.fields`: of itself."""
+        return ((None, self),)
+
+    def read(self, value: Any, count: int | None = None) -> NDArray[Any]:
+        """Return an observation, or those of a vector, as an array: whatever it is like."""
+        return np.asarray(value)
+
+    def all_whole(self, array: Any) -> bool:
+        """Say of observations whether every choice among them is a whole number: there is none."""
+        return True
+
+    def rounded(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return observations with whole numbers for their choices: there are none."""
+        return array
+
+    def seen(self, images: bool) -> "BoxSpec":
+        """Return the space of what networks take: this one."""
+        return self
+
+    def encode(self, obs: Any, images: bool) -> NDArray[Any]:
+        """Return observations as networks take them: as they are."""
+        return np.asarray(obs)
+
+    def fixed(self, images: bool) -> NDArray[np.bool_]:
+        """Say which of the numbers are never normalised: none of them, `[size]`."""
+        return np.zeros(self.size, np.bool_)
+
     def contains(self, array: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which rows are observations of this space: right shape and dtype, finite, within the bounds.
 
@@ -114,8 +143,8 @@ class BoxSpec:
         """
         if not isinstance(space, spaces.Box) or space.dtype.kind not in "fiu" or math.prod(space.shape) == 0:
             raise EnvironmentCheckError(
-                f"The observation space {space} is not supported: a Box of numbers is needed.",
-                "Add a wrapper under env.wrappers that turns it into a Box, for instance FlattenObservation.",
+                f"The observation space {space} is not supported: it has no numbers.",
+                "Add a wrapper under env.wrappers that shows numbers, perhaps one of gymnasium.wrappers.",
             )
         return cls.of(space)
 

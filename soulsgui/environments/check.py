@@ -1,5 +1,6 @@
 """Examines an environment before a run depends on it, and says in words what it found."""
 
+import inspect
 import math
 import time
 import traceback
@@ -11,11 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.make import Env, WrapperEntry, find_spec, has_native_vector, make_env
+from soulsgui.environments.make import (
+    Env,
+    WrapperEntry,
+    find_spec,
+    has_native_vector,
+    make_env,
+    wrapper_faults,
+)
 from soulsgui.environments.masks import action_left, gives_masks, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
+from soulsgui.frame_stacks import NUMBERS, field_of
 from soulsgui.printable import error_words
+
+_MOST_PROBLEMS = 10
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,7 @@ def check(
     steps: int = 200,
     seed: int = 0,
 ) -> EnvironmentReport:
-    """Make an environment, play random actions, and report; whatever goes wrong stands in the report.
+    """Make an environment, play random actions, and report; everything that is wrong stands in the report.
 
     Args:
         env_id: As in `make.make_env`.
@@ -76,10 +87,12 @@ def check(
         steps: Number of steps to try.
         seed: Of the environment and of the actions.
     """
+    faults = wrapper_faults(wrappers)
     trial = _Trial()
     spaces, native, missing = None, False, False
     try:
-        env = make_env(env_id, kwargs, wrappers)
+        # Without wrappers that can't be had the environment itself is examined all the same.
+        env = make_env(env_id, kwargs, [] if faults else wrappers)
     except EnvironmentCheckError as error:
         trial.problems.append(str(error))
         missing = isinstance(error, EnvironmentMissingError)
@@ -88,11 +101,12 @@ def check(
         try:
             spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
             trial.play(env, spaces, steps, seed)
-            spaces = spaces.with_masks(trial.masked)
+            spaces = None if faults else spaces.with_masks(trial.masked)
         except EnvironmentCheckError as error:
             trial.problems.append(str(error))
         finally:
             env.close()
+    trial.problems += faults
     return EnvironmentReport(
         env_id=env_id,
         spaces=spaces,
@@ -115,11 +129,14 @@ class _Trial:
         self.seconds = 0.0
         self.masked = False
         self._mask: NDArray[np.bool_] | None = None
+        self._places: dict[str, str] = {}
+        self._known: set[str] = set()
         self.problems: list[str] = []
         self.notes: list[str] = []
 
     def play(self, env: Env, spaces: SpacesSpec, steps: int, seed: int) -> None:
-        """Play `steps` random actions; an exception of the environment ends the trial as a problem."""
+        """Play `steps` random actions; what makes it impossible to go on ends the trial as a problem."""
+        self._places = {name: _source(env, name) for name in ("reset", "step")}
         doing = "reset"
         try:
             first = self._observed(env.reset(seed=seed), "reset", spaces)
@@ -128,30 +145,33 @@ class _Trial:
                 self._note("Two resets with the same seed differ: runs will not repeat exactly.")
             rng = np.random.default_rng(seed)
             begin = time.perf_counter()
-            while self.steps < steps and not self.problems:
+            while self.steps < steps and len(self.problems) < _MOST_PROBLEMS:
                 doing = f"step {self.steps + 1}"
-                if self._step(env.step(spaces.action.random(rng, self._mask)), spaces):
+                result = env.step(spaces.action.random(rng, self._mask))
+                if not isinstance(result, tuple) or len(result) != 5:
+                    self.steps += 1
+                    words = "does not return (observation, reward, terminated, truncated, info)."
+                    self._problem("step form", f"{self._named('step')} {words}")
+                    break
+                if self._step(result, spaces):
                     doing = f"the reset after step {self.steps}"
                     self._observed(env.reset(), "reset", spaces)
             self.seconds = time.perf_counter() - begin
         except Exception as error:
-            self._problem(f"It raised in {doing}{_place(error)}: {error_words(error)}")
+            self._problem("raised", f"It raised in {doing}{_place(error)}: {error_words(error)}")
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
 
-    def _step(self, result: Any, spaces: SpacesSpec) -> bool:
+    def _step(self, result: tuple[Any, ...], spaces: SpacesSpec) -> bool:
         """Examine what a step returned; say whether the episode ended."""
         self.steps += 1
-        if not isinstance(result, tuple) or len(result) != 5:
-            self._problem("step() does not return (observation, reward, terminated, truncated, info).")
-            return False
         obs, reward, terminated, truncated, info = result
         self._observed((obs, info), "step", spaces, bool(terminated) or bool(truncated))
         if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
-            self._problem(f"The reward {reward!r} is no finite number.")
+            self._problem("reward", f"The reward {reward!r} of {self._named('step')} is no finite number.")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(flag, bool | np.bool_):
-                self._problem(f"{name} is {flag!r}, not a bool.")
+                self._problem(name, f"{name} is {flag!r}, not a bool, in {self._named('step')}.")
         ended = bool(terminated) or bool(truncated)
         self.episodes += ended
         return ended
@@ -161,21 +181,29 @@ class _Trial:
     ) -> NDArray[Any] | None:
         """Examine `(observation, info)`; return the observation when it is one."""
         if not isinstance(result, tuple) or len(result) != 2:
-            self._problem(f"{where}() does not return (observation, info).")
+            self._problem(f"{where} form", f"{self._named(where)} does not return (observation, info).")
             return None
         self._look_at_mask(result[1], where, spaces, ended)
-        obs = np.asarray(result[0])
         wanted = spaces.observation
-        if obs.shape != wanted.shape or str(obs.dtype) != wanted.dtype:
+        try:
+            obs = wanted.read(result[0])
+        except ValueError as error:
+            self._problem(f"{where} shape", f"In {self._named(where)} {error}.")
+            return None
+        if obs.shape != wanted.shape or obs.dtype != np.dtype(wanted.dtype):
             self._problem(
-                f"An observation of {where}() has shape {obs.shape} and dtype {obs.dtype}; "
-                f"its space says {wanted.shape} and {wanted.dtype}."
+                f"{where} shape",
+                f"An observation of {self._named(where)} has shape {obs.shape} and dtype {obs.dtype}; "
+                f"its space says {wanted.shape} and {wanted.dtype}.",
             )
             return None
-        if obs.dtype.kind == "f" and not np.isfinite(obs).all():
-            self._problem(f"An observation of {where}() holds values that are not finite.")
+        numbers = field_of(obs, NUMBERS)
+        if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+            words = "holds values that are not finite."
+            self._problem(f"{where} finite", f"An observation of {self._named(where)} {words}")
         elif not wanted.contains(obs[None])[0]:
-            self._problem(f"An observation of {where}() is out of the bounds that its space states.")
+            words = "is out of the bounds that its space states."
+            self._problem(f"{where} bounds", f"An observation of {self._named(where)} {words}")
         return obs
 
     def _look_at_mask(self, info: Any, where: str, spaces: SpacesSpec, ended: bool) -> None:
@@ -188,19 +216,34 @@ class _Trial:
         try:
             self._mask = read_mask(info["action_mask"], sum(sizes))
         except EnvironmentCheckError as error:
-            self._problem(error.message)
+            self._problem("mask form", error.message)
             return
         if not action_left(self._mask[None], sizes)[0]:
             if not ended:
-                self._problem(f"The action mask of {where}() leaves no action, though the episode goes on.")
+                words = "leaves no action, though the episode goes on."
+                self._problem("mask", f"The action mask of {self._named(where)} {words}")
             self._mask = None
 
-    def _problem(self, words: str) -> None:
-        if words not in self.problems:
+    def _named(self, method: str) -> str:
+        return f"{method}(){self._places[method]}"
+
+    def _problem(self, kind: str, words: str) -> None:
+        if kind not in self._known:
+            self._known.add(kind)
             self.problems.append(words)
 
     def _note(self, words: str) -> None:
         self.notes.append(words)
+
+
+def _source(env: Env, method: str) -> str:
+    """Return where a method of the environment inside its wrappers is written: ` (game.py, line 12)`."""
+    try:
+        function = inspect.unwrap(getattr(type(env.unwrapped), method))
+        file, (_, line) = inspect.getsourcefile(function), inspect.getsourcelines(function)
+    except (AttributeError, OSError, TypeError, ValueError):
+        return ""
+    return f" ({Path(file).name}, line {line})" if file else ""
 
 
 def _place(error: Exception) -> str:

@@ -53,6 +53,17 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
     return env
 
 
+def wrapper_faults(wrappers: Sequence[WrapperEntry]) -> list[str]:
+    """Return what is wrong with single entries of `env.wrappers`, in sentences; nothing when all are well."""
+    found = []
+    for number, entry in enumerate(wrappers, 1):
+        try:
+            _wrapper(entry)
+        except EnvironmentCheckError as error:
+            found.append(f"env.wrappers, entry {number}: {error}")
+    return found
+
+
 def make_vector(
     env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], num_envs: int
 ) -> Vector:

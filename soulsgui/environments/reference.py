@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import BoxSpec, ObservationSpec
+from soulsgui.frame_stacks import field_of
 
 MOST_OUTPUTS = 64
 """Of so many outputs of a network the first ones are told: they fit into the header of its weights."""
@@ -16,11 +17,18 @@ TOLERANCE = 1e-5
 _NO_FURTHER = 10.0
 
 
-def reference_observation(box: BoxSpec) -> NDArray[Any]:
-    """Return an observation of a space, `[1, *shape]`: spread over its bounds, at most 10 from 0.
+def reference_observation(space: ObservationSpec) -> NDArray[Any]:
+    """Return a stored observation of a space, `[1, *shape]`: spread over its bounds, at most 10 from 0.
 
     It comes from a formula and not from chance, whose numbers differ between versions of numpy.
     """
+    found = np.zeros((1, *space.shape), space.dtype)
+    for name, box in space.fields:
+        field_of(found, name)[:] = _spread(box)
+    return space.rounded(found)
+
+
+def _spread(box: BoxSpec) -> NDArray[Any]:
     low, high = (limit.astype(np.float64).reshape(-1) for limit in box.limits)
     # Bounds beyond 10 are cut there, unless the whole space lies beyond.
     least = np.minimum(np.maximum(low, -_NO_FURTHER), high)

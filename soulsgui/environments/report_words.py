@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from soulsgui.environments.space_words import action_words, box_words
+from soulsgui.environments.space_words import action_words, observation_words
 from soulsgui.environments.spaces import SpacesSpec
 
 _ROW = "  {:<12} {}"
@@ -11,7 +11,7 @@ _ROW = "  {:<12} {}"
 
 def spaces_words(spaces: SpacesSpec) -> tuple[str, str]:
     """Return in words what an environment shows, and what it takes."""
-    return box_words(spaces.observation), action_words(spaces.action)
+    return observation_words(spaces.observation), action_words(spaces.action)
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
@@ -30,6 +30,8 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
         lines.append(_ROW.format("speed", _speed_words(report["seconds_per_step"])))
         lines.append(_ROW.format("tried", f"{report['steps']} steps, {report['episodes']} episodes"))
     lines += [_ROW.format("problem", words.replace("\n", " ")) for words in report["problems"]]
+    for key, place in report.get("places", {}).items():
+        lines.append(_ROW.format("set", f"{key} in {place}"))
     lines += [_ROW.format("note", words) for words in report["notes"]]
     return lines
 

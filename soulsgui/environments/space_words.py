@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.box import BoxSpec
-from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
+from soulsgui.environments.choices import DiscreteSpec, MultiBinarySpec, MultiDiscreteSpec
+from soulsgui.environments.observations import ObservationSpec
+from soulsgui.environments.parts import PartSpace
 
 _MOST_SIZES = 8
 
@@ -14,6 +16,25 @@ def box_words(box: BoxSpec) -> str:
     """Return in words what an array of numbers is like."""
     shape = "×".join(map(str, box.shape)) or "1"
     return f"{shape} numbers ({box.dtype}){_bound_words(box)}"
+
+
+def observation_words(observation: ObservationSpec) -> str:
+    """Return in words what an environment shows."""
+    if isinstance(observation, BoxSpec):
+        return box_words(observation)
+    named = [(part.name, _part_words(part.space)) for part in observation.parts]
+    return "; ".join(f"{name}: {words}" if name else words for name, words in named)
+
+
+def _part_words(space: PartSpace) -> str:
+    if isinstance(space, BoxSpec):
+        return box_words(space)
+    if isinstance(space, MultiBinarySpec):
+        return f"{math.prod(space.shape)} times yes or no"
+    if isinstance(space, DiscreteSpec):
+        return f"one of {space.n}" + (f", from {space.start}" if space.start else "")
+    first = f", from {', '.join(map(str, space.start))}" if any(space.start) else ""
+    return f"{len(space.sizes)} choices at once, of {_sizes_words(space.sizes)}{first}"
 
 
 def action_words(action: ActionSpec) -> str:

@@ -9,17 +9,23 @@ from gymnasium import Space
 from soulsgui.environments.actions import ActionSpec, action_from_json, action_from_space
 from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
+from soulsgui.environments.observations import (
+    ObservationSpec,
+    PartsSpec,
+    observation_from_json,
+    observation_from_space,
+)
 from soulsgui.environments.space_words import action_words
 from soulsgui.errors import EnvironmentCheckError
 
-__all__ = ["ActionSpec", "BoxSpec", "DiscreteSpec", "SpacesSpec"]
+__all__ = ["ActionSpec", "BoxSpec", "DiscreteSpec", "ObservationSpec", "PartsSpec", "SpacesSpec"]
 
 
 @dataclass(frozen=True)
 class SpacesSpec:
     """What an environment shows (`observation`) and takes (`action`); compared by value."""
 
-    observation: BoxSpec
+    observation: ObservationSpec
     action: ActionSpec
 
     @property
@@ -49,7 +55,7 @@ class SpacesSpec:
             EnvironmentCheckError: The data are no description of supported spaces.
         """
         try:
-            return cls(BoxSpec.from_json(data["observation"]), action_from_json(data["action"]))
+            return cls(observation_from_json(data["observation"]), action_from_json(data["action"]))
         except (ValueError, KeyError, TypeError) as error:
             raise EnvironmentCheckError(
                 f"A description of spaces can't be read: {error!r}.",
@@ -70,7 +76,7 @@ class SpacesSpec:
         Raises:
             EnvironmentCheckError: A space is of a kind that is not supported; the remedy says what to do.
         """
-        return cls(BoxSpec.from_space(observation_space), action_from_space(action_space, masked))
+        return cls(observation_from_space(observation_space), action_from_space(action_space, masked))
 
     def numbered_actions(self, algorithm: str) -> DiscreteSpec:
         """Return the action space for an algorithm that chooses one of several numbered actions.

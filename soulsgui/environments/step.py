@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.make import Vector
 from soulsgui.environments.masks import Mask, action_left, gives_masks, read_masks
+from soulsgui.environments.observations import observation_from_space
 from soulsgui.errors import EnvironmentCheckError
 
 HUMAN = "human_interrupt"
@@ -68,7 +69,7 @@ class Stepper(Protocol):
 
 
 class EnvStepper:
-    """Steps a vector environment and hides its autoreset mode.
+    """Steps a vector environment, hides its autoreset mode and shows its observations as they are stored.
 
     `NEXT_STEP` (Gymnasium's default) spends a step on the reset after an episode's end; that step is no
     transition and comes back with `valid` False. `SAME_STEP` resets at once and hands the final observation
@@ -82,7 +83,7 @@ class EnvStepper:
             environments tell none.
 
     Raises:
-        EnvironmentCheckError: It does not tell its mode.
+        EnvironmentCheckError: It does not tell its mode, or its observations are of no supported kind.
     """
 
     def __init__(self, vector_env: Vector) -> None:
@@ -95,6 +96,7 @@ class EnvStepper:
         self.vector_env = vector_env
         self.num_envs = vector_env.num_envs
         self.mask: Mask | None = None
+        self._observation = observation_from_space(vector_env.single_observation_space)
         self._mode = mode
         self._sizes: tuple[int, ...] = ()
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
@@ -116,7 +118,7 @@ class EnvStepper:
             self._sizes = action_from_space(self.vector_env.single_action_space).sizes
         if self._sizes and gives_masks(info):
             self.mask = self._usable(self._masks(info), self._ended)
-        return np.asarray(obs)
+        return self._observation.read(obs, self.num_envs)
 
     def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment.
@@ -129,7 +131,7 @@ class EnvStepper:
             EnvironmentCheckError: A mask is misshapen, or leaves no action.
         """
         obs, reward, terminated, truncated, info = self.vector_env.step(actions)
-        obs = np.asarray(obs)
+        obs = self._observation.read(obs, self.num_envs)
         reward = np.asarray(reward, dtype=np.float32)
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
@@ -144,14 +146,21 @@ class EnvStepper:
             result = StepResult(obs, reward, terminated, truncated, self._all_valid, obs, by_human)
             return self._masked(result, info, info)
         if self._mode is AutoresetMode.SAME_STEP:
-            next_obs, reset_obs, after = _with_final(obs, ended, info), obs, info
+            next_obs, reset_obs, after = self._with_final(obs, ended, info), obs, info
             before = info.get("final_info", {})
         else:
             next_obs, before = obs.copy(), info
-            reset_obs, after = self.vector_env.reset(options={"reset_mask": ended})
-        reset_obs = np.asarray(reset_obs)
+            begun, after = self.vector_env.reset(options={"reset_mask": ended})
+            reset_obs = self._observation.read(begun, self.num_envs)
         result = StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs, by_human)
         return self._masked(result, before, after)
+
+    def _with_final(self, obs: NDArray[Any], ended: NDArray[np.bool_], info: dict[str, Any]) -> NDArray[Any]:
+        """Put the final observations of the ended episodes in place of the first ones of the next."""
+        next_obs = obs.copy()
+        for index in np.flatnonzero(ended):
+            next_obs[index] = self._observation.read(info["final_obs"][index])
+        return next_obs
 
     def _masked(self, result: StepResult, before: dict[str, Any], after: dict[str, Any]) -> StepResult:
         """Add the masks to a step, if the environments tell any.
@@ -209,12 +218,3 @@ class EnvStepper:
     def close(self) -> None:
         """Close the environments."""
         self.vector_env.close()
-
-
-def _with_final(obs: NDArray[Any], ended: NDArray[np.bool_], info: dict[str, Any]) -> NDArray[Any]:
-    """Put the final observations of the ended episodes in place of the first ones of the next."""
-    next_obs = obs.copy()
-    final = info["final_obs"]
-    for index in np.flatnonzero(ended):
-        next_obs[index] = final[index]
-    return next_obs

@@ -29,6 +29,7 @@ from soulsgui.gui.opened import take_opened
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.shell import Action
 from soulsgui.gui.theme import Theme
+from soulsgui.installing import can_train
 from soulsgui.process import setup_logging, typed_command
 from soulsgui.system import stop_signals
 
@@ -157,7 +158,7 @@ async def _life(
 ) -> int:
     """From the first show to the end of the last connection."""
     tasks = loop.Tasks(mishaps)
-    may_start = window.mode is Mode.SERVER or folders.server.is_dir()
+    may_start = can_train() and (window.mode is Mode.SERVER or folders.server.is_dir())
     connector = Connector(feed, folders, socket.gethostname(), tasks, may_start)
     connector.runner_started.connect(preferences.remember_runner)
     window.retry_wanted.connect(connector.try_now)

@@ -4,9 +4,9 @@ from PySide6.QtCore import QObject, Signal
 
 from soulsgui.gui.connection_state import ConnectionState
 from soulsgui.gui.feed import Feed
-from soulsgui.gui.models.client_mode import CLIENT
 from soulsgui.wire.control import ApiError
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.situation import CLIENT
 
 START_PATIENCE_S = 40.0
 

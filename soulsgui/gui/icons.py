@@ -100,6 +100,13 @@ def dress(target: QAbstractButton | QAction, name: str, tone: Tone = Tone.TEXT) 
     _put_on(target, palette_colours(QGuiApplication.palette()))
 
 
+def make_primary(button: QAbstractButton) -> None:
+    """Make a button the main one of its place: filled with the accent colour, its icon to fit."""
+    button.setProperty("role", "primary")
+    if button.property(_NAME) is not None:
+        _put_on(button, palette_colours(QGuiApplication.palette()))
+
+
 def _put_on(target: QAbstractButton | QAction, colours: Colours) -> None:
     name = str(target.property(_NAME))
     if isinstance(target, QAbstractButton):

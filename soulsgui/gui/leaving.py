@@ -80,11 +80,16 @@ class Leaver(QObject):
             self._tray.hide()
 
     def _ask(self) -> None:
-        self._dialog = dialog = LeavingDialog(self._window)
+        self._dialog = dialog = LeavingDialog(self._ends_with_window, self._window)
         dialog.remembered.connect(self._remember)
         dialog.decided.connect(self._decided)
         dialog.finished.connect(self._forget_dialog)
         dialog.open()
+
+    @property
+    def _ends_with_window(self) -> bool:
+        hello = self._side.feed.hello
+        return hello is None or hello.ends_with_window
 
     def _remember(self, choice: AtLeaving) -> None:
         self._preferences.at_leaving = choice

@@ -32,6 +32,7 @@ from soulsgui.gui.widgets.banner import Banner
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.gui.window_menu import WindowMenu
+from soulsgui.installing import can_train
 from soulsgui.wire.control import ApiError, CheckpointInfo, Event
 from soulsgui.wire.invitation import Invitation
 
@@ -69,7 +70,8 @@ class MainWindow(QMainWindow):
         self._theme = theme
         self._preferences = preferences
         self._entries = table.pages()
-        self._mode = mode or preferences.mode
+        # A computer that can't train is there to play.
+        self._mode = mode or (preferences.mode if can_train() else Mode.CLIENT)
         self._run_before = feed.status.run
         self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
@@ -273,11 +275,19 @@ class MainWindow(QMainWindow):
 
     def _set_mode(self, mode: Mode) -> None:
         self._mode = mode
+        self._status.request()
         self._preferences.mode = mode
         self.toolbar.show_mode(mode)
         self.navigation.setVisible(mode is Mode.SERVER)
-        if mode is Mode.SERVER and self._feed.connection.state is ConnectionState.WELCOME:
+        self._show_banner()
+        if mode is Mode.SERVER and self._feed.connection.state is ConnectionState.WELCOME and can_train():
             self.start_wanted.emit()
+
+    def _show_banner(self) -> None:
+        """Show what is wrong with the server, beside its own pages alone."""
+        self.banner.show_connection(self._feed.connection)
+        if self._mode is Mode.CLIENT:
+            self.banner.hide()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Make the page once the window is on the screen: what it imports must not delay that."""
@@ -298,7 +308,7 @@ class MainWindow(QMainWindow):
     # --- what the feed tells -----------------------------------------------------------------------
 
     def _connection_changed(self, connection: Connection) -> None:
-        self.banner.show_connection(connection)
+        self._show_banner()
         self.status_line.dim(not connection.live)
         self._status.request()
 
@@ -331,7 +341,9 @@ class MainWindow(QMainWindow):
             self.setWindowTitle("SoulsGUI")
             return
         status, run = self._feed.status, self._feed.status.run
-        self.status_line.show_status(status, socket.gethostname())
+        # To who plays for others, whose run it is must be plain: not the one that is played for.
+        own = tr("This computer's own server") if self._mode is Mode.CLIENT else socket.gethostname()
+        self.status_line.show_status(status, own)
         word = run_look(run.state).word.lower()
         self.setWindowTitle(f"{run_title(run)}, {word} — SoulsGUI" if run.id else "SoulsGUI")
 

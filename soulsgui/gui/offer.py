@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.labels import IconLabel
 from soulsgui.wire.control import RunStatus
 
@@ -76,7 +76,7 @@ class OfferBar(QFrame):
         self.words.setProperty("heading", "0")
         self.words.setWordWrap(True)
         self.train_next = QPushButton(self.tr("Train LunarLander"), self)
-        self.train_next.setProperty("role", "primary")
+        make_primary(self.train_next)
         dress(self.train_next, "play")
         self.train_next.clicked.connect(self._train_next)
         self.go_on = QPushButton(self.tr("Go on without the goal"), self)

@@ -17,6 +17,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.run_actions import Permission, may_pause, may_resume, may_save, may_start, may_stop
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.button_menu import give_menu
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import Badge
@@ -125,7 +126,7 @@ class Toolbar(QToolBar):
         self.menu = QToolButton(self)
         self.menu.setObjectName("menu")
         self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu.setMenu(menu)
+        give_menu(self.menu, menu)
         self.menu.setToolTip(tr("Menu"))
         self.menu.setAccessibleName(tr("Menu"))
         dress(self.menu, "more")
@@ -152,7 +153,7 @@ class Toolbar(QToolBar):
             action.triggered.connect(lambda _=False, mode=mode: self.mode_wanted.emit(mode))
             group.addAction(action)
             self._choices[mode] = action
-        self.mode.setMenu(choices)
+        give_menu(self.mode, choices)
         row.addWidget(self.badge)
         row.addWidget(self.mode)
         return box

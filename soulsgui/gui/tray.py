@@ -13,10 +13,11 @@ from soulsgui.gui.colours import LIGHT, Colours
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon, dress, icon, palette_colours, pixmap, qcolor
-from soulsgui.gui.models.client_mode import CLIENT, client_words, run_has_ended
+from soulsgui.gui.models.client_mode import client_words, run_has_ended
 from soulsgui.gui.models.tray import tray_words
 from soulsgui.gui.states import Look
 from soulsgui.wire.control import ApiError
+from soulsgui.wire.situation import CLIENT
 
 _SHOW_MS = 500
 _SIZES_PX = (16, 22, 24, 32, 48, 64)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.make import Env, WrapperEntry, make_env
 from soulsgui.environments.masks import KEY, read_mask
-from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.policies.remembered import remembered_by
@@ -207,6 +207,7 @@ class _Play:
         self._greedy = greedy
         self._rng = np.random.default_rng(seed)
         self._begun = 0
+        self._shown: ObservationSpec | None = None
         self._within: Bounds | None = None  # as in training: what lies outside the space is moved onto it
         self._choices: int | None = None  # of all choices together, once there was a mask
 
@@ -216,13 +217,13 @@ class _Play:
             return
         if self._within is None:
             spec = SpacesSpec.from_env(env.observation_space, env.action_space)
-            self._within = Bounds(spec.observation)
+            self._shown, self._within = spec.observation, Bounds(spec.observation)
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
         self._remembered.begin(1)
         blank = {name: rows[0] for name, rows in self._remembered.fields.items()}
-        self.seats.append(_Seat(env, episode, np.asarray(obs), self._mask_of(env, info), blank))
+        self.seats.append(_Seat(env, episode, self._read(obs), self._mask_of(env, info), blank))
 
     def step(self) -> None:
         """Make one step in every environment."""
@@ -238,7 +239,7 @@ class _Play:
         if terminated or truncated:
             self.seat(seat.env)
         else:
-            seat.obs, seat.mask = np.asarray(obs), self._mask_of(seat.env, info)
+            seat.obs, seat.mask = self._read(obs), self._mask_of(seat.env, info)
             self.seats.append(seat)
 
     def _choose(self, seats: Sequence[_Seat]) -> NDArray[Any]:
@@ -253,6 +254,16 @@ class _Play:
         for index, seat in enumerate(seats):
             seat.remembered = {name: rows[index] for name, rows in memory.fields.items()}
         return policy.to_environment(actions)
+
+    def _read(self, obs: Any) -> NDArray[Any]:
+        """Return an observation as it is stored.
+
+        Raises:
+            EvaluationError: It is none of the environment's space.
+        """
+        assert self._shown is not None
+        shown = self._shown
+        return _guarded(lambda: shown.read(obs), "showing an observation")
 
     def _mask_of(self, env: Env, info: Mapping[str, Any]) -> Mask | None:
         if KEY not in info or self._choices == 0:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.policies.described import unreadable
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.policies.valuing import Floats, ValuingPolicy, log_softmax, unreadable
+from soulsgui.policies.valuing import Floats, ValuingPolicy, log_softmax
 
 CATEGORICAL = "categorical_mlp"
 

@@ -15,6 +15,9 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+MASKED_LOGIT = float(np.finfo(np.float32).min)
+"""Logit of an action that is not valid: finite, so that 0 · log 0 is 0 in the entropy and in its gradient."""
+
 LEAST_STD = 1e-3
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 HERMITE_NODES: Floats = _NODES.astype(np.float32)
@@ -37,7 +40,7 @@ class Categorical:
         if mask is not None:
             if not mask.any(axis=1).all():
                 raise ValueError("each observation must allow at least one action")
-            logits = np.where(mask, logits, np.finfo(np.float32).min)
+            logits = np.where(mask, logits, MASKED_LOGIT)
         shifted = logits - logits.max(axis=1, keepdims=True)
         weight = np.exp(shifted)
         total = weight.sum(axis=1, keepdims=True)

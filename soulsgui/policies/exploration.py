@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.policies.policy import Floats, Mask, Policy
-from soulsgui.policies.valuing import draw
+from soulsgui.policies.valuing import draw, only_valid
 
 Ints = NDArray[np.int64]
 
@@ -107,6 +107,4 @@ def boltzmann(
     if not temperature > 0.0:
         raise ValueError(f"the temperature must be above 0, not {temperature}")
     logits = policy.outputs(obs) / np.float32(temperature)
-    if mask is not None:
-        logits[~mask] = -np.inf
-    return draw(logits, rng, policy.first_action)
+    return draw(only_valid(logits, mask), rng, policy.first_action)

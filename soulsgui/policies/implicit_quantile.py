@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.policies.described import unreadable
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting, unreadable
+from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting
 
 IMPLICIT_QUANTILE = "implicit_quantile_mlp"
 

@@ -23,9 +23,11 @@ class RunningNormaliser:
     Args:
         size: Number of features; observations are flattened.
         clip: Largest absolute value after normalisation.
+        fixed: `[size]`, which features stay as they are but for the clipping; None: none.
     """
 
-    def __init__(self, size: int, clip: float) -> None:
+    def __init__(self, size: int, clip: float, fixed: NDArray[np.bool_] | None = None) -> None:
+        self._fixed = fixed if fixed is not None and fixed.any() else None
         self.clip = clip
         self.count = 0
         self.mean: Doubles = np.zeros(size)
@@ -54,9 +56,12 @@ class RunningNormaliser:
 
     def frozen(self) -> dict[str, NDArray[Any]]:
         """Return the statistics as they are published with a model: `mean`, `var` float32, `eps`, `clip`."""
+        mean, var = self.mean.astype(np.float32), self.var.astype(np.float32)
+        if self._fixed is not None:
+            mean[self._fixed], var[self._fixed] = 0.0, 1.0
         return {
-            "mean": self.mean.astype(np.float32),
-            "var": self.var.astype(np.float32),
+            "mean": mean,
+            "var": var,
             "eps": np.array(EPSILON, dtype=np.float32),
             "clip": np.array(self.clip, dtype=np.float32),
         }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
+from soulsgui.policies.described import unreadable
 from soulsgui.policies.normalise import inverse_std
 
 Floats = NDArray[np.float32]
@@ -68,10 +69,7 @@ class MLPPolicySpec:
                 normalise=bool(data["normalise"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"The description of the policy can't be read: {error!r}.",
-                "Client and server are of different versions: update the older one.",
-            ) from error
+            raise unreadable(error) from error
 
     @property
     def layer_shapes(self) -> list[tuple[int, int]]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.errors import CheckpointError
 from soulsgui.policies.action_heads import ActionHead, HeadSpec
+from soulsgui.policies.described import unreadable
 from soulsgui.policies.normalise import normalise
 from soulsgui.policies.numpy_mlp import check_tensors
 from soulsgui.policies.remembered import Remembered
@@ -87,10 +87,7 @@ class RecurrentPolicySpec:
             if not spec.hidden_sizes or data["state"] != {FIELD: [spec.state_size]}:
                 raise ValueError(f"hidden_sizes {spec.hidden_sizes}, state {data['state']!r}")
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"The description of the policy can't be read: {error!r}.",
-                "Client and server are of different versions: update the older one.",
-            ) from error
+            raise unreadable(error) from error
         return spec
 
     @property

@@ -11,6 +11,7 @@ from soulsgui.policies import torch_spec
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import ACTOR, ActorPolicy
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
+from soulsgui.policies.encoded import ENCODING, EncodedPolicy
 from soulsgui.policies.implicit_quantile import IMPLICIT_QUANTILE, ImplicitQuantileMLPPolicy
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
@@ -44,10 +45,13 @@ class Policy(Protocol):
     def act(
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None = None
     ) -> tuple[NDArray[Any], Floats]:
-        """Draw an action for each raw observation `[B, *shape]`; return them and their log-probabilities."""
+        """Draw an action for each stored observation `[B, *shape]`; return them and their log-probabilities.
+
+        Observations are not normalised (`environments.observations` tells how they are stored).
+        """
 
     def greedy(self, obs: NDArray[Any], mask: Mask | None = None) -> NDArray[Any]:
-        """Return the best action for each raw observation `[B, *shape]`."""
+        """Return the best action for each stored observation `[B, *shape]`."""
 
     def to_environment(self, action: NDArray[Any]) -> NDArray[Any]:
         """Return what the environment takes, `[B, *space shape]`, for stored actions `[B, ...]`.
@@ -59,10 +63,10 @@ class Policy(Protocol):
         """Return stored actions `[B, ...]` that become these: flat rows of what an environment takes."""
 
     def log_prob(self, obs: NDArray[Any], action: NDArray[Any], mask: Mask | None = None) -> Floats:
-        """Return the log-probability `[B]` of each action at its raw observation `[B, *shape]`."""
+        """Return the log-probability `[B]` of each action at its stored observation `[B, *shape]`."""
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
-        """Return what the network says of raw observations, `[B, ...]`: the same as on the server."""
+        """Return what the network says of stored observations, `[B, ...]`: the same as on the server."""
 
 
 def _torch_policy(spec: Mapping[str, Any]) -> Policy:
@@ -131,4 +135,5 @@ def make_policy(spec: Mapping[str, Any]) -> Policy:
             f"The server's policy is of a kind that is not known here: {kind!r}.",
             "Client and server are of different versions: update the older one.",
         )
-    return KINDS[kind](spec)
+    policy = KINDS[kind](spec)
+    return EncodedPolicy(policy, spec[ENCODING]) if ENCODING in spec else policy

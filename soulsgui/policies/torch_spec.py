@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from soulsgui.errors import CheckpointError
+from soulsgui.policies.described import unreadable
 
 KIND = "torch"
 
@@ -24,6 +24,7 @@ class TorchPolicySpec:
         normalise: Whether observations are normalised with the statistics that come with the weights.
         values: What is learned of the return (settings of `dqn` by name) where the outputs are values of the
             actions; None where they are logits of a policy.
+        largest: Largest value of an image, where it is less than bytes have (`observations.largest_of`).
     """
 
     network: str
@@ -35,11 +36,14 @@ class TorchPolicySpec:
     activation: str
     normalise: bool
     values: dict[str, Any] | None = None
+    largest: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
         told = asdict(self)
         lists = {name: list(told[name]) for name in ("observation_shape", "hidden_sizes")}
+        if self.largest is None:  # what was saved before there was one reads the same
+            del told["largest"]
         return {"kind": KIND} | told | lists
 
     @classmethod
@@ -62,9 +66,7 @@ class TorchPolicySpec:
                 activation=str(data["activation"]),
                 normalise=bool(data["normalise"]),
                 values=None if data.get("values") is None else dict(data["values"]),
+                largest=None if data.get("largest") is None else float(data["largest"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"The description of the policy can't be read: {error!r}.",
-                "Client and server are of different versions: update the older one.",
-            ) from error
+            raise unreadable(error) from error

@@ -55,8 +55,12 @@ class ValuingPolicy(ABC):
         return picked
 
     def _values(self, obs: NDArray[Any], mask: Mask | None) -> Floats:
-        values = self.outputs(obs)
-        return values if mask is None else np.where(mask, values, -np.inf).astype(np.float32)
+        return only_valid(self.outputs(obs), mask)
+
+
+def only_valid(values: Floats, mask: Mask | None) -> Floats:
+    """Return values `[B, actions]`, minus infinity where the action is neither to be drawn nor best."""
+    return values if mask is None else np.where(mask, values, np.float32(-np.inf))
 
 
 def log_softmax(logits: Floats) -> Floats:
@@ -93,11 +97,3 @@ def fitting(tensors: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ..
             "Check that client and server run the same environment and the same run.",
         )
     return np.array(tensor, np.float32)
-
-
-def unreadable(error: Exception) -> CheckpointError:
-    """Return what is to be raised for a description that can't be read."""
-    return CheckpointError(
-        f"The description of the policy can't be read: {error!r}.",
-        "Client and server are of different versions: update the older one.",
-    )

@@ -18,7 +18,8 @@ class FlatParameters:
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
-        parameters = [parameter for network in networks for parameter in network.parameters()]
+        # Each once, also what networks have in common.
+        parameters = list(dict.fromkeys(one for network in networks for one in network.parameters()))
         self.parameter = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
         self.gradient = torch.zeros_like(self.parameter.data)
         self.parameter.grad = self.gradient
@@ -30,8 +31,9 @@ class FlatParameters:
             start = stop
 
 
-def clip_norm_(gradient: Tensor, max_norm: float) -> Tensor:
-    """Scale a gradient in place to a norm of at most `max_norm`; return the norm `[]` it had before."""
+def clip_norm_(gradient: Tensor, max_norm: float | None) -> Tensor:
+    """Scale a gradient in place to a norm of at most `max_norm`, if given; return its norm `[]` before."""
     norm: Tensor = torch.linalg.vector_norm(gradient)
-    gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+    if max_norm is not None:
+        gradient.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
     return norm

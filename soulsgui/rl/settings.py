@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from soulsgui.config.schedules import Scheduled
 from soulsgui.policies.action_heads import Squash, Std
-from soulsgui.policies.schedules import ScheduleName
 from soulsgui.rl.losses.dqn import TDLossName
 
 
@@ -44,6 +44,14 @@ class NetworkSettings(Protocol):
         """How actions are kept within their bounds."""
 
     @property
+    def value_init_scale(self) -> float:
+        """Scale of the value network's last layer at the start."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether policy and value have all layers but their last ones in common."""
+
+    @property
     def recurrent(self) -> Literal["none", "lstm", "gru"]:
         """Cell of the memory."""
 
@@ -53,7 +61,7 @@ class NetworkSettings(Protocol):
 
 
 class NormalizeSettings(Protocol):
-    """Normalisation of what goes into the networks."""
+    """Normalisation of what goes into the networks, and of what is learned from."""
 
     @property
     def observations(self) -> bool:
@@ -63,9 +71,17 @@ class NormalizeSettings(Protocol):
     def clip(self) -> float:
         """Largest absolute value of a normalised observation."""
 
+    @property
+    def rewards(self) -> bool:
+        """Divide rewards by the deviation of the discounted return."""
 
-class ActorCriticSettings(Protocol):
-    """The groups of settings that an agent with policy and value reads, whatever its algorithm."""
+    @property
+    def reward_clip(self) -> float | None:
+        """Largest absolute value of a reward, scaled or not; None: any."""
+
+
+class SeeingSettings(Protocol):
+    """The groups of settings that every agent reads."""
 
     @property
     def network(self) -> NetworkSettings:
@@ -74,6 +90,10 @@ class ActorCriticSettings(Protocol):
     @property
     def normalize(self) -> NormalizeSettings:
         """Normalisation of the observations."""
+
+
+ActorCriticSettings = SeeingSettings
+"""What an agent with policy and value reads, whatever its algorithm."""
 
 
 class PPOSettings(Protocol):
@@ -97,22 +117,34 @@ class PPOSettings(Protocol):
 
     @property
     def sequence_length(self) -> int:
-        """Most steps that a gradient goes back through a memory."""
+        """Most steps of a piece of an episode that is learned from as one."""
 
     @property
-    def learning_rate(self) -> float:
-        """Adam's step size at the start."""
+    def learning_rate(self) -> Scheduled:
+        """Adam's step size."""
 
     @property
-    def learning_rate_schedule(self) -> ScheduleName:
-        """How the step size changes over the run."""
+    def adam_beta1(self) -> float:
+        """Adam's β₁."""
 
     @property
-    def clip(self) -> float:
+    def adam_beta2(self) -> float:
+        """Adam's β₂."""
+
+    @property
+    def adam_epsilon(self) -> float:
+        """Adam's ε."""
+
+    @property
+    def shuffle(self) -> Literal["transitions", "trajectories", "none"]:
+        """What is drawn in random order."""
+
+    @property
+    def clip(self) -> Scheduled:
         """ε of the policy loss."""
 
     @property
-    def entropy_coef(self) -> float:
+    def entropy_coef(self) -> Scheduled:
         """Weight of the entropy bonus."""
 
     @property
@@ -124,12 +156,20 @@ class PPOSettings(Protocol):
         """ε of the value loss; None for the plain squared error."""
 
     @property
-    def max_grad_norm(self) -> float:
-        """Largest norm of the gradient."""
+    def value_huber(self) -> float | None:
+        """Error beyond which the value loss is linear; None: nowhere."""
 
     @property
-    def normalize_advantage(self) -> bool:
-        """Shift and scale the advantages of each pass to mean 0 and variance 1."""
+    def normalize_value(self) -> bool:
+        """Let the value network say values in deviations from their mean."""
+
+    @property
+    def max_grad_norm(self) -> float | None:
+        """Largest norm of the gradient; None: any."""
+
+    @property
+    def normalize_advantage(self) -> Literal["none", "minibatch", "round"]:
+        """Over what advantages are shifted and scaled to mean 0 and variance 1."""
 
     @property
     def recompute_advantages(self) -> bool:
@@ -212,7 +252,7 @@ class DQNSettings(Protocol):
         """Discount factor."""
 
     @property
-    def learning_rate(self) -> float:
+    def learning_rate(self) -> Scheduled:
         """Adam's step size."""
 
     @property
@@ -256,7 +296,7 @@ class SACSettings(Protocol):
     """The settings of soft actor-critic's update."""
 
     @property
-    def learning_rate(self) -> float:
+    def learning_rate(self) -> Scheduled:
         """Adam's step size, for all that learns."""
 
     @property
@@ -316,19 +356,15 @@ class VTraceSettings(Protocol):
         """Gradient steps on each batch."""
 
     @property
-    def learning_rate(self) -> float:
-        """Adam's step size at the start."""
+    def learning_rate(self) -> Scheduled:
+        """Adam's step size."""
 
     @property
-    def learning_rate_schedule(self) -> ScheduleName:
-        """How the step size changes over the run."""
-
-    @property
-    def clip(self) -> float | None:
+    def clip(self) -> Scheduled | None:
         """ε of the policy loss; None for the plain policy gradient."""
 
     @property
-    def entropy_coef(self) -> float:
+    def entropy_coef(self) -> Scheduled:
         """Weight of the entropy bonus."""
 
     @property

@@ -70,6 +70,7 @@ class BaseRunner(ABC):
 
     Attributes:
         role: Which runner this is.
+        ends_with_window: Whether it ends soon after the last window that follows it is gone.
         closing: Set when it is to end.
         save_at_end: Whether its end may take the time to save.
         supervisor: Runs its services.
@@ -78,6 +79,7 @@ class BaseRunner(ABC):
     """
 
     role: ClassVar[Literal["server", "client"]]
+    ends_with_window = False
     supervisor: Supervisor
     events: EventLog
     control: ControlFile

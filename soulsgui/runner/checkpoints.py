@@ -6,7 +6,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.control import CheckpointInfo, CheckpointKind
-from soulsgui.wire.manifest import NOTE, Manifest, read_manifest, sha256_of, verify
+from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
 
 _MOVED_TRIES = 5
 
@@ -113,6 +113,7 @@ class Checkpoints:
             note=note,
             valid=not error,
             resumable=manifest.resumable and not error,
+            memory=MEMORY in manifest.files,
             error=error,
         )
 

@@ -38,12 +38,14 @@ class Invited(Message):
         hash: `secret_hash` of its secret; empty once it was revoked.
         invited: When, seconds since the epoch.
         revoked: When that was taken back; None while it may come.
+        again: Whether it was invited before; what it did then is the past.
     """
 
     client: Annotated[str, AfterValidator(_client)]
     hash: str = Field(repr=False, pattern=r"^([0-9a-f]{64})?$")
     invited: float
     revoked: float | None = None
+    again: bool = False
 
     @property
     def may_come(self) -> bool:
@@ -110,7 +112,8 @@ class Invitations:
         if known is None and reissue:
             raise _never_invited(client)
         secret = secrets.token_urlsafe(_SECRET_BYTES)
-        self._put(Invited(client=client, hash=secret_hash(secret), invited=self._wall_clock()))
+        now, again = self._wall_clock(), known is not None
+        self._put(Invited(client=client, hash=secret_hash(secret), invited=now, again=again))
         return secret
 
     def revoke(self, client: str) -> None:

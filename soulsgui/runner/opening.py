@@ -1,6 +1,5 @@
 """What must be there before the services of a run are started: its configuration, folder, record, spaces."""
 
-import importlib.util
 import json
 import logging
 import shutil
@@ -8,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import soulsgui
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, unknown_key
 from soulsgui.config.load import layers_of
@@ -16,6 +14,7 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
+from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import END_WORDS, Reached, RunRecord
@@ -108,20 +107,13 @@ def effective_settings(folders: Folders, params: RunStartParams, base: Layer) ->
 
 
 def refuse_without_torch() -> None:
-    """Make sure that this computer can train; torch is only looked for, not imported.
+    """Make sure that this computer can train.
 
     Raises:
         Refused: There is none.
     """
-    if importlib.util.find_spec("torch") is not None:
-        return
-    of_source = (Path(soulsgui.__file__).parents[1] / "packaging" / "bootstrap.py").is_file()
-    how = "python3 packaging/bootstrap.py setup" if of_source else "pip install 'soulsgui[train]'"
-    raise Refused(
-        ErrorCode.NOT_NOW,
-        "This computer was set up to play only: PyTorch, which a run trains with, is not installed here.",
-        f"To train here: {how}",
-    )
+    if not can_train():
+        raise Refused(ErrorCode.NOT_NOW, NO_TORCH, f"To train here: {how_to_train()}")
 
 
 def new_run(
@@ -169,6 +161,7 @@ def goals(settings: Settings) -> dict[str, Any]:
         "goal_return": settings.stop.mean_return,
         "goal_env_steps": settings.stop.env_steps,
         "goal_window": settings.stop.window,
+        "goal_judged_by": settings.stop.judged_by,
         "local_clients": settings.clients.local,
     }
 

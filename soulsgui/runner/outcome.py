@@ -5,6 +5,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from soulsgui.installing import how_to_install
+
 QUIET_END = "ended as asked"
 """Words of an end that was wished and went well."""
 
@@ -65,6 +67,12 @@ class Outcome:
         if self.farewell and not self.asked_to_stop:
             parts.append(self.farewell)
         return ": ".join(parts)
+
+    @property
+    def words_to_act_on(self) -> str:
+        """The same, with what to do about it where that is known."""
+        missing = missing_module(self.cause)
+        return f"{self.words}. Install it: {how_to_install(missing)}" if missing else self.words
 
     def _ended_quietly(self) -> bool:
         if self.signal is not None:
@@ -148,6 +156,11 @@ def module_evidence(code: int | None, last_lines: Sequence[str]) -> str:
     return f"{NOT_INSTALLED}{found[1]}" if found and code is not None and code > 0 else ""
 
 
+def missing_module(cause: str) -> str:
+    """Return the module that `module_evidence` found missing; empty when an end has another cause."""
+    return cause.removeprefix(NOT_INSTALLED) if cause.startswith(NOT_INSTALLED) else ""
+
+
 def duration_words(seconds: float) -> str:
     """Say a duration shortly: "0.3 s", "12 s", "3 min 20 s", "5 h 2 min"."""
     if seconds < 1:
@@ -165,3 +178,19 @@ def _signal_name(number: int) -> str:
         return f" ({signal.Signals(number).name})"
     except ValueError:
         return ""
+
+
+def evidence(code: int | None, last_lines: Sequence[str], system_kills: int, free_bytes: int) -> str:
+    """Return what is known to have ended a process, in words; empty when nothing is.
+
+    Args:
+        code: How it ended.
+        last_lines: What it wrote last.
+        system_kills: Processes that the system has killed for want of memory since its start.
+        free_bytes: Room where it writes.
+    """
+    return (
+        memory_evidence(code, last_lines, system_kills)
+        or disk_evidence(code, last_lines, free_bytes)
+        or module_evidence(code, last_lines)
+    )

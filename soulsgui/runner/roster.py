@@ -1,7 +1,7 @@
 """Everyone who plays for this server: who is listed, what they are told, how they are."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from soulsgui.runner.watch import SeenClient, Turn
 from soulsgui.wire.control import ClientStatus
 from soulsgui.wire.fleet import BeatClock, ClientState, client_state
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.base import Message
+from soulsgui.wire.messages.base import Instance, Message
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Wish
@@ -45,6 +45,8 @@ class _Known:
 
 
 _GONE = (ClientState.LEFT, ClientState.LOST, ClientState.REVOKED)
+_FOLDED_AFTER_S = 30.0
+"""Time for trainer and telemetry to take in what simulated clients sent before they left."""
 _PLAYS = (ClientState.ONLINE, ClientState.WAITING)
 _SENDS_SILENTLY = "It sends, but gives no sign of life."
 _UNSEEN = SeenClient(None, None, None, None)
@@ -64,6 +66,9 @@ class Roster:
         self._ages: dict[str, float] = {}
         self._local: set[str] = set()
         self._invited: Mapping[str, Invited] = {}
+        self._anew: dict[str, Instance | None] = {}
+        self._read_at = 0.0
+        self._away = False
         self._cut_off: dict[str, str] | None = None
 
     def __contains__(self, client: str) -> bool:
@@ -82,8 +87,19 @@ class Roster:
         self._local = set(names)
 
     def set_invited(self, invited: Mapping[str, Invited]) -> None:
-        """Tell who was invited, also those who were revoked."""
-        self._invited = dict(invited)
+        """Tell who was invited, also those who were revoked.
+
+        Whoever is invited again begins anew: what the process with the older invitation was is the past.
+        """
+        before, self._invited = self._invited, dict(invited)
+        for name, one in self._invited.items():
+            if one.may_come and name in before and before[name].invited != one.invited:
+                beat = self.beat(name)
+                self._anew[name] = beat.instance if beat is not None else None
+        self._anew = {name: past for name, past in self._anew.items() if not self._is_out(name)}
+
+    def _is_out(self, client: str) -> bool:
+        return client not in self._invited or self.is_revoked(client)
 
     def was_invited(self, client: str) -> bool:
         """Whether a client was ever invited and not forgotten."""
@@ -135,19 +151,14 @@ class Roster:
             turn: What was read.
             now: Monotonic time, seconds.
         """
+        self._away = self._away or not turn.reachable
         if turn.clients is None or turn.roster is None:
             return []
-        for gone in set(self._known) - set(turn.clients):
-            self._clock.forget(gone)
-            self._ages.pop(gone, None)
-        self._known = {
-            name: _Known(_entry(turn.roster.get(name)), seen) for name, seen in turn.clients.items()
-        }
-        for name, known in self._known.items():
-            if known.seen.beat is not None:
-                if known.seen.age_s is not None:
-                    self._ages[name] = known.seen.age_s
-                self._clock.observe(known.seen.beat, self._ages.get(name, 0.0), now)
+        if self._away:
+            # That nobody could be heard of meanwhile is no client's silence.
+            self._clock.leave_out(now - self._read_at)
+        self._away, self._read_at = False, now
+        self._observe(turn.clients, turn.roster, now)
         expected = {*self._known, *self._invited}
         unlisted = sorted(name for name in expected if name not in turn.roster and not self.is_revoked(name))
         revoked = [name for name in turn.roster if self.is_revoked(name)]
@@ -155,6 +166,38 @@ class Roster:
             *([self.listing(unlisted)] if unlisted else []),
             *([self.cutting(*revoked)] if revoked else []),
             *self._granted_wishes(),
+            *self._past(now),
+        ]
+
+    def _observe(self, clients: Mapping[str, SeenClient], listed: Mapping[str, str], now: float) -> None:
+        """Take note of every client, and forget those that are gone."""
+        for gone in set(self._known) - set(clients):
+            self._clock.forget(gone)
+            self._ages.pop(gone, None)
+        self._known = {name: _Known(_entry(listed.get(name)), seen) for name, seen in clients.items()}
+        for name, known in self._known.items():
+            beat = known.seen.beat
+            if beat is None:
+                continue
+            if name in self._anew and self._anew[name] != beat.instance:
+                del self._anew[name]
+                self._clock.forget(name)
+                self._ages.pop(name, None)
+            if known.seen.age_s is not None:
+                self._ages[name] = known.seen.age_s
+            self._clock.observe(beat, self._ages.get(name, 0.0), now)
+
+    def _past(self, now: float) -> list[Write]:
+        """Take away what clients were that begin anew, and simulated ones whose process is long gone."""
+        anew = [name for name in self._anew if self.beat(name) is not None]
+        folded = [
+            name
+            for name, known in self._known.items()
+            if _has_gone_by(known) and (self._clock.age_s(name, now) or 0.0) > _FOLDED_AFTER_S
+        ]
+        return [
+            *([self.beginning_anew(*anew)] if anew else []),
+            *([self.forgetting(*folded)] if folded else []),
         ]
 
     def _granted_wishes(self) -> list[Write]:
@@ -205,18 +248,19 @@ class Roster:
 
         return write
 
+    def beginning_anew(self, *clients: str) -> Write:
+        """Return the removal of what clients told of themselves; what they had sent is still read."""
+        keys = self._keys
+        names = [key(client) for client in clients for key in (keys.beat, keys.grant, keys.wish)]
+        return lambda connection: connection.delete(*names) if names else 0
+
     def forgetting(self, *clients: str) -> Write:
         """Return the removal of clients and of everything they left on the server."""
         keys = self._keys
         names = [
             key
             for client in clients
-            for key in (
-                keys.beat(client),
-                keys.grant(client),
-                keys.wish(client),
-                *keys.streams(client),
-            )
+            for key in (keys.beat(client), keys.grant(client), keys.wish(client), *keys.streams(client))
         ]
 
         def write(connection: redis.Redis) -> None:
@@ -235,14 +279,26 @@ class Roster:
         """Return the state of a known client."""
         if self.is_revoked(client):
             return ClientState.REVOKED
-        known = self._known.get(client)
-        seen = known.seen if known is not None else _UNSEEN
-        age_s = self._clock.age_s(client, now)
+        seen = self._seen(client)
+        age_s = self._age_s(client, now)
         if seen.beat is None or age_s is None:
             # Who was invited and never came is no cause for alarm.
             expected = client in self._local or client in self._invited
             return ClientState.JOINING if expected else ClientState.LOST
         return client_state(seen.beat, age_s, seen.grant, seen.wish)
+
+    def _seen(self, client: str) -> SeenClient:
+        """Return what the server holds of a client, without its past if it begins anew."""
+        known = self._known.get(client)
+        if known is None:
+            return _UNSEEN
+        if client not in self._anew:
+            return known.seen
+        return _UNSEEN if known.seen.beat is not None else replace(_UNSEEN, wish=known.seen.wish)
+
+    def _age_s(self, client: str, now: float) -> float | None:
+        """Return seconds since a client's last beat; they stand still while the server is away."""
+        return self._clock.age_s(client, self._read_at if self._away else now)
 
     def statuses(self, now: float, trainer: NodeState | None, run_id: str = "") -> list[ClientStatus]:
         """Return every client's status, by name.
@@ -253,16 +309,17 @@ class Roster:
             run_id: The run that goes on, or the last one; of those who were gone before it nothing is told
                 but that they are gone.
         """
-        names = sorted({*self._known, *self._invited}, key=_natural)
+        there = (name for name, known in self._known.items() if not _has_gone_by(known))
+        names = sorted({*there, *self._invited}, key=_natural)
         return [self._status(name, now, trainer, run_id) for name in names]
 
     def _status(self, name: str, now: float, trainer: NodeState | None, run_id: str) -> ClientStatus:
-        known = self._known.get(name, _Known(None, _UNSEEN))
-        beat, grant, wish = known.seen.beat, known.seen.grant, known.seen.wish
+        seen = self._seen(name)
+        beat, grant, wish = seen.beat, seen.grant, seen.wish
         state = self.state(name, now)
         local = self.is_local(name)
         rejected = dict(grant.rejected) if grant is not None else {}
-        if trainer is not None:
+        if trainer is not None and name not in self._anew:
             rejected |= trainer.rejected_by_client.get(name, {})
         # Made at once, not copied and changed: there may be a thousand, twice a second.
         fields: dict[str, Any] = {
@@ -273,12 +330,13 @@ class Roster:
             "rejected": rejected,
             "wish": wish.state if wish is not None else "run",
             "invited": self._invited[name].invited if name in self._invited else None,
+            "invited_again": name in self._invited and self._invited[name].again,
         }
         refusal = grant.reason if grant is not None and grant.status != "accepted" else ""
         if beat is None:
             sends = bool(rejected) or grant is not None
             return ClientStatus(**fields, error=refusal or (_SENDS_SILENTLY if sends else ""))
-        fields["age_s"] = self._clock.age_s(name, now)
+        fields["age_s"] = self._age_s(name, now)
         if state in _GONE and beat.run_id != run_id and run_id:
             return ClientStatus(**fields | {"host": beat.instance.host, "rejected": {}})
         fields |= _told(beat)
@@ -291,6 +349,12 @@ class Roster:
         if state not in _PLAYS:
             fields["waiting"] = 0.0
         return ClientStatus(**fields)
+
+
+def _has_gone_by(known: _Known) -> bool:
+    """Whether a client was a simulated one that said goodbye: of a fleet nothing stays."""
+    beat = known.seen.beat
+    return beat is not None and beat.simulated and beat.leaving
 
 
 def _told(beat: Heartbeat) -> dict[str, Any]:

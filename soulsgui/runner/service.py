@@ -3,12 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, cast, get_args
+
+from soulsgui.wire.messages.node import NodePhase
 
 SERVER_KIND = "redis"
 """Kind of the service without which nobody else's signs of life can be seen."""
 
 LONG_PHASES_S: Mapping[str, float] = {"loading": 300.0, "compiling": 600.0, "saving": 300.0}
 """Phases during which a node may be silent for longer than usual, seconds."""
+
+_PHASES: frozenset[str] = frozenset(get_args(NodePhase))
 
 
 @dataclass(frozen=True)
@@ -75,3 +80,8 @@ class ServiceSpec:
     port: int | None = None
     repair: Callable[[Sequence[str]], str] | None = None
     remark: Callable[[Sequence[str]], str] | None = None
+
+
+def known_phase(phase: str) -> NodePhase | Literal[""]:
+    """Return a phase as a status holds it: what a check says is free text, and not all of it is one."""
+    return cast(NodePhase, phase) if phase in _PHASES else ""

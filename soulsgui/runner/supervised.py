@@ -9,69 +9,40 @@
 
 import logging
 import os
-import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from collections.abc import Mapping
 
 from soulsgui.errors import ServiceError
+from soulsgui.installing import how_to_install
 from soulsgui.runner.identities import (
     TOKEN,
     Adopted,
-    Identities,
     OwnChild,
     ServiceProcess,
     ServiceRecord,
 )
-from soulsgui.runner.log_lines import tail
-from soulsgui.runner.logs import LogFile
 from soulsgui.runner.outcome import (
     DISK_FULL,
     QUIET_END,
     Outcome,
-    disk_evidence,
     duration_words,
-    memory_evidence,
-    module_evidence,
+    evidence,
+    missing_module,
     outcome_of_code,
 )
-from soulsgui.runner.policy import RestartHistory, RestartLimits
-from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec
+from soulsgui.runner.policy import RestartHistory
+from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec, known_phase
+from soulsgui.runner.service_log import ServiceLog
+from soulsgui.runner.surroundings import EventLevel, Surroundings
 from soulsgui.runner.usage import Usage, system_memory_kills
 from soulsgui.system import free_disk_bytes, no_room
 from soulsgui.wire.control import ServiceState, ServiceStatus
-from soulsgui.wire.messages.node import NodePhase
 
 logger = logging.getLogger(__name__)
-
-EventLevel = Literal["info", "warning", "error"]
-OnEvent = Callable[[EventLevel, str, str, str, str], None]
-"""Told (level, what, cause, remedy, service)."""
 
 _LAST_LINES = 20
 _REMARK_LINES = 400
 _UNKILLABLE_S = 5.0
-_PHASES: frozenset[str] = frozenset(get_args(NodePhase))
-
-
-@dataclass
-class Surroundings:
-    """What all services of a supervisor share.
-
-    Attributes:
-        identities: Records of the processes.
-        limits: How patient to be with failures.
-        tell: Receives events.
-        rng: Source of jitter.
-        server_up: Whether the Redis server answers and takes writes; else nobody's tick can be seen.
-    """
-
-    identities: Identities
-    limits: RestartLimits
-    tell: OnEvent
-    rng: random.Random
-    server_up: bool = True
 
 
 class Service:
@@ -92,8 +63,7 @@ class Service:
         self.health = Health(ready=False)
         self.last_lines: list[str] = []
         self._around = around
-        self._log = LogFile(spec.log_path)
-        self._title = f"start of {spec.name}"
+        self.log = ServiceLog(spec.name, spec.log_path)
         self._process: ServiceProcess | None = None
         self._history = RestartHistory()
         self._restarts = 0
@@ -179,7 +149,7 @@ class Service:
         if process.ended():
             self._ended(process, now)
         elif self.state == "starting":
-            self._step_starting(now)
+            self._step_starting(process, now)
         elif self.state == "running":
             self._step_running(now)
         else:
@@ -192,24 +162,6 @@ class Service:
         if self._asked_at is not None:
             self._asked_at += seconds
 
-    @property
-    def log_too_large(self) -> bool:
-        """Whether `keep_log_small` has something to do."""
-        return self._process is not None and self._log.too_large
-
-    def keep_log_small(self) -> bool:
-        """Set the log aside when it has grown too large; called in a thread of its own.
-
-        Returns:
-            Whether there was room for it.
-        """
-        try:
-            self._log.cut_if_large()
-        except OSError as error:
-            logger.warning("the log of %s can't be set aside: %s", self.spec.name, error)
-            return False
-        return True
-
     def status(self, now: float, usage: Mapping[int, Usage]) -> ServiceStatus:
         """Return everything there is to show."""
         process, health = self._process, self.health if self._process is not None else Health(ready=False)
@@ -218,7 +170,7 @@ class Service:
             name=self.spec.name,
             kind=self.spec.kind,
             state=self.state,
-            phase=_phase(health.phase),
+            phase=known_phase(health.phase),
             detail=health.detail or health.error,
             pid=self.pid,
             port=self.spec.port,
@@ -227,7 +179,7 @@ class Service:
             failures=self._history.failures,
             max_failures=self._around.limits.max_failures,
             restart_in_s=max(0.0, self._next_try - now) if self.state == "backoff" else None,
-            outcome=self.outcome.words if self.outcome is not None else "",
+            outcome=self.outcome.words_to_act_on if self.outcome is not None else "",
             last_lines=self.last_lines,
             cpu_percent=used.cpu_percent if used is not None else None,
             memory_bytes=used.memory_bytes if used is not None else None,
@@ -236,16 +188,21 @@ class Service:
     # --- beginning ---------------------------------------------------------------------------------
 
     def _spawn(self, now: float) -> None:
-        environment = {"PYTHONFAULTHANDLER": "1", **os.environ, **self.spec.env, TOKEN: self._announce()}
+        environment = {
+            "PYTHONFAULTHANDLER": "1",
+            **os.environ,
+            **self.spec.env,
+            TOKEN: self._around.announce(self.spec),
+        }
         self._memory_kills = system_memory_kills()
         try:
-            with self._log.open(self._title) as output:
+            with self.log.open() as output:
                 child = OwnChild(self.spec.argv, output, environment)
         except OSError:
             self._around.identities.forget(self.spec.name)
             raise
         self._begin(child, now)
-        self._record()
+        self._around.record(self.spec, child.pid)
 
     def _begin(self, process: ServiceProcess, now: float) -> None:
         self._process = process
@@ -259,21 +216,6 @@ class Service:
         self._kill_reason = ""
         # Whatever is known now may still be of the process before: only a newer sign counts.
         self._tick = self._read_health().tick
-
-    def _announce(self) -> str:
-        try:
-            return self._around.identities.announce(self.spec.name, self.spec.argv, self.spec.binding)
-        except OSError as error:
-            logger.error("%s can't be announced before its start: %s", self.spec.name, error)
-            return ""
-
-    def _record(self) -> None:
-        assert self._process is not None
-        spec = self.spec
-        try:
-            self._around.identities.write(spec.name, spec.argv, self._process.pid, spec.binding)
-        except OSError as error:
-            logger.error("%s can't be recorded; a later runner won't find it: %s", self.spec.name, error)
 
     def _try_again(self, now: float) -> None:
         self._restarts += 1
@@ -295,12 +237,12 @@ class Service:
             return Health(ready=False, error=f"its check failed: {error}")
         return health
 
-    def _step_starting(self, now: float) -> None:
+    def _step_starting(self, process: ServiceProcess, now: float) -> None:
         if self.health.ready and self._tick_moved():
             self.state = "running"
             self._running_since = self._moved_at = now
             # Launchers replace themselves: only now the command line is sure to be the final one.
-            self._record()
+            self._around.record(self.spec, process.pid)
             if self._restarts and self._history.failures:
                 self._tell("info", f"{self.spec.name} runs again")
             self._remark()
@@ -351,7 +293,7 @@ class Service:
     def _remark(self) -> None:
         # What an adopted service wrote when it started, an earlier runner has told.
         if self.spec.remark is not None and not isinstance(self._process, Adopted):
-            remark = self.spec.remark(self._lines_of_this_start(_REMARK_LINES))
+            remark = self.spec.remark(self.log.lines_of_this_start(_REMARK_LINES))
             if remark:
                 self._tell("warning", remark)
 
@@ -372,25 +314,18 @@ class Service:
             return
         # Children that outlived it must not disturb the next start.
         process.kill()
-        lines = self._lines_of_this_start(_LAST_LINES)
+        lines = self.log.lines_of_this_start(_LAST_LINES)
         kills = system_memory_kills() - self._memory_kills
         outcome = outcome_of_code(
             code,
             self._ended_at - self._born,
             asked_to_stop=asked,
             farewell=self.health.farewell,
-            cause=self._kill_reason or self._evidence(code, lines, kills),
+            cause=self._kill_reason or evidence(code, lines, kills, free_disk_bytes(self.spec.log_path)),
         )
         self._leave(outcome)
         self.last_lines = lines if outcome.failed else []
         self._judge(outcome, now)
-
-    def _evidence(self, code: int | None, lines: list[str], kills: int) -> str:
-        return (
-            memory_evidence(code, lines, kills)
-            or disk_evidence(code, lines, free_disk_bytes(self.spec.log_path))
-            or module_evidence(code, lines)
-        )
 
     def _leave(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -421,6 +356,13 @@ class Service:
         self.outcome = outcome
         name, limits = self.spec.name, self._around.limits
         no_space = outcome.cause == DISK_FULL
+        if missing := missing_module(outcome.cause):
+            # No try would find it.
+            self._history = self._history.after_failure(now, limits)
+            self.state = "failed"
+            remedy = f"Install it: {how_to_install(missing)}"
+            self._tell("error", f"{name} can't run on this computer", self._cause(outcome), remedy)
+            return
         if self._blind() or no_space:
             # Without a server that takes writes, or space, nobody can do its work: no failure of its own.
             self._history = self._history.after_excused_failure()
@@ -454,15 +396,5 @@ class Service:
     def _read_log_remedy(self) -> str:
         return f"Read its log (soulsgui logs {self.spec.name}), mend the cause, and start it again."
 
-    def _lines_of_this_start(self, n: int) -> list[str]:
-        lines = tail(self.spec.log_path, n)
-        starts = [index for index, line in enumerate(lines) if line.endswith(f"runner: {self._title}")]
-        return lines[starts[-1] + 1 :] if starts else lines
-
     def _tell(self, level: EventLevel, what: str, cause: str = "", remedy: str = "") -> None:
         self._around.tell(level, what, cause, remedy, self.spec.name)
-
-
-def _phase(phase: str) -> NodePhase | Literal[""]:
-    # What a check says is free text; a status holds known phases alone.
-    return cast(NodePhase, phase) if phase in _PHASES else ""

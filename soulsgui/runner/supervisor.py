@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from soulsgui.errors import ServiceError
+from soulsgui.installing import how_to_install
 from soulsgui.runner.identities import Adopted, Identities, ServiceRecord
-from soulsgui.runner.outcome import NOT_INSTALLED, Outcome
+from soulsgui.runner.outcome import Outcome, missing_module
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import ServiceSpec
-from soulsgui.runner.supervised import OnEvent, Service, Surroundings
+from soulsgui.runner.supervised import Service
+from soulsgui.runner.surroundings import OnEvent, Surroundings
 from soulsgui.runner.usage import UsageMeter
 from soulsgui.wire.control import ServiceStatus
 
@@ -127,10 +129,12 @@ class Supervisor:
         if service.state in ("failed", "stopped") and (outcome is None or not outcome.asked_to_stop):
             words = outcome.words if outcome is not None else "it was never started"
             # Of a module that is missing the traceback tells no more than the words.
-            said = outcome is not None and outcome.cause.startswith(NOT_INSTALLED)
-            lines = "" if said else "".join(f"\n    {line}" for line in service.last_lines[-10:])
+            missing = missing_module(outcome.cause) if outcome is not None else ""
+            lines = "" if missing else "".join(f"\n    {line}" for line in service.last_lines[-10:])
+            log = f"Read its log: soulsgui logs {name}"
             raise ServiceError(
-                f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
+                f"{name} did not become ready: {words}{lines}",
+                f"Install it: {how_to_install(missing)}" if missing else log,
             )
         return service.state == "running"
 
@@ -353,7 +357,7 @@ class Supervisor:
                 if slept_s > _SLEPT_S:
                     service.unobserved(slept_s)
                 service.step(now)
-                if service.log_too_large:
+                if service.pid is not None and service.log.too_large:
                     self._cut_log(service)
             except Exception:
                 # Whatever went wrong with one service, the others go on being supervised.
@@ -371,7 +375,7 @@ class Supervisor:
             cut.add_done_callback(lambda _: self._log_cuts.pop(name, None))
 
     async def _keep_log_small(self, service: Service) -> None:
-        if not await asyncio.to_thread(service.keep_log_small):
+        if not await asyncio.to_thread(service.log.keep_small):
             # There is no room to set it aside: that is told once in a while, not all the time.
             await asyncio.sleep(_LOG_AGAIN_S)
 

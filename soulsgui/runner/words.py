@@ -6,10 +6,15 @@ from typing import Any
 
 from soulsgui.printable import printable
 from soulsgui.runner.outcome import duration_words
+from soulsgui.wire.situation import is_paused_there
 
 _GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
 _WORTH_TELLING = 0.01
+_NONE_KEPT = (
+    "No refused samples are kept. What came from a client that was not let in yet, or no longer "
+    "(not_admitted), is only counted."
+)
 
 
 def run_line(run: Mapping[str, Any]) -> str:
@@ -28,7 +33,10 @@ def run_line(run: Mapping[str, Any]) -> str:
         count_words(run["episodes"], "episode"),
     ]
     if run["mean_return"] is not None:
-        goal = f" of {run['goal_return']:g}" if run["goal_return"] is not None else ""
+        goal = ""
+        if run["goal_return"] is not None:
+            judged = ", evaluations are to reach" if run.get("goal_judged_by") == "evaluation" else " of"
+            goal = f"{judged} {run['goal_return']:g}"
         parts.append(f"mean return {run['mean_return']:.1f}{goal}")
     if run["env_steps_per_s"]:
         parts.append(f"{run['env_steps_per_s']:,.0f} steps/s")
@@ -95,11 +103,12 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         ago = f" {' '.join(duration_words(age).split()[:2])} ago" if age is not None else ""
         return [name, f"{client['state']}{ago}", client["host"], *[""] * 8]
     if client.get("invited") is not None and age is None and client["state"] == "joining":
-        return [name, "invited, never seen", *[""] * 9]
+        seen = "invited again, not yet seen" if client.get("invited_again") else "invited, never seen"
+        return [name, seen, *[""] * 9]
     rejected = sum(client["rejected"].values())
     return [
         name,
-        client["state"] + (" (stalled)" if client["stalled"] else ""),
+        _client_state(client),
         client["host"],
         count_words(client["env_steps"], "step"),
         count_words(client["episodes"], "episode"),
@@ -110,6 +119,12 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         f"{rejected:,} rejected" if rejected else "",
         client["error"],
     ]
+
+
+def _client_state(client: Mapping[str, Any]) -> str:
+    if is_paused_there(client["state"], client["wish"]):
+        return "paused there"
+    return f"{client['state']} (stalled)" if client["stalled"] else str(client["state"])
 
 
 def reject_rows(rejects: list[dict[str, Any]]) -> str:
@@ -131,7 +146,7 @@ def reject_rows(rejects: list[dict[str, Any]]) -> str:
         ]
         for one in rejects
     ]
-    return "\n".join(_table(rows)) or "Nothing was refused."
+    return "\n".join(_table(rows)) or _NONE_KEPT
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:

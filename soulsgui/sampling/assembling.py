@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.samples import Sample
 from soulsgui.sampling.segments import steps_that_fit
@@ -40,7 +40,7 @@ class Assembler:
 
     def __init__(
         self,
-        observation: BoxSpec,
+        observation: ObservationSpec,
         segment_length: int,
         masked_actions: int = 0,
         action_shape: tuple[int, ...] = (),

@@ -53,16 +53,16 @@ class ConnectorAgent(Protocol):
     `Connector.begin_episode`, for an episode that is given up.
     """
 
-    def __call__(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+    def __call__(self, obs: Any, action_mask: ArrayLike | None = None) -> Any:
         """Return an action as the environment takes it: an `int`, or an array.
 
         Args:
-            obs: Observation, `[*obs_shape]`.
+            obs: Observation as the environment shows it: an array, a number, a tuple or a dictionary.
             action_mask: One number for each action, 0 for one that is not valid, as Gymnasium's environments
                 put it into their infos; of several choices one after the other. None: all are valid.
 
         Raises:
-            UsageError: The mask leaves no action.
+            UsageError: The mask leaves no action, or it is no such observation.
             EnvironmentCheckError: It has another shape.
         """
 
@@ -286,7 +286,7 @@ class Connector(ABC):
         """Return the weights to act with; the lock is held."""
         return self._weights
 
-    def _act(self, obs: ArrayLike, action_mask: ArrayLike | None = None) -> Any:
+    def _act(self, obs: Any, action_mask: ArrayLike | None = None) -> Any:
         mask, sizes = None, self._spaces.action.sizes
         if action_mask is not None and sizes:
             mask = read_mask(action_mask, sum(sizes))[None]
@@ -326,8 +326,12 @@ class Connector(ABC):
         policy = self._weights.policy
         return read_sample(data, self._spaces, lambda action: self._drawn.stored(action, policy))
 
-    def _observation(self, obs: ArrayLike) -> NDArray[Any]:
-        return self._within(np.asarray(obs, np.dtype(self._spaces.observation.dtype))[None])
+    def _observation(self, obs: Any) -> NDArray[Any]:
+        space = self._spaces.observation
+        try:
+            return self._within(np.asarray(space.read(obs), space.dtype)[None])
+        except ValueError as error:
+            raise UsageError(f"This is no observation of the environment: {error}.") from error
 
     # --- sending -----------------------------------------------------------------------------------
 

@@ -24,7 +24,6 @@ from soulsgui.wire.weights import (
     body_offset,
     read_header,
     unpack_body,
-    unpack_weights,
 )
 
 logger = logging.getLogger(__name__)
@@ -33,6 +32,9 @@ _LOOK_AT_LEAST_EVERY_S = 1.0
 _STOP_WITHIN_S = 0.1
 _AT_ONCE_BYTES = 65536
 """New weights that are smaller come with the first answer; of larger ones the head comes first."""
+
+_MOST_AT_ONCE_BYTES = 4 * 2**20
+"""The same of weights as large as the last ones were: of these the time to ask again would count."""
 
 WHEN_AWAY = "A server on this machine is started with: soulsgui serve"
 """What a client's user can do while there is no server."""
@@ -81,6 +83,7 @@ class Downloader(threading.Thread):
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "downloader", WHEN_AWAY)
         self._view = View()
+        self._size = 0  # of the last weights, with their header
         self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
 
     def close(self) -> None:
@@ -137,7 +140,7 @@ class Downloader(threading.Thread):
             noticed: Whether new weights are to be expected.
         """
         keys, old = self._keys, self._view
-        most = _AT_ONCE_BYTES if noticed else HEADER_BYTES
+        most = self._at_once_bytes if noticed else HEADER_BYTES
         pipeline = self._link.redis.pipeline(transaction=False)
         pipeline.get(keys.config)
         pipeline.get(keys.grant(self._client))
@@ -151,6 +154,12 @@ class Downloader(threading.Thread):
         if view != old:
             self._view = View(old.version + 1, view.config, view.header, view.tensors, view.grant, view.wish)
             self._on_change(self._view)
+
+    @property
+    def _at_once_bytes(self) -> int:
+        """Bytes to ask for when new weights are to be expected: more than these have, if they can be."""
+        expected = self._size + HEADER_BYTES  # a header may grow
+        return expected if _AT_ONCE_BYTES < expected <= _MOST_AT_ONCE_BYTES else _AT_ONCE_BYTES
 
     def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
         """Return the newest weights.
@@ -167,9 +176,11 @@ class Downloader(threading.Thread):
             if header == old.header:
                 return old.header, old.tensors
             if len(head) < most:
-                return unpack_weights(head)
+                self._size = len(head)
+                return header, unpack_body(header, head[body_offset(head) :])
             rest = self._link.redis.getrange(self._keys.weights, body_offset(head), -1)
             assert isinstance(rest, bytes)
+            self._size = body_offset(head) + len(rest)
             return header, unpack_body(header, rest)
         except CodecError as error:
             now = self._link.redis.getrange(self._keys.weights, 0, len(head) - 1)

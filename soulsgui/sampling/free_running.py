@@ -53,6 +53,8 @@ class FreeRunning:
 
     It begins when the trainer has let this client in and there are weights. While the server takes no more
     samples it waits between two steps, or (`client.when_full`) plays on and the uploader drops the oldest.
+    While the run is paused it waits in either case, unless the game is one in real time
+    (`client.step_seconds`).
 
     Args:
         link: The tie to the server.
@@ -77,6 +79,7 @@ class FreeRunning:
         self._run_id = config.run_id
         self._hold_s = float(config.settings["client.segment_seconds"])
         self._waits = config.settings["client.when_full"] == "wait"
+        self._real_time = float(config.settings.get("client.step_seconds", 0.0)) > 0
         self._heard: View | None = None
         self._newest: View | None = None
         self._let_in = False
@@ -117,7 +120,11 @@ class FreeRunning:
                 return False
         return self._may_step()
 
+    def _may_rest(self) -> bool:
+        """Whether the run is paused, and nothing is lost by waiting: only a game in real time plays on."""
+        return self._grant is not None and self._grant.resting and not self._real_time
+
     def _may_step(self) -> bool:
         if not self._waits:
-            return self._let_in
+            return self._let_in and not self._may_rest()
         return self._uploader.has_room(self._rollout.open_steps)

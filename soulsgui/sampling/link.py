@@ -102,7 +102,8 @@ class ClientLink:
         owner: ClientFolder | None = None,
         lines: ToldLines | None = None,
     ) -> None:
-        self.progress = Progress(check_client_name(client), own_instance(), num_envs, own_versions())
+        name, keeps = check_client_name(client), owner is not None
+        self.progress = Progress(name, own_instance(), num_envs, own_versions(), keeps_episodes=keeps)
         self._address = address
         self._stop = stop
         self._view = View()

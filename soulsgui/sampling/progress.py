@@ -29,6 +29,8 @@ class Progress:
         env_restarts: How often the environment was made anew because it had failed.
         checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
         lacks: What the server needs and this computer has not.
+        simulated: Whether it steps no environment.
+        keeps_episodes: Whether somebody asks for the `recent_episodes`: the owner of this computer.
     """
 
     client: str
@@ -54,16 +56,18 @@ class Progress:
     step_ms: float | None = None
     late_steps: int = 0
     human_steps: int = 0
+    simulated: bool = False
     leaving: bool = False
     answered: Answer | None = None
     checks: dict[str, bool] = field(default_factory=dict)
     lacks: list[Lack] = field(default_factory=list)
+    keeps_episodes: bool = True
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
-    _finished: deque[OwnEpisode] = field(default_factory=lambda: deque(maxlen=MOST_EPISODES))
+    _finished: deque[OwnEpisode] = field(default_factory=deque)
     _rate: deque[tuple[float, int, float]] = field(default_factory=deque)
     _waits: int = 0
     _waited_s: float = 0.0
@@ -149,18 +153,25 @@ class Progress:
         """Count a finished episode; return its number, from 0."""
         with self._lock:
             self._returns.append(total_return)
-            episode = OwnEpisode(
-                number=self.episodes,
-                run_id=self.run_id,
-                time=time.time(),
-                env_steps=self.run_env_steps,
-                total_return=total_return,
-                length=length,
-                model_id=self.model_id,
-            )
-            self._finished.append(episode)
+            if self.keeps_episodes:
+                self._keep(total_return, length, time.time())
             self.episodes += 1
-            return episode.number
+            return self.episodes - 1
+
+    def _keep(self, total_return: float, length: int, now: float) -> None:
+        episode = OwnEpisode(
+            number=self.episodes,
+            run_id=self.run_id,
+            time=now,
+            env_steps=self.run_env_steps,
+            total_return=total_return,
+            length=length,
+            model_id=self.model_id,
+        )
+        kept = self._finished
+        kept.append(episode)
+        while len(kept) > MOST_EPISODES or (len(kept) > KEPT_EPISODES and kept[0].time < now - KEPT_FOR_S):
+            kept.popleft()
 
     @property
     def mean_return(self) -> float | None:
@@ -219,6 +230,7 @@ class Progress:
                 human_steps=self.human_steps,
                 step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
+                simulated=self.simulated,
                 leaving=self.leaving,
             )
 

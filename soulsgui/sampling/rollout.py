@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.realtime import StepClock
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.environments.step import Stepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
 from soulsgui.policies.remembered import Remembered
@@ -56,7 +56,7 @@ class Rollout:
     def __init__(
         self,
         stepper: Stepper,
-        observation: BoxSpec,
+        observation: ObservationSpec,
         segment_length: int,
         seed: int,
         on_episode: Callable[[FinishedEpisode], None],

@@ -68,10 +68,10 @@ def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -
     try:
         obs, action, reward, next_obs, terminated, truncated, info, model_id, step_id = unpack_sample(data)
         sample = Sample(
-            obs=np.asarray(obs),
+            obs=spaces.observation.read(obs),
             action=spaces.action.read(action),
             reward=float(reward),
-            next_obs=np.asarray(next_obs),
+            next_obs=spaces.observation.read(next_obs),
             terminated=bool(terminated),
             truncated=bool(truncated),
             log_prob=None if info.get("log_prob") is None else float(np.asarray(info["log_prob"]).item()),

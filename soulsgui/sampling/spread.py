@@ -18,7 +18,7 @@ from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFaul
 from soulsgui.process import child_env, own_command
 from soulsgui.sampling.pace import Pace
 from soulsgui.sampling.watchdog import Watchdog
-from soulsgui.sampling.worker import receive, send
+from soulsgui.sampling.worker import OBSERVATIONS, receive, send
 from soulsgui.system import kill_tree
 
 _END_WITHIN_S = 3.0
@@ -194,7 +194,7 @@ class SpreadStepper:
                 worker.ask({"seed": None if seed is None else seed + share.start})
             parts = [worker.answer() for worker in self._workers]
             self.mask = self._masks([part["mask"] for part in parts])
-            return np.concatenate([part["obs"] for part in parts])
+            return self._joined(parts, "obs")
         finally:
             self._watchdog.leave()
 
@@ -215,10 +215,17 @@ class SpreadStepper:
                 parts = [worker.answer() for worker in self._workers]
             next_mask, self.mask = (self._masks([part[name] for part in parts]) for name in _MASKS)
             columns = (name for name in StepResult._fields if name not in _MASKS)
-            result = StepResult(*(np.concatenate([part[name] for part in parts]) for name in columns))
+            result = StepResult(*(self._joined(parts, name) for name in columns))
             return result._replace(next_mask=next_mask, reset_mask=self.mask)
         finally:
             self._watchdog.leave(self.num_envs)
+
+    def _joined(self, parts: list[dict[str, Any]], name: str) -> NDArray[Any]:
+        """Return a column of all workers; records of images and numbers came as their bytes."""
+        column = np.concatenate([part[name] for part in parts])
+        if name in OBSERVATIONS and self.spaces.observation.shape == () and column.ndim > 1:
+            return column.view(self.spaces.observation.dtype)[:, 0]
+        return column
 
     def _masks(self, told: list[Mask | None]) -> Mask | None:
         """Return the masks of all environments; where a worker tells none, all actions are valid."""

@@ -11,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.policies.normalise import normalise
+from soulsgui.environments.observations import seen_of
+from soulsgui.environments.spaces import DiscreteSpec, SpacesSpec
+from soulsgui.policies.described import unreadable
 from soulsgui.policies.torch_spec import TorchPolicySpec
-from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting, unreadable
+from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting
 from soulsgui.rl.agents.dqn_kinds import kind_of, settings_told
+from soulsgui.rl.inputs import laid_out
 from soulsgui.rl.networks.named import build_network, sees_images
 
 _STATISTICS = ("mean", "var", "eps", "clip")
@@ -35,24 +37,24 @@ class TorchPolicy(ValuingPolicy):
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = read = TorchPolicySpec.from_json(spec)
         super().__init__(read.num_actions, read.first_action)
-        self._box = BoxSpec(read.observation_shape, read.observation_dtype)
+        self._seen = seen_of(read.observation_shape, read.observation_dtype, read.largest)
         # Weights come over the wire: the first ones are never acted with.
         self._make(torch.Generator().manual_seed(0))
-        self._sees_images = sees_images(read.network, self._box)
+        self._sees_images = sees_images(read.network, self._seen)
         self._statistics: dict[str, NDArray[Any]] = {}
 
     def _make(self, generator: torch.Generator) -> None:
-        spec, box = self.spec, self._box
+        spec, seen = self.spec, self._seen
         self._network: nn.Module
         self._run: Callable[[Tensor], Tensor]
         if spec.values is None:
             policy = build_network(
-                spec.network, box, spec.hidden_sizes, spec.activation, spec.num_actions, 1.0, generator
+                spec.network, seen, spec.hidden_sizes, spec.activation, spec.num_actions, 1.0, generator
             )
             self._network, self._run = policy, policy
             return
         try:
-            kind = kind_of(SpacesSpec(box, DiscreteSpec(spec.num_actions)), settings_told(spec))
+            kind = kind_of(SpacesSpec(seen, DiscreteSpec(spec.num_actions)), settings_told(spec))
             self._network = network = kind.network(generator)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
@@ -74,7 +76,8 @@ class TorchPolicy(ValuingPolicy):
         state = self._network.state_dict()
         arrays = {name: fitting(tensors, f"policy.{name}", tuple(old.shape)) for name, old in state.items()}
         if self.spec.normalise:
-            shapes = zip(_STATISTICS, ((self._box.size,), (self._box.size,), (), ()), strict=True)
+            size = self._seen.fields[-1][1].size
+            shapes = zip(_STATISTICS, ((size,), (size,), (), ()), strict=True)
             self._statistics = {name: fitting(tensors, f"normaliser.{name}", shape) for name, shape in shapes}
         with torch.no_grad():
             for name, tensor in state.items():
@@ -82,10 +85,7 @@ class TorchPolicy(ValuingPolicy):
 
     def outputs(self, obs: NDArray[Any]) -> Floats:
         """Return what the network says of observations `[B, *shape]`: logits or values `[B, actions]`."""
-        if self.spec.normalise:
-            inputs: NDArray[Any] = normalise(obs, self._statistics).reshape(obs.shape)
-        else:
-            inputs = obs if self._sees_images else obs.astype(np.float32)
+        inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
         with torch.no_grad():
             said: Floats = self._run(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
         return said

@@ -13,6 +13,9 @@ import struct
 import sys
 from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
@@ -21,6 +24,9 @@ from soulsgui.sampling.watchdog import Limits, Watchdog
 from soulsgui.sampling.watched import WatchedStepper
 from soulsgui.system import stop_signals
 from soulsgui.wire.codec import pack, unpack
+
+OBSERVATIONS = ("obs", "next_obs", "reset_obs")
+"""Fields of the answers that are observations."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -107,7 +113,13 @@ def _answer(source: BinaryIO, output: BinaryIO, stepper: WatchedStepper) -> None
     """
     while (asked := receive(source)) is not None:
         if "actions" in asked:
-            send(output, stepper.step(asked["actions"])._asdict())
+            step = stepper.step(asked["actions"])._asdict()
+            send(output, step | {name: _sendable(step[name]) for name in OBSERVATIONS if name in step})
         else:
             obs = stepper.reset(asked["seed"])
-            send(output, {"obs": obs, "mask": stepper.mask})
+            send(output, {"obs": _sendable(obs), "mask": stepper.mask})
+
+
+def _sendable(obs: NDArray[Any]) -> NDArray[Any]:
+    """Return observations `[N, *shape]`; records of an image and numbers as rows of bytes."""
+    return obs.view(np.uint8).reshape(len(obs), -1) if obs.dtype.names else obs

@@ -88,12 +88,19 @@ class Aggregator:
         window: Episodes over which means are taken.
         goal: Mean return to reach; None for no goal.
         best: The best so far, of any attempt.
+        training_judges: Whether full windows of its episodes reach the goal; otherwise only `judge` does.
+
+    Attributes:
+        training_judges: As the argument; it may be changed.
     """
 
-    def __init__(self, window: int, goal: float | None, best: Best | None = None) -> None:
+    def __init__(
+        self, window: int, goal: float | None, best: Best | None = None, training_judges: bool = True
+    ) -> None:
         self.window = window
         self.goal = goal
         self.best = best
+        self.training_judges = training_judges
         self.attempt = 0
         self.reached_with: float | None = None
         self._windows: dict[int, Window] = {0: Window(window)}
@@ -145,9 +152,14 @@ class Aggregator:
         if window.full:
             if self.best is None or mean > self.best.score:
                 self.best = Best(mean, model_id)
-            if attempt == self.attempt and self.reached_with is None:
-                self.reached_with = mean if self.goal is not None and mean >= self.goal else None
+            if self.training_judges:
+                self.judge(attempt, mean)
         return mean
+
+    def judge(self, attempt: int, mean: float) -> None:
+        """Hold a mean return against the goal; one of an earlier attempt can't reach it."""
+        if attempt == self.attempt and self.reached_with is None:
+            self.reached_with = mean if self.goal is not None and mean >= self.goal else None
 
 
 def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:

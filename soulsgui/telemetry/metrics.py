@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 _READ_COUNT = 500
 _PAGE = 50
 _LOOK_BACK_PAGES = 40
-_OWN_BYTES = 16 * 2**20
+_OWN_BYTES = 4 * 2**20
 """Memory of the server that our rows may take; older ones are in the store."""
 
 _Entries = list[tuple[bytes, dict[bytes, bytes]]]

@@ -68,7 +68,16 @@ class TelemetryNode:
         self._link = Link(address, stop, TELEMETRY)
         self._by_evaluation = settings.best_by_evaluation
         goals = settings.stop
-        self._recorder = Recorder(run.store, run.run_id, goals.window, goals.mean_return, self._by_evaluation)
+        self._judged_by_evaluation = goals.judged_by == "evaluation"
+        self._recorder = Recorder(
+            run.store,
+            run.run_id,
+            goals.window,
+            goals.mean_return,
+            self._by_evaluation,
+            self._judged_by_evaluation,
+        )
+        self._plays = True
         self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
         self._streams = EpisodeStreams(self._keys)
         self._drawing = Drawing(run.root, settings.telemetry.figure_every_episodes, self._recorder.last_row)
@@ -250,16 +259,19 @@ class TelemetryNode:
     # --- state and end -----------------------------------------------------------------------------
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
-        """Rank by training where the evaluator says that it can't play here: there will be no evaluation."""
-        if not self._by_evaluation:
+        """Go by training where the evaluator says that it can't play here: there will be no evaluation."""
+        if not (self._by_evaluation or self._judged_by_evaluation):
             return
         evaluator = NodeState.read(cast("bytes | None", connection.get(self._keys.node(EVALUATOR))))
         plays = evaluator is None or evaluator.run_id != self._run_id or evaluator.phase != "frozen"
-        if plays != self._recorder.by_evaluation:
+        if plays != self._plays:
             logger.warning(
-                "the best model is chosen by %s", "its evaluation" if plays else "training episodes"
+                "best model and goal go by %s",
+                "evaluations, as configured" if plays else "training episodes: nobody can evaluate here",
             )
-        self._recorder.by_evaluation = plays
+        self._plays = plays
+        self._recorder.by_evaluation = plays and self._by_evaluation
+        self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
 
     def _write_state(self, connection: redis.Redis, farewell: str = "") -> None:
         self._choose_ranking(connection)

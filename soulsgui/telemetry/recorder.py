@@ -17,7 +17,13 @@ from soulsgui.telemetry.store.standing import Standing
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
 from soulsgui.wire.control import AttemptStart
 from soulsgui.wire.entry_id import EntryId
-from soulsgui.wire.messages.metrics import AttemptRow, CheckpointRow, EpisodeRows, UpdateRow
+from soulsgui.wire.messages.metrics import (
+    EVALUATION_RETURN,
+    AttemptRow,
+    CheckpointRow,
+    EpisodeRows,
+    UpdateRow,
+)
 from soulsgui.wire.messages.node import Verdict
 
 logger = logging.getLogger(__name__)
@@ -32,6 +38,7 @@ class Recorder:
 
     Attributes:
         by_evaluation: As the argument; it may be changed.
+        judged_by_evaluation: As the argument; it may be changed.
         lost: Where a damaged store was moved to; None when there was none.
 
     Args:
@@ -41,6 +48,7 @@ class Recorder:
         goal: Mean return to reach (`stop.mean_return`).
         by_evaluation: Whether the best model is the one with the best evaluation, not the one with the best
             mean of training episodes.
+        judged_by_evaluation: Whether an evaluation reaches the goal, not the mean of training episodes.
 
     Raises:
         StoreError: The store can't be used. A damaged one is set aside, and a new one begun.
@@ -48,9 +56,16 @@ class Recorder:
     """
 
     def __init__(
-        self, path: Path, run_id: str, window: int, goal: float | None, by_evaluation: bool = False
+        self,
+        path: Path,
+        run_id: str,
+        window: int,
+        goal: float | None,
+        by_evaluation: bool = False,
+        judged_by_evaluation: bool = False,
     ) -> None:
         self.by_evaluation = by_evaluation
+        self._judged_by_evaluation = judged_by_evaluation
         self._path = path
         self._run_id = run_id
         self._window = window
@@ -131,6 +146,16 @@ class Recorder:
         return best.score if best else None
 
     @property
+    def judged_by_evaluation(self) -> bool:
+        """Whether an evaluation reaches the goal."""
+        return self._judged_by_evaluation
+
+    @judged_by_evaluation.setter
+    def judged_by_evaluation(self, judges: bool) -> None:
+        self._judged_by_evaluation = judges
+        self._aggregator.training_judges = not judges
+
+    @property
     def verdict(self) -> Verdict:
         """Best model so far, and whether the goal is reached."""
         best = self._evaluated if self.by_evaluation else self._aggregator.best
@@ -186,7 +211,8 @@ class Recorder:
         self._evaluated = store.best_evaluated
         self._curve = Curve(store.starts(), store.places())
         standing = store.standing
-        self._aggregator = Aggregator(self._window, self._goal, self._restored_best(standing))
+        best, training_judges = self._restored_best(standing), not self._judged_by_evaluation
+        self._aggregator = Aggregator(self._window, self._goal, best, training_judges)
         attempt = self._curve.attempt
         end = store.curve_end(self._window)
         self._aggregator.begin_attempt(
@@ -214,6 +240,8 @@ class Recorder:
             case UpdateRow(kind="evaluation"):
                 self._store.add_evaluation(row)
                 self._evaluated = self._store.best_evaluated
+                if self._judged_by_evaluation and EVALUATION_RETURN in row.values:
+                    self._aggregator.judge(row.attempt, row.values[EVALUATION_RETURN])
             case UpdateRow():
                 self._store.add_update(row)
             case CheckpointRow():

@@ -1,5 +1,6 @@
 """What came of one client in one read: its chunks, apart from hellos and entries it took back. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from soulsgui.training.session import Session
@@ -60,24 +61,41 @@ class Arrivals:
 
 def sort_out(ids: list[bytes], fields: list[Fields]) -> list[Chunks | tuple[EntryId, bytes]]:
     """Return what stands in the entries of one stream: chunks together, each hello (id, payload) alone."""
-    if all(found is not None and len(found) == 4 and found[0] == CHUNK_FIELD for found in fields):
-        plain = [found for found in fields if found is not None]
-        if all(found[2] == NUMBER_FIELD for found in plain):
-            return [Chunks(ids, [found[1] for found in plain], _numbers([found[3] for found in plain]))]
+    odd = [
+        at
+        for at, found in enumerate(fields)
+        if found is None or len(found) != 4 or found[0] != CHUNK_FIELD or found[2] != NUMBER_FIELD
+    ]
     parts: list[Chunks | tuple[EntryId, bytes]] = []
-    for entry, found in zip(ids, fields, strict=True):
-        named = as_dict(found)
+    begin = 0
+    for at in odd:
+        _add_plain(parts, ids[begin:at], fields[begin:at])
+        begin = at + 1
+        named = as_dict(fields[at])
         if HELLO_FIELD in named:
-            parts.append((EntryId.parse(entry), named[HELLO_FIELD]))
+            parts.append((EntryId.parse(ids[at]), named[HELLO_FIELD]))
         elif named:
-            if not parts or not isinstance(parts[-1], Chunks):
-                parts.append(Chunks())
-            last = parts[-1]
-            assert isinstance(last, Chunks)
-            last.ids.append(entry)
-            last.payloads.append(named.get(CHUNK_FIELD, b""))
-            last.numbers += _numbers([named.get(NUMBER_FIELD, b"")])
+            number = named.get(NUMBER_FIELD, b"")
+            _add_plain(parts, [ids[at]], [[CHUNK_FIELD, named.get(CHUNK_FIELD, b""), NUMBER_FIELD, number]])
+    _add_plain(parts, ids[begin:], fields[begin:])
     return parts
+
+
+def _add_plain(
+    parts: list[Chunks | tuple[EntryId, bytes]], ids: list[bytes], fields: Sequence[Fields]
+) -> None:
+    """Put entries that hold a chunk and its number behind what is there, with the chunks before them."""
+    if not ids:
+        return
+    plain = [found for found in fields if found is not None]
+    more = Chunks(ids, [found[1] for found in plain], _numbers([found[3] for found in plain]))
+    last = parts[-1] if parts else None
+    if isinstance(last, Chunks):
+        last.ids += more.ids
+        last.payloads += more.payloads
+        last.numbers += more.numbers
+    else:
+        parts.append(more)
 
 
 def _numbers(texts: list[bytes]) -> list[int | None]:

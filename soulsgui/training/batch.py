@@ -8,9 +8,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.rl.buffers.collecting import CollectedSegments
 from soulsgui.training.checks import Codes
 from soulsgui.training.session import Session
-from soulsgui.wire.messages.chunk import Segments
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments
 
 Ints = NDArray[np.int64]
 Steps = NDArray[np.int32]
@@ -68,6 +69,32 @@ def source_numbers(accepted: Accepted) -> Ints:
 def _number_of(words: str) -> int:
     """Return 46 bits of words' hash, with 17 free ones for the environment (`heartbeat.MAX_ENVS`)."""
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big") >> 18 << 17
+
+
+def collected(accepted: Accepted, clients: Ints) -> CollectedSegments:
+    """Return segments in the form in which they are collected for an actor and its critic.
+
+    Args:
+        accepted: `S` segments.
+        clients: Number of the client of each, `[S]`.
+    """
+    segments = accepted.segments
+    return CollectedSegments(
+        client=clients,
+        env_index=segments.env_index,
+        episode=segments.episode,
+        first_step=segments.first_step,
+        lengths=segments.length,
+        terminated=(segments.flags & TERMINATED) > 0,
+        truncated=(segments.flags & TRUNCATED) > 0,
+        obs=np.asarray(segments.obs),
+        action=segments.action,
+        log_prob=segments.log_prob,
+        reward=segments.reward,
+        action_mask=segments.action_mask,
+        state=segments.state,
+        source=source_numbers(accepted),
+    )
 
 
 class Taker(Protocol):

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import no_room, no_room_words, recover_dir, replace_dir
-from soulsgui.wire.manifest import MANIFEST, NOTE, Manifest, ManifestFile, read_manifest, verify
+from soulsgui.wire.manifest import MANIFEST, MEMORY, NOTE, Manifest, ManifestFile, read_manifest, verify
 
 logger = logging.getLogger(__name__)
 
 _WEIGHTS = "weights.safetensors"
 _AGENT = "agent.safetensors"
-_MEMORY = "memory.safetensors"
 _STATE = "state.json"
 _ASIDE = ".new"
 
@@ -85,7 +84,7 @@ def write_checkpoint(target: Path, checkpoint: Checkpoint) -> None:
         if checkpoint.agent:
             files[_AGENT] = _tensor_bytes(checkpoint.agent)
         if checkpoint.memory:
-            files[_MEMORY] = _tensor_bytes(checkpoint.memory)
+            files[MEMORY] = _tensor_bytes(checkpoint.memory)
         for name, data in files.items():
             (aside / name).write_bytes(data)
         (aside / MANIFEST).write_bytes(_manifest(checkpoint.info, files))
@@ -132,7 +131,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             weights=safetensors.numpy.load(files[_WEIGHTS]),
             agent=safetensors.numpy.load(files[_AGENT]) if _AGENT in files else {},
             state=state,
-            memory=safetensors.numpy.load(files[_MEMORY]) if _MEMORY in files else {},
+            memory=safetensors.numpy.load(files[MEMORY]) if MEMORY in files else {},
         )
     except CheckpointError as error:
         raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error

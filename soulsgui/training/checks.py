@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
 from soulsgui.environments.masks import action_left
-from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.frame_stacks import Observations
+from soulsgui.environments.spaces import BoxSpec, SpacesSpec
+from soulsgui.frame_stacks import NUMBERS, Observations, field_of
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason, Segments
 
 Codes = NDArray[np.uint8]
@@ -158,14 +158,22 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
 
 def _all_within(obs: Observations, spaces: SpacesSpec) -> bool:
     """Whether all observations are finite, within their space, and fit to compute with."""
-    low, high = (limit.reshape(-1) for limit in spaces.observation.limits)
-    if obs.dtype.kind != "f":
-        info = np.iinfo(obs.dtype)
+    fields = spaces.observation.fields
+    return all(_all_in_box(field_of(obs, name), box) for name, box in fields) and (
+        spaces.observation.all_whole(obs)
+    )
+
+
+def _all_in_box(values: Observations, box: BoxSpec) -> bool:
+    """Whether all values are finite, within their bounds, and fit to compute with."""
+    low, high = (limit.reshape(-1) for limit in box.limits)
+    if values.dtype.kind != "f":
+        info = np.iinfo(values.dtype)
         if (low == info.min).all() and (high == info.max).all():
             return True
-    smallest, largest = _column_range(np.asarray(obs).reshape(len(obs), -1))
+    smallest, largest = _column_range(np.asarray(values).reshape(len(values), -1))
     within = bool((smallest >= low).all() and (largest <= high).all())
-    if obs.dtype.kind == "f":
+    if values.dtype.kind == "f":
         within = within and bool(
             (smallest >= -_LARGEST_MAGNITUDE).all() and (largest <= _LARGEST_MAGNITUDE).all()
         )
@@ -196,7 +204,8 @@ def _largest_log_prob(spaces: SpacesSpec) -> float:
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
     """Return for each segment whether a number of it is not finite."""
     numbers = ~(np.isfinite(part.reward) & np.isfinite(part.log_prob))
-    found = _any_row(part, ~_finite(np.asarray(part.obs))) | _any_step(part, numbers | ~_finite(part.action))
+    obs = np.asarray(field_of(part.obs, NUMBERS))
+    found = _any_row(part, ~_finite(obs)) | _any_step(part, numbers | ~_finite(part.action))
     for values in part.state.values():
         found |= ~_finite(values)
     return found
@@ -207,7 +216,8 @@ def _out_of_bounds(part: Segments, spaces: SpacesSpec) -> NDArray[np.bool_]:
     steps = ~spaces.action.contains(part.action) | _huge(part.action) | _huge(part.reward)
     steps |= part.log_prob > _largest_log_prob(spaces)
     obs = np.asarray(part.obs)
-    found = _any_row(part, ~spaces.observation.contains(obs) | _huge(obs)) | _any_step(part, steps)
+    bad = ~spaces.observation.contains(obs) | _huge(field_of(obs, NUMBERS))
+    found = _any_row(part, bad) | _any_step(part, steps)
     for values in part.state.values():
         found |= _huge(values)
     return found

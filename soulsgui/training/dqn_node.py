@@ -15,7 +15,7 @@ from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.buffers.windows import WindowReplay
 from soulsgui.rl.dqn_parts import Parts
-from soulsgui.training.exploring import Exploration, falling
+from soulsgui.training.exploring import Exploration
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 from soulsgui.wire.messages.server_config import state_of
 
@@ -25,7 +25,9 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
         dqn, spaces = self.settings.dqn, self.spaces
-        ring = UniformReplay(dqn.buffer_size, spaces.observation, spaces.masked_actions)
+        ring = UniformReplay(
+            dqn.buffer_size, spaces.observation, spaces.masked_actions, room=self._observation_room()
+        )
         recurrent = Parts.of(dqn).kind == "recurrent"
         agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed, self.device)
         self._q_learner = agent
@@ -59,13 +61,12 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         return self.settings.dqn
 
     def _exploration(self) -> Exploration:
-        dqn, done = self.settings.dqn, self.env_steps
+        dqn, moment = self.settings.dqn, self.moment
         if Parts.of(dqn).noisy:
             return Exploration(0.0)  # the weights that are published explore by themselves
         if dqn.exploration == "boltzmann":
-            start, end, steps = dqn.temperature_start, dqn.temperature_end, dqn.temperature_steps
-            return Exploration(temperature=falling(start, end, steps, done))
-        epsilon = falling(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_steps, done)
+            return Exploration(temperature=moment.value(dqn.temperature))
+        epsilon = moment.value(dqn.epsilon)
         ladder = dqn.ladder_exponent if dqn.exploration == "ladder" else None
         return Exploration(epsilon, ladder=ladder)
 
@@ -74,6 +75,10 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         self._replay.beta = self._correction()
 
     def _correction(self) -> float:
-        """Return how much of the bias of prioritised replay is undone now: in the end, all of it."""
-        dqn = self.settings.dqn
-        return falling(dqn.priority_correction, 1.0, dqn.priority_correction_steps, self.env_steps)
+        """Return how much of the bias of prioritised replay is undone now."""
+        return self.moment.value(self.settings.dqn.priority_correction)
+
+    def _scheduled(self) -> dict[str, float]:
+        if not self._q_learner.parts.prioritised:
+            return {}
+        return {"priority_correction": self._correction()}

@@ -61,8 +61,3 @@ class Exploration:
         """Return what there is to see of it on the curves: `epsilon` or `temperature`."""
         named = {"epsilon": self.epsilon, "temperature": self.temperature}
         return {name: value for name, value in named.items() if value is not None}
-
-
-def falling(start: float, end: float, steps: int, env_steps: int) -> float:
-    """Return a value that goes evenly from `start` to `end` over so many environment steps."""
-    return start + (end - start) * min(env_steps / steps, 1.0)

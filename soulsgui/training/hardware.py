@@ -1,6 +1,8 @@
-"""Where a learner computes, and with how many threads. Pure: what there is, is passed in."""
+"""Where a learner computes, with how many threads and how much memory."""
 
 from collections.abc import Sequence
+
+import psutil
 
 from soulsgui.errors import ServiceError
 
@@ -17,13 +19,13 @@ busy cores two threads made a gradient step 10 times slower."""
 _MOST_THREADS = 8
 
 
-def choose_device(wanted: str, available: bool, observation: Sequence[int], hidden: Sequence[int]) -> str:
+def choose_device(wanted: str, available: bool, has_images: bool, hidden: Sequence[int]) -> str:
     """Return where the networks live, as torch names it.
 
     Args:
         wanted: `learner.device`.
         available: Whether there is a GPU that torch can use.
-        observation: Shape of an observation.
+        has_images: Whether observations have three dimensions, or an image among their parts.
         hidden: Width of each hidden layer, of all networks.
 
     Raises:
@@ -36,7 +38,7 @@ def choose_device(wanted: str, available: bool, observation: Sequence[int], hidd
         )
     if wanted != "auto":
         return wanted
-    large = len(observation) >= 3 or max(hidden, default=0) >= _WIDE
+    large = has_images or max(hidden, default=0) >= _WIDE
     return "cuda" if available and large else "cpu"
 
 
@@ -51,3 +53,23 @@ def choose_threads(wanted: int, weights: int, cores: int) -> int:
     if wanted:
         return wanted
     return max(1, min(cores // _CORES_A_THREAD, _MOST_THREADS)) if weights >= _WORTH_THREADS else 1
+
+
+def memory_limit(wanted: int | None) -> int:
+    """Return how many bytes the observations of a replay memory may take before they lie in a file.
+
+    Args:
+        wanted: `learner.memory_limit`; None: half of what this computer has.
+    """
+    return int(psutil.virtual_memory().total) // 2 if wanted is None else wanted
+
+
+def choose_mixed(wanted: str, device: str, observation: Sequence[int]) -> bool:
+    """Return whether networks compute in bfloat16 where that is enough: on a GPU, and for images.
+
+    Args:
+        wanted: `learner.precision`.
+        device: Where the networks live.
+        observation: Shape of an observation.
+    """
+    return wanted == "mixed" and device != "cpu" and len(observation) >= 3

@@ -12,6 +12,7 @@ from soulsgui.training.batch import Taker
 from soulsgui.training.flood import FloodGuard, Greetings
 from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
+from soulsgui.training.read_size import ReadSize
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
 from soulsgui.training.rounds import LEFT, NEW_SESSION
@@ -54,7 +55,6 @@ class Intake:
         rejects: The last refused chunks.
         ingest: Takes chunks over.
         reader: Reads the clients' streams.
-        busy: How many clients may have more waiting than was read last.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Intake:
         self.sessions = Sessions(config.run_id, config.contract, bytes_ahead, least)
         self.rejects = RejectRing(keys, config.run_id)
         self.ingest = Ingest(config, spaces, self.sessions, taker, self.rejects)
-        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, lambda _: self._per_stream)
+        self.reader = GroupReader(TRAINER_GROUP, keys.chunks, self._entries_to_read)
         self._keys = keys
         self._config = config
         self._publisher = publisher
@@ -84,8 +84,8 @@ class Intake:
         self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
         self._roster = Roster(keys)
         self._next_look = self._look_s = 0.0
-        self._per_stream = PER_STREAM
-        self.busy = 0
+        self._most_entries = PER_STREAM
+        self._read_size = ReadSize()
         self._beats_are_new = False
 
     def begin(self, connection: redis.Redis) -> int:
@@ -129,6 +129,20 @@ class Intake:
             last = EntryId.parse(stream["last-generated-id"])
             if self.sessions.readmit(client, grant, beats[client], last, time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
+                if grant.resting != self.sessions.resting:
+                    self._to_tell.add(client)
+
+    def rest(self, connection: redis.Redis, resting: bool) -> None:
+        """Tell every client that the run is paused, or goes on.
+
+        Raises:
+            redis.RedisError: The server is away.
+        """
+        if changed := resting != self.sessions.resting:
+            self.sessions.resting = resting
+            self._to_tell.update(self.sessions.by_client)
+        if changed or resting:  # in a pause nothing else tells what could not be told at once
+            self._tell(connection)
 
     def start_over(self) -> None:
         """After the server was away."""
@@ -275,9 +289,9 @@ class Intake:
         Raises:
             redis.RedisError: The server is away; what was not acknowledged is read again.
         """
-        self._per_stream = per_stream
+        self._most_entries = per_stream
         parts = self.reader.read_parts(connection, block_ms)
-        self.busy = sum(len(part.ids) >= per_stream for part in parts)
+        self._read_size.note(parts)
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")
@@ -289,6 +303,14 @@ class Intake:
         self._use_arrived()
         self._tell(connection)
         self.reader.acknowledge_parts(connection, parts)
+
+    @property
+    def busy(self) -> int:
+        """How many clients may have more waiting than was read last."""
+        return self._read_size.full or 0
+
+    def _entries_to_read(self, streams: int) -> int:
+        return self._read_size.next(streams, self._most_entries)
 
     def _look_for_losses(self, heard: set[str]) -> None:
         """Once for each look around, right after a read: what those of whom nothing came have lost.

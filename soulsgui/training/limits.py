@@ -36,6 +36,10 @@ class PacingSettings(Delays, Protocol):
         """Transitions drawn at once."""
 
     @property
+    def gamma(self) -> float:
+        """Discount factor."""
+
+    @property
     def learning_starts(self) -> int:
         """Transitions to collect before the first update."""
 

@@ -8,15 +8,17 @@ import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
-from soulsgui.rl.buffers.collecting import CollectedSegments, RolloutStore
+from soulsgui.rl.buffers.collecting import RolloutStore
 from soulsgui.training.admission import most_envs
-from soulsgui.training.batch import Accepted, Ints, Owned, Steps
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps, collected
 from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
+from soulsgui.training.compiling import Compiling
+from soulsgui.training.hardware import choose_mixed
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.quotas import Speeds, balanced_quotas
 from soulsgui.training.rounds import BY_A_PERSON, NEW_SESSION, Round, named
 from soulsgui.training.session import Session
-from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Reason
+from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.server_config import ON_POLICY, state_of
 from soulsgui.wire.messages.session import RoundShare
 
@@ -40,6 +42,12 @@ class PPOTrainingNode(TrainingNode):
         remembers = self.settings.network.recurrent != "none"
         kind = RecurrentPPOAgent if remembers else PPOAgent
         self._agent: PPOAgent = kind(self.spaces, self.settings, self.settings.seed, self.device)
+        self._agent.after_step = self._alive
+        # On the CPU the curve of a seed is the same to the bit; not with a change at some time or other.
+        exact, wish, observation = self.device == "cpu", self.settings.learner, self.spaces.observation
+        self._compiling = Compiling(wish.compile, self._agent.quickened, exact, self.device, window=2)
+        if choose_mixed(wish.precision, self.device, observation.shape):
+            self._agent.learn_mixed()
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown
@@ -65,6 +73,12 @@ class PPOTrainingNode(TrainingNode):
         size = int(np.prod(obs.shape)) * np.dtype(obs.dtype).itemsize
         self._intake.sessions.most_envs = most_envs(self.settings.ppo.n_steps, size)
         super()._begin_attempt()
+
+    def _close(self) -> None:
+        try:
+            super()._close()
+        finally:
+            self._compiling.close()
 
     # --- samples -----------------------------------------------------------------------------------
 
@@ -97,25 +111,8 @@ class PPOTrainingNode(TrainingNode):
 
     def take_in(self, accepted: Accepted) -> None:
         """Keep samples for the update at the end of the round, as `batch.Taker`."""
-        segments = accepted.segments
         numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in accepted.names])
-        self._store.add(
-            CollectedSegments(
-                client=numbers[accepted.clients],
-                env_index=segments.env_index,
-                episode=segments.episode,
-                first_step=segments.first_step,
-                lengths=segments.length,
-                terminated=(segments.flags & TERMINATED) > 0,
-                truncated=(segments.flags & TRUNCATED) > 0,
-                obs=np.asarray(segments.obs),
-                action=segments.action,
-                log_prob=segments.log_prob,
-                reward=segments.reward,
-                action_mask=segments.action_mask,
-                state=segments.state,
-            )
-        )
+        self._store.add(collected(accepted, numbers[accepted.clients]))
 
     def dropped_out(self, client: str, reason: str) -> None:
         """Treat a member that won't deliver the rest by the policy of the round, as `batch.Taker`."""
@@ -285,13 +282,14 @@ class PPOTrainingNode(TrainingNode):
     def _update(self, collect_s: float, clients: int) -> None:
         self.phase = "updating"
         batch = self._store.batch(list(self._numbers))
-        goal = self.settings.stop.env_steps
-        progress = min(self.env_steps / goal, 1.0) if goal else 0.0
+        moment = self.moment
         # Before the update: the reporting thread never tells of an update without its steps.
         self.env_steps += batch.steps
         self.episodes += int(np.count_nonzero(batch.terminated | batch.truncated))
-        with self.monitor_timing(self._timings["update"]):
-            values = self.agent.update(batch, progress)
+        goal = self.settings.stop.env_steps
+        expected = (goal - self.env_steps) / batch.steps if goal else float("inf")
+        with self.monitor_timing(self._timings["update"]), self._compiling.update(expected):
+            values = self.agent.update(batch, moment)
         self._rounds_trained += 1
         update_s, now = self._timings["update"].last_s, time.monotonic()
         logger.info(

@@ -15,7 +15,11 @@ class SACTrainingNode(OffPolicyTrainingNode):
         sac, spaces = self.settings.sac, self.spaces
         action = spaces.action
         ring = UniformReplay(
-            sac.buffer_size, spaces.observation, action_shape=action.shape, action_dtype=action.dtype
+            sac.buffer_size,
+            spaces.observation,
+            action_shape=action.shape,
+            action_dtype=action.dtype,
+            room=self._observation_room(),
         )
         return SACAgent(spaces, self.settings, self.settings.seed, self.device), WindowReplay(
             ring, 1, sac.gamma

@@ -34,6 +34,7 @@ class Sessions:
         steps_ahead: Transitions all clients together may have on the way; None for any number.
         exploration: How those who play explore; None: as their policy says.
         held: Whether nobody is granted more than was before: the server's memory fills up.
+        resting: Whether the run is paused: nobody is granted more, and everybody is told why.
         most_envs: Environments that a client may step side by side.
     """
 
@@ -54,6 +55,7 @@ class Sessions:
         self.exploration: Exploration | None = None
         self._cut_off: dict[str, str] = {}  # clients without a session that stay cut off, and why
         self.held = False
+        self.resting = False
         self.most_envs = MAX_ENVS
         self._in_a_row: dict[str, int] = {}  # refused without a good one between, in sessions that are over
         self._shares = Shares()
@@ -82,7 +84,9 @@ class Sessions:
 
     def _grant(self, session: Session, orders: Mapping[str, Orders]) -> Grant:
         steps = self._steps_ahead(session)
-        return session.grant(self.bytes_ahead, steps, orders.get(session.client), self.held)
+        held = self.held or self.resting
+        grant = session.grant(self.bytes_ahead, steps, orders.get(session.client), held)
+        return grant.model_copy(update={"resting": True}) if self.resting else grant
 
     def grants(self) -> dict[str, Grant]:
         """Return the grants to write now, by client."""

@@ -17,7 +17,8 @@ from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.config.schema import Settings
-from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.errors import CheckpointError, MemoryGoneError, ServiceError
+from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.base import Agent
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -71,7 +72,13 @@ class Trainee(ABC):
             widths.append(network.recurrent_size)
         wanted = settings.learner.device
         available = wanted != "cpu" and torch.cuda.is_available()
-        return choose_device(wanted, available, self.spaces.observation.shape, widths)
+        has_images = any(len(box.shape) >= 3 for _, box in self.spaces.observation.fields)
+        return choose_device(wanted, available, has_images, widths)
+
+    @property
+    def moment(self) -> Moment:
+        """Where the run is: what schedules look at."""
+        return Moment(self.env_steps, self.settings.stop.env_steps)
 
     @property
     @abstractmethod
@@ -116,8 +123,11 @@ class Trainee(ABC):
                 "Resume it with the configuration it was saved with.",
             )
         if loaded.memory:
-            self._load_memory(loaded.memory)
-            self._load_pacing(loaded.state.get("pacing", {}))
+            try:
+                self._load_memory(loaded.memory)
+                self._load_pacing(loaded.state.get("pacing", {}))
+            except MemoryGoneError as error:
+                logger.warning("%s It is filled anew before the next update.", error.message)
         self.agent.load_state(loaded.agent, loaded.state["agent"])
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])

@@ -96,10 +96,10 @@ def unpack(data: bytes) -> Any:
 
 
 def pack_sample(
-    obs: NDArray[Any],
+    obs: Any,
     action: NDArray[Any] | int,
     reward: float,
-    next_obs: NDArray[Any],
+    next_obs: Any,
     terminated: bool,
     truncated: bool,
     info: dict[str, Any],
@@ -109,10 +109,11 @@ def pack_sample(
     """Return one transition as bytes, for `Connector.push_sample`.
 
     Args:
-        obs: Observation the action was taken in, `[*obs_shape]`.
+        obs: Observation the action was taken in, as the environment shows it: an array `[*obs_shape]`, a
+            number, or a tuple or dictionary (keys are words) of these.
         action: The action.
         reward: Its reward.
-        next_obs: The observation after it, `[*obs_shape]`.
+        next_obs: The observation after it.
         terminated: Whether the episode ended by itself.
         truncated: Whether the episode was cut off.
         info: What the policy said, such as `log_prob`; where the environment tells which actions are valid,

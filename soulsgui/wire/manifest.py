@@ -16,6 +16,9 @@ FORMAT = 1
 """Newest format of checkpoints known here."""
 
 MANIFEST = "manifest.json"
+MEMORY = "memory.safetensors"
+"""The replay memory, in checkpoints that were asked to hold it."""
+
 NOTE = "note.txt"
 """What the user says of a checkpoint; it may change, so it has no hash."""
 

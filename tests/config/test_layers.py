@@ -36,7 +36,7 @@ env:
 ppo:
   n_steps: many
   gamma: 1.5
-  learning_rate_schedule: linear
+  learning_rate: {schedule: linear, from: 1e-3, to: 0}
 client: 7
 """
     )
@@ -51,8 +51,8 @@ client: 7
     out_of_range = found["ppo.gamma"]
     assert (out_of_range.line, out_of_range.value) == (5, 1.5)
     assert "less than or equal to 1" in out_of_range.reason
-    broken_rule = found["ppo.learning_rate_schedule"]
-    assert (broken_rule.line, broken_rule.value) == (6, "linear")
+    broken_rule = found["ppo.learning_rate"]
+    assert (broken_rule.line, broken_rule.value) == (6, {"schedule": "linear", "from": 0.001, "to": 0})
     assert "stop.env_steps" in broken_rule.reason
     scalar = found["client"]
     assert (scalar.line, scalar.value) == (7, 7)

@@ -7,13 +7,16 @@ import pytest
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 
+LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
+
 
 @pytest.mark.parametrize(
     ("changed", "key"),
     [
         ({"vtrace": {"batch_size": 512, "buffer_size": 1023}}, "vtrace.buffer_size"),
-        ({"vtrace": {"learning_rate_schedule": "linear"}}, "vtrace.learning_rate_schedule"),
-        ({"ppo": {"learning_rate_schedule": "linear"}}, "ppo.learning_rate_schedule"),
+        ({"vtrace": {"learning_rate": LINEAR}}, "vtrace.learning_rate"),
+        ({"ppo": {"entropy_coef": LINEAR}}, "ppo.entropy_coef"),
+        ({"algorithm": "dqn", "network": {"shared": True}}, "network.shared"),
         ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
         ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"sac": {"buffer_size": 500}}, "sac.buffer_size"),
@@ -21,6 +24,7 @@ from soulsgui.config.schema import Settings
             {"algorithm": "dqn", "network": {"recurrent": "gru"}, "dqn": {"agent": "r2d2", "q_clip": 1.0}},
             "dqn.q_clip",
         ),
+        ({"stop": {"judged_by": "evaluation"}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),
@@ -35,8 +39,9 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
     [
         {"network": {"squash": "clip"}},
         {"vtrace": {"batch_size": 512, "buffer_size": 1024}},
-        {"vtrace": {"learning_rate_schedule": "linear"}, "stop": {"env_steps": 1000}},
+        {"vtrace": {"learning_rate": LINEAR}, "stop": {"env_steps": 1000}},
         {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
+        {"algorithm": "sac", "stop": {"judged_by": "evaluation"}},
         {"algorithm": "dqn", "network": {"name": "nature_cnn"}},
     ],
 )

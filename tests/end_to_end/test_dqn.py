@@ -83,6 +83,14 @@ def test_the_replay_ratio_is_kept_by_clients_that_could_play_faster(training: Ru
     assert training.status().run.rejected == {}
 
 
+def test_a_quicksave_holds_the_replay_memory_when_asked(training: RunningServer) -> None:
+    saves = [soulsgui("quicksave", "--json", *words, folder=training.folder) for words in ((), ("--buffer",))]
+    without, with_memory = (last_json(done.stdout) for done in saves)
+    assert (without["memory"], with_memory["memory"]) == (False, True)
+    assert with_memory["valid"]
+    assert (Path(with_memory["path"]) / "memory.safetensors").is_file()
+
+
 def test_a_killed_client_is_missed_by_nobody(training: RunningServer) -> None:
     old = training.pid("client-2")
     _kill(old)

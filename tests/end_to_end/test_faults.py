@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
 from tests.end_to_end.server import RunningServer, soulsgui, wait_for
+from tests.faults.report import Report
 
 KEYS = Keys()
 
@@ -54,12 +56,15 @@ def test_a_second_client_is_used_then_late_and_the_run_goes_on(
     training.wait_updates(2)
 
 
-def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningServer) -> None:
+def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningServer, report: Report) -> None:
     training.wait_updates(3)
     before = training.status().run
     _kill(training.pid("trainer"))
+    killed = time.monotonic()
+    report.injected("SIGKILL of the trainer")
     wait_for(lambda: training.status().run.attempt == before.attempt + 1, "the next attempt", 30)
     training.wait_updates(2)
+    report.recovered(time.monotonic() - killed)
     after = training.status()
     assert after.run.model_id > before.model_id
     assert after.run.updates >= before.updates - 2, "at most what came after the last checkpoint is lost"
@@ -74,21 +79,29 @@ def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningSe
     assert steps == sorted(steps)
 
 
-def test_a_killed_server_is_back_within_five_seconds_and_nothing_is_lost(training: RunningServer) -> None:
+def test_a_killed_server_is_back_within_five_seconds_and_nothing_is_lost(
+    training: RunningServer, report: Report
+) -> None:
     training.wait_updates(1)
     before = training.status().run
     old = training.pid("redis")
     _kill(old)
+    report.injected("SIGKILL of Redis in mid-run")
     wait_for(
         lambda: training.pid("redis") not in (None, old) and training.status().server.reachable, "redis", 5
     )
+    back = time.monotonic()
     training.wait_updates(1, timeout_s=8)
+    report.recovered(time.monotonic() - back)
     after = training.status()
+    report.lost(after.run.lost_chunks, "chunks by their numbers")
     assert after.run.attempt == before.attempt, "the trainer went through it"
     assert after.run.lost_chunks == 0
 
 
-def test_garbage_in_a_stream_is_counted_shown_and_harmless(training: RunningServer, tmp_path: Path) -> None:
+def test_garbage_in_a_stream_is_counted_shown_and_harmless(
+    training: RunningServer, tmp_path: Path, report: Report
+) -> None:
     canary = tmp_path / "canary"
 
     class Bomb:
@@ -105,6 +118,7 @@ def test_garbage_in_a_stream_is_counted_shown_and_harmless(training: RunningServ
         found = [client for client in training.status().clients if client.id == "client-1"]
         return found[0].rejected.get("unreadable", 0) if found else 0
 
+    report.injected("two chunks of garbage and one pickle beside the good ones of a client")
     wait_for(lambda: refused() >= 3, "three refused chunks on the client's card")
     assert not canary.exists()
     training.wait_updates(2)

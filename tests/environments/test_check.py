@@ -40,8 +40,8 @@ def test_the_report_survives_json() -> None:
         ("dtype", "float64"),
         ("shape", "shape (1,)"),
         ("reward", "The reward inf"),
-        ("flag", "terminated is 1, not a bool"),
-        ("old", "step() does not return"),
+        ("flag", "terminated is 1, not a bool, in step() (toys.py, line 82)"),
+        ("old", "step() (toys.py, line 82) does not return"),
         ("constructor", "no graphics here"),
     ],
 )
@@ -51,6 +51,19 @@ def test_a_fault_is_told_in_words(fault: str, words: str) -> None:
     assert len(report.problems) == 1
     assert words in report.problems[0]
     assert json.dumps(report.to_json())
+
+
+def test_every_fault_is_told_at_once_each_kind_once() -> None:
+    report = check(f"{TOYS}:ToysFaulty-v0", {"fault": "many"}, ["Nope", "gymnasium.wrappers:Nix"])
+    assert report.spaces is None
+    shape, bounds, reward, *wrappers = report.problems
+    assert shape.startswith("An observation of reset() (toys.py, line 78) has shape (1,)")
+    assert bounds == "An observation of step() (toys.py, line 82) is out of the bounds that its space states."
+    assert reward == "The reward inf of step() (toys.py, line 82) is no finite number."
+    assert [words.partition(":")[0] for words in wrappers] == [
+        "env.wrappers, entry 1",
+        "env.wrappers, entry 2",
+    ]
 
 
 def test_what_is_unknown_or_unsupported_is_a_problem_too() -> None:

@@ -110,9 +110,14 @@ def test_actions_begin_at_start() -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Discrete(5),
-        spaces.Dict({"a": spaces.Box(0, 1, (1,))}),
-        spaces.MultiBinary(3),
+        spaces.Text(3),
+        spaces.Graph(spaces.Discrete(2), None),
+        spaces.Dict({"a": spaces.Box(0, 1, (1,)), "b": spaces.Sequence(spaces.Discrete(2))}),
+        spaces.Tuple([spaces.Discrete(2), spaces.Dict({"b": spaces.Text(3)})]),
+        spaces.Tuple([spaces.Box(0, 255, (2, 2), np.uint8)] * 2),
+        spaces.Dict({}),
+        spaces.Discrete(2**17),
+        spaces.Discrete(5, start=2**40),
         spaces.Box(0, 1, (0,)),
     ],
 )

@@ -77,7 +77,7 @@ class Faulty(Counter):
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Obs, dict[str, Any]]:
         obs, info = super().reset(seed=seed)
-        return (obs[:1], info) if self.fault == "shape" else (obs, info)
+        return (obs[:1], info) if self.fault in ("shape", "many") else (obs, info)
 
     def step(self, action: int) -> Any:
         obs, reward, terminated, truncated, info = super().step(action)
@@ -92,6 +92,8 @@ class Faulty(Counter):
                 return obs.astype(np.float64), reward, terminated, truncated, info
             case "reward":
                 reward = float("inf")
+            case "many":
+                obs[1], reward = 2000 + self.steps, float("inf")
             case "flag":
                 return obs, reward, 1, truncated, info
             case "old":
@@ -198,6 +200,52 @@ class Camera(gymnasium.Env[NDArray[np.uint8], int]):
         return np.full((12, 12), self.steps, np.uint8)
 
 
+class Room(gymnasium.Env[dict[str, Any], int]):
+    """Shows a picture as bright as the number of steps and, beside it, parts of every kind that say it too.
+
+    Args:
+        length: Steps of an episode, at most 9.
+        picture: Show the picture.
+        sides: Its shape.
+    """
+
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int = 9, picture: bool = True, sides: tuple[int, ...] = (12, 12, 1)) -> None:
+        self.length, self.picture, self.sides = length, picture, tuple(sides)
+        self.steps = 0
+        parts = {
+            "door": gymnasium.spaces.Discrete(10, start=1),
+            "lamps": gymnasium.spaces.MultiBinary(3),
+            "place": gymnasium.spaces.Box(0.0, 1.0, (2,), np.float64),
+            "things": gymnasium.spaces.Tuple(
+                (gymnasium.spaces.MultiDiscrete([10, 2]), gymnasium.spaces.Box(-9, 99, (), np.int16))
+            ),
+        }
+        if picture:
+            parts["camera"] = gymnasium.spaces.Box(0, 255, self.sides, np.uint8)
+        self.observation_space = gymnasium.spaces.Dict(parts)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._obs(), 1.0, self.steps == self.length, False, {}
+
+    def _obs(self) -> dict[str, Any]:
+        now, odd = self.steps, self.steps % 2
+        found = {
+            "door": 1 + now,
+            "lamps": np.array([odd, 1 - odd, now == 0], np.int8),
+            "place": np.array([now / self.length, 0.5]),
+            "things": (np.array([now, odd]), np.array(-now, np.int16)),
+        }
+        return found | {"camera": np.full(self.sides, now, np.uint8)} if self.picture else found
+
+
 class Doubled(gymnasium.Wrapper[Obs, int, Obs, int]):
     """Multiplies the reward."""
 
@@ -215,6 +263,7 @@ for name, entry, vector in (
     ("Faulty", Faulty, None),
     ("Masked", Masked, None),
     ("Camera", Camera, None),
+    ("Room", Room, None),
     ("Taking", Taking, None),
 ):
     if f"Toys{name}-v0" not in gymnasium.registry:

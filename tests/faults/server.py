@@ -1,5 +1,6 @@
 """A real server that is killed, frozen, wiped and started again in the course of a test."""
 
+import os
 import secrets
 import signal
 import subprocess
@@ -54,6 +55,22 @@ class FaultyServer:
         """Kill it and start it again."""
         self.kill()
         self.start()
+
+    @property
+    def written_bytes(self) -> int:
+        """How much stands in its append-only file."""
+        return self._appended.stat().st_size
+
+    def restart_with(self, kept_bytes: int) -> None:
+        """Kill it and start it again as after a power cut: with the beginning of its append-only file."""
+        self.kill()
+        os.truncate(self._appended, kept_bytes)
+        self.start()
+
+    @property
+    def _appended(self) -> Path:
+        (path,) = (self._folder / "appendonlydir").glob("*.incr.aof")
+        return path
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

@@ -15,11 +15,11 @@ import pytest
 from soulsgui.training.checks import GOOD, check_segments, count_refused
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from tests.faults.report import Report
 from tests.faults.waiting import until
 from tests.training.nodes import RunningNode, dqn_settings, join, running_node
 from tests.training.players import Player
+from tests.wire.unpacking import unpack_chunk
 
 # So many at once, then a good chunk: of a client that only fails nothing is looked at any more.
 BURST = 40
@@ -171,7 +171,7 @@ def _assert_only_good(node: RunningNode, steps: int) -> None:
     """Look at all that reached the learner."""
     memory = node.node._memory
     assert len(memory) == memory.inserted == steps
-    drawn = memory.ring.sample(20_000, np.random.default_rng(1))
+    drawn = memory.draw(20_000, np.random.default_rng(1)).batch
     assert node.node.spaces.observation.contains(drawn.obs).all()
     assert node.node.spaces.observation.contains(drawn.next_obs).all()
     assert np.isin(drawn.action, (0, 1)).all()

@@ -220,7 +220,7 @@ def test_bad_masks_states_and_frames_reach_no_learner_and_are_all_counted(
         state = node.wait_for(lambda now: now.rejected == dict(expected), f"{dict(expected)} were refused")
         assert state.rejected_by_client == {"bad": dict(expected)}
         assert set(expected) == {"action_mask", "not_finite", "out_of_bounds", "shape", "too_large"}
-        drawn = node.node._memory.ring.sample(5000, np.random.default_rng(1))
+        drawn = node.node._memory.draw(5000, np.random.default_rng(1)).batch
         assert drawn.next_mask.any(axis=1).all()
         assert SPACES.action.contains(drawn.action).all()
     report.injected(f"{sum(expected.values())} bad chunks with masks, states and frames")

@@ -141,7 +141,10 @@ def test_a_game_that_hangs_is_killed_with_its_process_and_played_anew(play: Play
     assert "hangs" in playing.log.read_text()
 
 
-def test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again(play: Play) -> None:
+def test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again(
+    play: Play, report: Report
+) -> None:
+    report.injected("an environment that hangs in a client that a runner started")
     playing = play("BadHangs", supervised=True, client__hang_seconds=1.0)
     playing.until_failed("The environment hangs")
     assert playing.process.wait(15) == 1

@@ -138,7 +138,11 @@ def test_clients_play_on_when_a_server_without_its_data_comes_back_an_hour_earli
 
 @pytest.mark.parametrize("ahead_s", [HOUR, -HOUR, 0.0], ids=["ahead", "behind", "right"])
 def test_the_age_of_a_beat_is_believed_only_where_the_beat_stands_still(
-    redis_client: redis.Redis, keys: Keys, monkeypatch: pytest.MonkeyPatch, ahead_s: float
+    redis_client: redis.Redis,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_s: float,
+    report: Report,
 ) -> None:
     """The server's clock was stepped since the beat was written: its expiry tells a wrong age."""
     monkeypatch.setattr(identity, "_LOOK_EVERY_S", 0.01)
@@ -147,3 +151,4 @@ def test_the_age_of_a_beat_is_believed_only_where_the_beat_stands_still(
     beat = Heartbeat(client="c", instance=other, counter=1)
     redis_client.set(keys.beat("c"), beat.to_json(), px=round((EXPIRY_S + min(ahead_s, EXPIRY_S - 1)) * 1000))
     ensure_name_is_free(redis_client, keys, "c", own_instance(), threading.Event())
+    report.injected(f"a beat whose age the server tells wrong by {ahead_s:g} s")

@@ -60,10 +60,17 @@ class Pair:
         self.sent += count
         self.client.flush(connection or self.connection, ALL)
 
-    def restart(self) -> float:
-        """Kill the server and start it again, and let both sides find out; return how long that took."""
+    def restart(self, kept_bytes: int | None = None) -> float:
+        """Kill the server and start it again, and let both sides find out; return how long that took.
+
+        Args:
+            kept_bytes: How much of what it had written a power cut left; None for all.
+        """
         began = time.monotonic()
-        self.server.restart()
+        if kept_bytes is None:
+            self.server.restart()
+        else:
+            self.server.restart_with(kept_bytes)
         self.connection.close()
         self.connection.hset(self.keys.clients, "c", "{}")
         self.trainer.intake.start_over()
@@ -117,6 +124,25 @@ def test_a_restarted_server_stores_nothing_twice(pair: Pair, report: Report) -> 
     report.injected("3 kills of the server")
     _all_arrived_once(pair, report)
     report.recovered(longest)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("server", [True], indirect=True, ids=["keeps its data"])
+@pytest.mark.parametrize("torn", [0, 5], ids=["between two entries", "within an entry"])
+def test_what_a_power_cut_took_is_a_gap_that_is_counted(pair: Pair, report: Report, torn: int) -> None:
+    """The disk had not got the last second yet (R4): the server comes back without it."""
+    pair.push(4)
+    pair.trainer.turn()
+    kept = pair.server.written_bytes
+    pair.push(3)
+    report.injected("a power cut that takes the last 3 chunks")
+    report.recovered(pair.restart(kept + torn))
+    pair.push(2)
+    assert pair.arrived() == 6
+    missing = pair.trainer.intake.sessions.refusals().missing
+    report.lost(missing, "chunks, counted by their numbers")
+    assert missing == 3
+    assert pair.trainer.rejected() == {}
 
 
 def test_a_trimmed_stream_takes_what_comes_next(pair: Pair, report: Report) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,19 @@ from pathlib import Path
 import pytest
 import redis
 
+from soulsgui.wire.api_client import CONTROL_FILE
+from soulsgui.wire.control import ControlFile
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from tests.end_to_end.live_table import TICKS_PER_S, LiveTable
 from tests.end_to_end.server import RunningServer, wait_for
 from tests.faults.report import Report
 
 KEYS = Keys("souls:")
+CONNECTED_WITHIN_S = 5.0
+BACK_WITHIN_S = 15.0
+TABLE_LIMIT_S = 5.0
+"""Who was not told of for so long is shown as late."""
 COUNTS = [40, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
 
 
@@ -48,6 +56,10 @@ def sent(server: RunningServer, count: int) -> dict[str, tuple[str, int]]:
     }
 
 
+def in_session(server: RunningServer, count: int) -> int:
+    return sum(bool(beat.session) for beat in beats(server, count))
+
+
 def shown_online(server: RunningServer) -> int:
     return sum(client.state == "online" for client in server.status().clients)
 
@@ -56,14 +68,33 @@ def shown_online(server: RunningServer) -> int:
 def test_many_clients_come_at_once_and_all_are_admitted_seen_and_trained_with(
     server: RunningServer, report: Report, count: int
 ) -> None:
-    report.injected(f"{count} clients at once")
-    began = time.perf_counter()
     server.spawn("client", "--name", "sim", "--simulate", str(count), "--rate", "1")
+    wait_for(lambda: beats(server, count), "the first of them", 60)
+    began = time.perf_counter()
+    wait_for(lambda: in_session(server, count) == count, "all are in a session", 60)
+    connected_s = time.perf_counter() - began
     wait_for(lambda: len(sent(server, count)) == count, "chunks of all clients", 60)
-    report.recovered(time.perf_counter() - began)
     wait_for(lambda: shown_online(server) == count + 1, "all shown online", 30)
+    table = LiveTable(ControlFile.load(server.data / "server" / CONTROL_FILE))
+    try:
+        table.watch(1.0)  # the snapshot comes
+        seen = table.watch(4.0)
+    finally:
+        table.close()
+    report.injected(
+        f"{count} clients at once; a window draws their table {seen.ticks_per_s:.1f} times a second, in "
+        f"{statistics.median(seen.ticks_s) * 1000:.0f} ms each, with news of all of the last "
+        f"{max(seen.news_s):.1f} s"
+    )
+    report.recovered(connected_s)
+    assert connected_s <= CONNECTED_WITHIN_S
+    assert seen.rows == count + 1
+    assert seen.ticks_per_s >= 0.9 * TICKS_PER_S
+    assert max(seen.news_s) < TABLE_LIMIT_S
     server.wait_updates(10)
-    assert not server.status().run.rejected
+    run = server.status().run
+    report.lost(run.lost_chunks, "chunks by their numbers")
+    assert not run.rejected
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -84,5 +115,8 @@ def test_after_a_restart_of_the_server_all_clients_are_back(
         return len(now) == count and all(found != before[name] for name, found in now.items())
 
     wait_for(all_went_on, "all clients send again", 60)
-    report.recovered(time.perf_counter() - began)
+    back_s = time.perf_counter() - began
+    report.recovered(back_s)
     server.wait_updates(10)
+    report.lost(server.status().run.lost_chunks, "chunks by their numbers")
+    assert back_s <= BACK_WITHIN_S

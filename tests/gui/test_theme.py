@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import shipped
 from soulsgui.gui.colours import DARK, LIGHT, Colours, Tone
-from soulsgui.gui.icons import app_icon, colours_of, dress, icon, pixmap
+from soulsgui.gui.icons import app_icon, colours_of, dress, icon, make_primary, pixmap
 from soulsgui.gui.theme import Theme, ThemeChoice, palette, style_sheet
 from soulsgui.gui.widgets.labels import Heading
 
@@ -64,6 +64,18 @@ def test_a_dressed_button_gets_its_icon_in_the_new_colours(qtbot: QtBot, both_th
     assert middle == LIGHT.text
     both_themes.choose(ThemeChoice.DARK)
     assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == DARK.text
+
+
+def test_the_icon_of_a_main_button_shows_on_its_colour_whenever_it_was_dressed(
+    qtbot: QtBot, both_themes: Theme
+) -> None:
+    button = QPushButton("Stop")
+    qtbot.addWidget(button)
+    dress(button, "stop")
+    make_primary(button)
+    assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == LIGHT.on_accent
+    dress(button, "stop")
+    assert button.icon().pixmap(16, 16).toImage().pixelColor(8, 8).name() == LIGHT.on_accent
 
 
 def test_larger_fonts_reach_labels_headings_and_icons(qtbot: QtBot, both_themes: Theme) -> None:

@@ -19,6 +19,7 @@ from soulsgui.modes.evaluate import (
     evaluate,
 )
 from soulsgui.policies.remembered import Remembered
+from tests.environments.toys import Room
 
 Obs = NDArray[np.float32]
 
@@ -179,3 +180,26 @@ def test_an_environment_with_other_spaces_is_refused(tmp_path: Path) -> None:
     other = same | {"observation": {**same["observation"], "shape": [2]}}
     with pytest.raises(CheckpointError, match="another observation space than Seeded-v0"):
         check_spaces(Seeded, other, "Seeded-v0")
+
+
+class Noting(Stub):
+    """A policy that notes what it is shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[NDArray[Any]] = []
+
+    def greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        self.shown.append(obs)
+        return np.zeros(len(obs), np.int64)
+
+
+def test_observations_of_parts_are_shown_as_they_are_stored() -> None:
+    policy = Noting()
+    found = evaluate(policy, lambda: Room(length=4), episodes=2)
+    assert found.returns == (4.0, 4.0)
+    spec = SpacesSpec.from_env(Room().observation_space, Room().action_space).observation
+    assert all(spec.contains(obs).all() for obs in policy.shown)
+    assert [obs["f1"][0, 0] for obs in policy.shown] == [1, 2, 3, 4]
+    cards = Noting()
+    evaluate(cards, lambda: gymnasium.make("Blackjack-v1"), episodes=3)
+    assert {(obs.dtype.str, obs.shape[1:]) for obs in cards.shown} == {("<i4", (3,))}

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_recurrent import FIELD, NumpyRecurrentPolicy
+from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from tests.rl.support import SPACES, ppo_settings
@@ -22,7 +23,7 @@ def recurrent_agent(
     settings = {"recurrent": "lstm", "policy_init_scale": 3.0, "epochs": 2, "minibatch_size": 16, **changes}
     agent = RecurrentPPOAgent(spaces, ppo_settings(hidden_sizes=(12,), **settings), seed)
     for index in range(updates):
-        agent.update(played(agent, seed=index), progress=0.0)
+        agent.update(played(agent, seed=index), START)
     return agent
 
 

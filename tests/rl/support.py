@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.policy import make_policy
-from soulsgui.rl.agents.ppo import ActorCritic
-from soulsgui.rl.buffers.replay import TransitionBatch
+from soulsgui.rl.agents.actor_critic import ActorCritic
+from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 
 SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
@@ -23,13 +23,15 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
         "policy_init_scale": 0.01,
+        "value_init_scale": 1.0,
+        "shared": False,
         "action_std": "state_independent",
         "initial_std": 0.5,
         "squash": "tanh",
         "recurrent": "none",
         "recurrent_size": 16,
     }
-    normalize = {"observations": True}
+    normalize = {"observations": True, "rewards": False, "reward_clip": None}
     ppo = {
         "gamma": 0.99,
         "gae_lambda": 0.9,
@@ -37,13 +39,18 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "minibatch_size": 128,
         "sequence_length": 8,
         "learning_rate": 1e-3,
-        "learning_rate_schedule": "constant",
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+        "adam_epsilon": 1e-5,
+        "shuffle": "transitions",
         "clip": 0.2,
         "entropy_coef": 0.0,
         "value_coef": 1.0,
         "value_clip": None,
+        "value_huber": None,
+        "normalize_value": False,
         "max_grad_norm": 0.5,
-        "normalize_advantage": True,
+        "normalize_advantage": "round",
         "recompute_advantages": True,
         "target_kl": None,
     }
@@ -66,7 +73,7 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "recurrent": "none",
         "recurrent_size": 16,
     }
-    normalize = {"observations": True, "clip": 10.0}
+    normalize = {"observations": True, "clip": 10.0, "rewards": False, "reward_clip": None}
     dqn = {
         "gamma": 0.9,
         "learning_rate": 1e-3,
@@ -109,7 +116,7 @@ def sac_settings(**changes: Any) -> SimpleNamespace:
         "policy_init_scale": 0.01,
         "initial_std": 1.0,
     }
-    normalize = {"observations": True, "clip": 10.0}
+    normalize = {"observations": True, "clip": 10.0, "rewards": False, "reward_clip": None}
     sac = {
         "learning_rate": 1e-3,
         "target_tau": 0.05,
@@ -127,16 +134,16 @@ def sac_settings(**changes: Any) -> SimpleNamespace:
     )
 
 
-def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> TransitionBatch:
-    """Return transitions with random observations around 3, and every fifth one a termination."""
+def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStepBatch:
+    """Return transitions with random observations around 3; every fifth is final, others discount by 0.9."""
     rng = np.random.default_rng(seed)
     shape = (count, *spaces.observation.shape)
-    return TransitionBatch(
+    return NStepBatch(
         obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
         action=rng.integers(spaces.action.n, size=count) + spaces.action.start,
         reward=rng.normal(size=count).astype(np.float32),
         next_obs=rng.normal(3.0, 2.0, shape).astype(spaces.observation.dtype),
-        terminated=rng.random(count) < 0.2,
+        discount=np.where(rng.random(count) < 0.2, np.float32(0), np.float32(0.9)),
     )
 
 

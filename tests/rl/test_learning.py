@@ -10,6 +10,8 @@ from soulsgui.environments.make import make_vector
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import EnvStepper
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.policy import make_policy
+from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from tests.rl.support import ppo_settings
@@ -92,7 +94,7 @@ def train(seed: int, max_steps: int, target: float) -> tuple[PPOAgent, int, list
         steps += batch.steps
         if len(sampler.returns) >= 20 and np.mean(sampler.returns[-20:]) >= target:
             break
-        agent.update(batch, progress=steps / max_steps)
+        agent.update(batch, Moment(steps, max_steps))
     stepper.close()
     return agent, steps, sampler.returns
 
@@ -101,9 +103,11 @@ def test_cartpole_is_solved_within_60000_steps() -> None:
     agent, steps, returns = train(seed=0, max_steps=60_000, target=475)
     assert steps < 60_000, f"mean return {np.mean(returns[-20:])} after {steps} steps"
     stepper = EnvStepper(make_vector("CartPole-v1", {}, [], 8))
+    policy = make_policy(agent.policy_spec())
+    policy.load(agent.export_weights())
     obs, lengths = stepper.reset(seed=1), np.zeros(8)
     for _ in range(500):
-        result = stepper.step(agent.act_greedy(obs))
+        result = stepper.step(policy.greedy(obs))
         lengths += ~(result.terminated | result.truncated)
         obs = result.reset_obs
     assert lengths.mean() > 450, "the greedy policy balances as well"

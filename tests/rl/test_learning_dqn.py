@@ -10,6 +10,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.buffers.replay import UniformReplay
+from soulsgui.rl.buffers.windows import WindowReplay
 from tests.rl.support import dqn_settings
 
 STATES, GAMMA = 5, 0.9
@@ -60,12 +61,13 @@ def add_random_episodes(replay: UniformReplay, agent: DQNAgent, count: int) -> N
 
 @pytest.mark.parametrize("changes", [{}, {"double": False, "loss": "mse", "observations": False}])
 def test_the_values_of_a_chain_are_learned(changes: dict[str, Any]) -> None:
-    settings = dqn_settings(gamma=GAMMA, learning_rate=2e-3, target_interval=20, **changes)
+    settings = dqn_settings(learning_rate=2e-3, target_interval=20, **changes)
     agent = DQNAgent(SPACES, settings, seed=0)
     replay = UniformReplay(1_000, SPACES.observation)
     add_random_episodes(replay, agent, 300)
+    memory = WindowReplay(replay, 1, GAMMA)
     for _ in range(2_000):
-        agent.update(replay.sample(64, agent.sample_rng))
+        agent.update(memory.draw(64, agent.sample_rng).batch)
     states = np.eye(STATES, dtype=np.float32)
     with torch.no_grad():
         learned = agent.online(torch.from_numpy(agent._inputs(states))).numpy()

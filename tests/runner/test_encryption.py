@@ -101,6 +101,13 @@ async def test_an_invitation_names_the_certificate_and_lets_in(runner: Runner) -
     assert (await asyncio.to_thread(knock, address_of(invitation))).reply is Reply.LET_IN
 
 
+async def test_who_was_invited_before_it_encrypted_is_told_to_ask_anew(runner: Runner) -> None:
+    plain = replace(address_of(await invite(runner, "pc")), pin="")
+    told = await asyncio.to_thread(knock, plain)
+    assert told.reply is Reply.SILENT
+    assert "ask for a new invitation" in told.why
+
+
 async def test_a_server_with_another_certificate_is_not_the_one_of_the_invitation(runner: Runner) -> None:
     invitation = await invite(runner, "pc")
     wrong = replace(address_of(invitation), pin="0" * 64)

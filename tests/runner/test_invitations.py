@@ -37,7 +37,9 @@ def test_who_is_invited_already_needs_a_reissue_which_ends_the_older_secret(path
     with pytest.raises(Refused, match="invited already") as caught:
         invitations.invite("a", reissue=False)
     assert caught.value.remedy.endswith("soulsgui invite a --reissue")
+    assert not Invitations(path).clients["a"].again
     second = invitations.invite("a", reissue=True)
+    assert Invitations(path).clients["a"].again
     assert second != first
     assert Invitations(path).clients["a"].hash == secret_hash(second)
 

@@ -87,8 +87,8 @@ def test_rate_of_a_client_that_does_not_play_is_zero() -> None:
     assert roster.statuses(10.0, None)[0].env_steps_per_s == 0.0
 
 
-def invited(client: str, revoked: float | None = None) -> Invited:
-    return Invited(client=client, hash="" if revoked else "0" * 64, invited=5.0, revoked=revoked)
+def invited(client: str, revoked: float | None = None, at: float = 5.0, again: bool = False) -> Invited:
+    return Invited(client=client, hash="" if revoked else "0" * 64, invited=at, revoked=revoked, again=again)
 
 
 def test_the_invited_are_listed_before_they_come_without_alarm(redis_client: redis.Redis, keys: Keys) -> None:
@@ -125,13 +125,78 @@ def test_a_revoked_client_is_read_no_more_and_not_forgotten(redis_client: redis.
     assert status.env_steps_per_s == 0.0
 
 
-def test_who_was_revoked_and_is_invited_again_is_as_he_was(keys: Keys) -> None:
+def test_who_is_invited_again_begins_anew_until_a_new_process_comes(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
     roster = Roster(keys)
     roster.set_invited({"pc": invited("pc", revoked=9.0)})
-    roster.take(turn({"pc": seen(beat("pc"))}, {}), 0.0)
-    roster.set_invited({"pc": invited("pc")})
-    assert roster.state("pc", 0.0) == "online"
-    assert len(roster.take(turn({"pc": seen(beat("pc"))}, {}), 0.0)) == 1
+    old = seen(
+        beat("pc", env_steps=70, error="oh"),
+        100.0,
+        Grant(session="1-0", status="accepted", rejected={"nan": 3}),
+    )
+    roster.take(turn({"pc": old}, {}), 0.0)
+    trainer = NodeState(
+        name="trainer",
+        instance=Instance(),
+        tick=1,
+        phase="collecting",
+        rejected_by_client={"pc": {"late": 2}},
+    )
+    roster.set_invited({"pc": invited("pc", at=2.0, again=True)})
+    (status,) = roster.statuses(0.0, trainer)
+    assert (status.state, status.age_s, status.env_steps, status.error) == ("joining", None, 0, "")
+    assert (status.rejected, status.invited_again, status.host) == ({}, True, "")
+
+    redis_client.set(keys.beat("pc"), beat("pc").to_json())
+    redis_client.set(keys.grant("pc"), Grant(session="1-0", status="accepted").to_json())
+    redis_client.xadd(keys.chunks("pc"), {"c": b"x"})
+    for write in roster.take(turn({"pc": old}, {}), 1.0):
+        write(redis_client)
+    left = {key.decode() for key in redis_client.keys(f"{keys.prefix}*")}
+    assert left == {keys.clients, keys.chunks("pc")}  # what it had sent is still read
+
+    # Only a wish that was wished since counts.
+    asked = seen(None, None, Grant(session="1-0", status="accepted"), Wish(command_id="x", state="pause"))
+    roster.take(turn({"pc": asked}), 2.0)
+    (status,) = roster.statuses(2.0, trainer)
+    assert (status.state, status.wish, status.error) == ("joining", "pause", "")
+    new = beat("pc", instance=Instance(host="pc", pid=7), env_steps=1)
+    roster.take(turn({"pc": seen(new)}), 3.0)
+    assert (roster.state("pc", 3.0), roster.statuses(3.0, None)[0].env_steps) == ("online", 1)
+
+
+def test_the_absence_of_the_server_is_no_clients_silence() -> None:
+    roster = Roster(Keys())
+    here = turn({"a": seen(beat("a"))})
+    roster.take(here, 0.0)
+    roster.take(Turn(reachable=False), 1.0)
+    assert roster.state("a", 40.0) == "online"
+    assert roster.statuses(40.0, None)[0].age_s == 0.0
+    roster.take(Turn(reachable=True), 40.5)  # a turn that does not look at clients
+    roster.take(here, 41.0)
+    assert roster.state("a", 41.0) == "online"
+    assert roster.state("a", 47.0) == "late"
+
+
+def test_of_simulated_clients_nothing_stays_once_they_have_left(
+    redis_client: redis.Redis, keys: Keys
+) -> None:
+    roster = Roster(keys)
+    clients = {
+        "gamer": seen(beat("gamer", leaving=True)),
+        "sim-1": seen(beat("sim-1", simulated=True, leaving=True)),
+        "sim-2": seen(beat("sim-2", simulated=True)),
+    }
+    assert roster.take(turn(clients), 0.0) == []  # the trainer still reads what it sent
+    assert [one.id for one in roster.statuses(0.0, None)] == ["gamer", "sim-2"]
+    redis_client.set(keys.beat("sim-1"), beat("sim-1").to_json())
+    redis_client.xadd(keys.chunks("sim-1"), {"c": b"x"})
+    redis_client.hset(keys.clients, mapping=dict.fromkeys(clients, "{}"))
+    for write in roster.take(turn(clients), 60.0):
+        write(redis_client)
+    assert redis_client.keys(f"{keys.prefix}*") == [keys.clients.encode()]
+    assert sorted(redis_client.hkeys(keys.clients)) == [b"gamer", b"sim-2"]
 
 
 def test_clients_are_sorted_as_people_count() -> None:

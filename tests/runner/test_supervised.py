@@ -11,7 +11,8 @@ import pytest
 from soulsgui.runner.identities import Identities
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import Health, ServiceSpec
-from soulsgui.runner.supervised import Service, Surroundings
+from soulsgui.runner.supervised import Service
+from soulsgui.runner.surroundings import Surroundings
 from tests.runner.children import FAILING, OBEDIENT, POLITE, STUBBORN, Events, kill, spec, text_of, until_now
 
 LIMITS = RestartLimits(jitter=0.0)

@@ -255,6 +255,21 @@ async def test_one_that_fails_at_every_start_is_given_up_with_cause_and_last_lin
     assert "soulsgui logs worker" in remedy
 
 
+async def test_one_that_misses_a_module_fails_at_once_with_the_line_that_installs_it(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    await supervisor.start(spec(tmp_path, "import cv2_of_nobody.parts"))
+    with pytest.raises(ServiceError) as caught:
+        await supervisor.wait_ready("worker", 10)
+    assert "Python finds no module cv2_of_nobody" in caught.value.message
+    assert caught.value.remedy == f"Install it: {sys.executable} -m pip install cv2_of_nobody"
+    status = supervisor.statuses()[0]
+    assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
+    assert caught.value.remedy in status.outcome
+    ((level, _what, _cause, remedy, _service),) = [one for one in events.told if one[0] != "info"]
+    assert (level, remedy) == ("error", caught.value.remedy)
+
+
 async def test_one_that_was_given_up_can_be_started_by_hand(supervisor: Supervisor, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     script = f"import pathlib, sys; pathlib.Path({str(gate)!r}).exists() or sys.exit(1);" + OBEDIENT

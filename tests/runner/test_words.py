@@ -41,6 +41,13 @@ def test_run_is_said_in_one_line() -> None:
     )
 
 
+def test_whose_mean_return_has_to_reach_the_goal_is_said() -> None:
+    run = RunStatus(
+        id="r", state="running", mean_return=90.12, goal_return=475.0, goal_judged_by="evaluation"
+    )
+    assert "mean return 90.1, evaluations are to reach 475" in run_line(run.model_dump())
+
+
 def test_everything_is_said() -> None:
     services = [
         ServiceStatus(name="redis", kind="redis", state="running", pid=7, port=6379, uptime_s=3.0),
@@ -136,10 +143,20 @@ def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
     clients = [
         ClientStatus(id="pc", name="pc", state="joining", invited=5.0),
         ClientStatus(id="pc-2", name="pc-2", state="joining", invited=5.0, age_s=0.5, host="den"),
+        ClientStatus(id="pc-3", name="pc-3", state="joining", invited=5.0, invited_again=True),
     ]
-    first, second = client_rows([client.model_dump() for client in clients]).splitlines()
+    first, second, third = client_rows([client.model_dump() for client in clients]).splitlines()
     assert first == "pc    invited, never seen"
-    assert second.startswith("pc-2  joining              den  0 steps")
+    assert third == "pc-3  invited again, not yet seen"
+    assert second.startswith("pc-2  joining                      den  0 steps")
+
+
+def test_it_is_said_where_a_client_was_paused() -> None:
+    here = ClientStatus(id="a", name="a", state="paused", wish="pause", age_s=0.1)
+    there = ClientStatus(id="b", name="b", state="paused", age_s=0.1)
+    first, second = client_rows([client.model_dump() for client in (here, there)]).splitlines()
+    assert first.startswith("a  paused  ")
+    assert second.startswith("b  paused there")
 
 
 def test_counts_and_sizes() -> None:
@@ -163,4 +180,4 @@ def test_refused_chunks_are_a_line_each() -> None:
     assert "gamer-01  unreadable  1 segment " in first
     assert first.endswith("17-3  unreadable: no head  67617262616765")
     assert "3 segments" in second
-    assert reject_rows([]) == "Nothing was refused."
+    assert "not_admitted" in reject_rows([]), "the count of those may be above zero all the same"

@@ -19,7 +19,6 @@ from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import Segments, digest_number
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import ClientFolder
@@ -28,6 +27,7 @@ from soulsgui.wire.messages.session import Grant, Hello, Wish
 from soulsgui.wire.weights import WeightsHeader
 from tests.environments.toys import Counter
 from tests.faults.waiting import until
+from tests.wire.unpacking import unpack_chunk
 
 ENOUGH = 2**40
 """Credit that no test uses up."""

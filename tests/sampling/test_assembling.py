@@ -10,8 +10,8 @@ from soulsgui.environments.spaces import BoxSpec
 from soulsgui.sampling.assembling import Assembler
 from soulsgui.sampling.samples import Sample
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from soulsgui.wire.weights import WeightsHeader
+from tests.wire.unpacking import unpack_chunk
 
 BOX = BoxSpec((2,), "float32", (0.0,), (50.0,))
 HEADER = WeightsHeader("run-1", 1, 5, 40, "00000000000000ff")

@@ -200,6 +200,29 @@ def test_it_plays_on_and_drops_the_oldest_beyond_its_credit(
     assert beat.dropped == client.progress.dropped
 
 
+@settings(client__when_full="drop_oldest", client__segment_length=8)
+def test_while_the_run_is_paused_who_would_drop_waits_too_and_loses_nothing(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(10**6)
+    until(lambda: trainer.steps() >= 100, "it plays")
+    trainer.grant(0, resting=True)
+    until(lambda: client.progress.phase == "waiting", "it waits")
+    made, dropped = client.progress.env_steps, client.progress.dropped
+    trainer.grant(10**6)
+    until(lambda: client.progress.env_steps > made, "it goes on")
+    assert client.progress.dropped == dropped
+
+
+@settings(client__when_full="drop_oldest", client__segment_length=8, client__step_seconds=0.001)
+def test_a_game_in_real_time_plays_on_through_a_pause_and_what_it_drops_is_counted(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(0, resting=True)
+    client.until_dropped(50)
+    assert client.progress.phase == "sampling"
+
+
 @settings(client__when_full="drop_oldest", client__buffer_bytes=2**16, client__segment_length=16)
 def test_a_full_buffer_drops_the_oldest(trainer: FreeTrainer, client: PlayingClient) -> None:
     trainer.grant(None, credit_entries=0)

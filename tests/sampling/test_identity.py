@@ -18,6 +18,7 @@ from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
+from tests.faults.report import Report
 from tests.faults.waiting import until
 
 OWN = own_instance()
@@ -67,8 +68,9 @@ def test_a_name_nobody_beats_under_is_free(redis_client: redis.Redis, keys: Keys
 
 
 def test_a_name_in_use_is_refused_and_nothing_is_written(
-    redis_address: Address, redis_client: redis.Redis, keys: Keys
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, report: Report
 ) -> None:
+    report.injected("a second client under the name of one that beats")
     with _beating(redis_address, ELSEWHERE):
         link = ClientLink(redis_address, "c", 1, threading.Event())
         with pytest.raises(ClientRegistrationError, match="in use by process 5 on another-pc"):
@@ -90,10 +92,11 @@ def test_two_computers_with_one_invitation_are_told_what_helps() -> None:
 
 @pytest.mark.parametrize("age_s", [0.5, -3600], ids=["a moment ago", "the server's clock was stepped back"])
 def test_a_name_whose_owner_is_silent_is_taken_over(
-    redis_client: redis.Redis, keys: Keys, age_s: float
+    redis_client: redis.Redis, keys: Keys, age_s: float, report: Report
 ) -> None:
     _beat(redis_client, keys, ELSEWHERE, age_s=age_s)
     _ensure(redis_client, keys)
+    report.injected("a second client under the name of one that is silent")
 
 
 @pytest.mark.parametrize(

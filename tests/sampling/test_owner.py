@@ -176,6 +176,16 @@ def test_old_episodes_are_named_as_long_as_there_are_few(monkeypatch: pytest.Mon
     assert [episode.number for episode in progress.recent_episodes()] == list(range(50, KEPT_EPISODES + 50))
 
 
+def test_no_more_episodes_are_kept_than_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soulsgui.sampling.progress.KEPT_FOR_S", -1.0)
+    owned, nobodys = (Progress("c", Instance(pid=1), 1, {}, keeps_episodes=keeps) for keeps in (True, False))
+    for progress in (owned, nobodys):
+        assert [progress.episode_ended(1.0, 7) for _ in range(3 * KEPT_EPISODES)][-1] == 3 * KEPT_EPISODES - 1
+        assert (progress.mean_return, progress.episodes) == (1.0, 3 * KEPT_EPISODES)
+    assert (len(owned._finished), len(nobodys._finished)) == (KEPT_EPISODES, 0)
+    assert nobodys.recent_episodes() == []
+
+
 def test_steps_are_counted_anew_for_each_run() -> None:
     progress = Progress("c", Instance(pid=1), 1, {})
     progress.begin_run("a")

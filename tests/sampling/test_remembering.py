@@ -17,8 +17,8 @@ from soulsgui.policies.remembered import Remembered, remembered_by
 from soulsgui.sampling.rollout import Rollout
 from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from tests.environments.toys import Counter, NativeCounter
+from tests.wire.unpacking import unpack_chunk
 
 BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
 

@@ -1,16 +1,21 @@
 """What a loop written by hand hands over is checked, and refused in words."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
+from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import UsageError
+from soulsgui.sampling.assembling import Assembler
 from soulsgui.sampling.samples import EpisodeInfo, read_episode_info, read_sample
 from soulsgui.wire.codec import pack, pack_sample
 from soulsgui.wire.messages.episode import Episode
+from tests.environments.toys import Room
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32"), DiscreteSpec(3, start=1))
 OBS = np.zeros(2, np.float32)
@@ -145,3 +150,42 @@ def test_masks_are_read_and_may_be_left_out_at_an_end() -> None:
 def test_masks_that_cannot_be_are_refused_in_words(data: bytes) -> None:
     with pytest.raises(UsageError, match="mask"):
         read_sample(data, MASKED)
+
+
+CARDS = SpacesSpec(
+    observation_from_space(spaces.Tuple([spaces.Discrete(32), spaces.Discrete(11), spaces.Discrete(2)])),
+    DiscreteSpec(2),
+)
+ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec(2))
+
+
+def test_observations_of_parts_are_pushed_as_the_environment_shows_them() -> None:
+    sample = read_sample(_packed(obs=(14, 10, 0), next_obs=(np.int64(20), 10, 1), action=1), CARDS)
+    assert (sample.obs.tolist(), sample.next_obs.tolist()) == ([14, 10, 0], [20, 10, 1])
+    room = Room()
+    first, after = room.reset()[0], room.step(0)[0]
+    seen = read_sample(_packed(obs=first, next_obs=after, action=1), ROOM)
+    np.testing.assert_array_equal(seen.next_obs, ROOM.observation.read(after))
+    for wrong in ((14, 10), (14, 10, 0.5), {"a": 1}, 3):
+        with pytest.raises(UsageError, match="This is no sample"):
+            read_sample(_packed(obs=wrong, next_obs=(1, 1, 1), action=1), CARDS)
+
+
+@pytest.mark.parametrize(
+    ("spaces_of_run", "space"), [(CARDS, (1, 2, 0)), (ROOM, Room().reset()[0])], ids=["cards", "room"]
+)
+def test_steps_of_parts_are_assembled(spaces_of_run: SpacesSpec, space: Any) -> None:
+    samples = [
+        read_sample(
+            _packed(obs=space, next_obs=space, action=1, info={"log_prob": 0.0}, step_id=step), spaces_of_run
+        )
+        for step in (0, 1)
+    ]
+    header: Any = SimpleNamespace(model_id=4, digest="00" * 8)
+    made = Assembler(spaces_of_run.observation, 16).assemble(samples, header, _not_asked)
+    assert spaces_of_run.observation.contains(made.obs).all()
+    assert len(made.obs) == 4, "each step was the last of its episode"
+
+
+def _not_asked(*_: Any) -> Any:
+    raise AssertionError

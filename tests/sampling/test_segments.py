@@ -17,8 +17,8 @@ from soulsgui.sampling.rollout import FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act, Mask
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from tests.environments.toys import Counter, Masked, NativeCounter
+from tests.wire.unpacking import unpack_chunk
 
 BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 import redis
+import redis.asyncio
 
 from soulsgui.sampling.simulate.fleet import Fleet
+from soulsgui.sampling.simulate.view import SharedView
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.session import Wish
 from tests.faults.waiting import until
 from tests.training.nodes import running_node, small_settings
+from tests.training.taking import CONFIG
 
 COUNT = 5
 
@@ -93,3 +96,10 @@ def test_a_simulated_client_obeys(
         until(lambda: beat(redis_client, keys, "sim-2").phase == "sampling", "it goes on")
         updates = node.told().updates
         node.wait_for_updates(updates + 2)
+
+
+def test_clients_of_one_process_share_what_is_costly_to_draw() -> None:
+    view = SharedView(redis.asyncio.Redis(), Keys())
+    maker = view.maker_of(CONFIG)
+    assert view.maker_of(CONFIG.model_copy(deep=True)) is maker
+    assert view.maker_of(CONFIG.model_copy(update={"run_id": "another"})) is not maker

@@ -75,6 +75,18 @@ def test_several_processes_give_the_numbers_of_one(watchdog: Watchdog, workers: 
     assert _children() == []
 
 
+def test_images_and_numbers_come_from_several_processes_as_from_one(watchdog: Watchdog) -> None:
+    env = (f"{TOYS}:ToysRoom-v0", {"length": 3}, [])
+    alone, spread = EnvStepper(make_vector(*env, 3)), _spread(watchdog, env, 3, 2)
+    try:
+        np.testing.assert_array_equal(spread.reset(3), alone.reset(3))
+        for _ in range(4):
+            assert_same(spread.step(np.zeros(3, int)), alone.step(np.zeros(3, int)))
+    finally:
+        spread.close()
+        alone.close()
+
+
 def test_masks_of_several_processes_are_those_of_one(watchdog: Watchdog) -> None:
     env = (f"{TOYS}:ToysMasked-v0", {"length": 3}, [])
     alone = EnvStepper(make_vector(*env, 3))

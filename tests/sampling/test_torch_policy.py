@@ -7,18 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import action_from_space
+from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ClientRegistrationError, UsageError
+from soulsgui.frame_stacks import IMAGE, NUMBERS
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
-from tests.environments.toys import SPACES_TAKEN
+from tests.environments.toys import SPACES_TAKEN, Room
 from tests.rl.agents.test_dqn_family import MEMBERS, windows
 from tests.rl.support import dqn_settings, ppo_settings
 
@@ -43,6 +48,10 @@ def round_of(agent: PPOAgent, policy: Policy, seed: int = 0) -> RolloutBatch:
     obs = observations(agent.spaces, 22, seed)
     rows = np.delete(np.arange(22), (10, 21))
     action, log_prob = policy.act(obs[rows], np.random.default_rng(seed))
+    return _round(obs, action, log_prob)
+
+
+def _round(obs: NDArray[Any], action: NDArray[Any], log_prob: NDArray[Any]) -> RolloutBatch:
     return RolloutBatch(
         obs=obs,
         lengths=np.array([10, 10]),
@@ -76,7 +85,7 @@ def policy_of(agent: PPOAgent | DQNAgent) -> TorchPolicy:
 def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> None:
     agent = make_agent(name, spaces)
     first = policy_of(agent)
-    figures = agent.update(round_of(agent, first), 0.0)
+    figures = agent.update(round_of(agent, first), START)
     assert np.isfinite(list(figures.values())).all()
     images = name != "mlp_layer_norm" and spaces is IMAGES
     # Images are scaled; statistics of single pixels are neither taken nor sent.
@@ -93,14 +102,22 @@ def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> No
     action, log_prob = policy.act(obs, np.random.default_rng(3))
     np.testing.assert_allclose(log_prob, log_probs[np.arange(50), action - 2], atol=1e-5)
     np.testing.assert_array_equal(policy.log_prob(obs, action), log_prob)
-    np.testing.assert_array_equal(policy.greedy(obs), agent.act_greedy(obs))
     np.testing.assert_array_equal(policy.greedy(obs), said.argmax(1) + 2)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_a_client_scales_maps_of_bits_as_the_server_does(algorithm: str) -> None:
+    spaces = SpacesSpec(BoxSpec((10, 10, 4), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
+    settings = dqn_settings(name="small_cnn", hidden_sizes=(16,))
+    agent = make_agent("small_cnn", spaces) if algorithm == "ppo" else DQNAgent(spaces, settings, 0)
+    obs = np.random.default_rng(0).integers(0, 2, (30, 10, 10, 4), dtype=np.uint8)
+    np.testing.assert_allclose(policy_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
 
 
 def test_samples_of_a_client_have_ratio_1() -> None:
     agent = make_agent("nature_cnn", IMAGES, minibatch_size=100)
-    agent.update(round_of(agent, policy_of(agent)), 0.0)
-    figures = agent.update(round_of(agent, policy_of(agent), seed=1), 0.0)
+    agent.update(round_of(agent, policy_of(agent)), START)
+    figures = agent.update(round_of(agent, policy_of(agent), seed=1), START)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
 
 
@@ -113,8 +130,9 @@ def test_actions_of_every_kind_are_drawn_as_the_server_learns(takes: str) -> Non
     policy.load(load(save(agent.export_weights())))
     obs = observations(VECTORS, 9)
     np.testing.assert_array_equal(policy.outputs(obs), agent.outputs(obs))
-    np.testing.assert_allclose(policy.greedy(obs), agent.act_greedy(obs), atol=1e-6)
-    figures = agent.update(round_of(agent, policy), 0.0)
+    best = agent.head.distribution(torch.from_numpy(agent.outputs(obs)), None).mode().detach()
+    np.testing.assert_allclose(policy.greedy(obs), agent.head.stored(best.numpy()), atol=1e-6)
+    figures = agent.update(round_of(agent, policy), START)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-5)
 
 
@@ -127,7 +145,8 @@ def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
     action, log_prob = policy.act(obs, np.random.default_rng(2), mask)
     assert mask[rows, action - 2].all()
     assert mask[rows, policy.greedy(obs, mask) - 2].all()
-    np.testing.assert_array_equal(policy.greedy(obs, mask), agent.act_greedy(obs, mask))
+    expected = np.where(mask, agent.outputs(obs), -np.inf).argmax(1) + 2
+    np.testing.assert_array_equal(policy.greedy(obs, mask), expected)
     alone = mask.sum(1) == 1
     assert alone.any()
     assert not log_prob[alone].any()
@@ -137,12 +156,12 @@ def test_what_is_not_valid_is_neither_drawn_nor_best() -> None:
 def test_a_resumed_agent_goes_on_to_the_bit(name: str) -> None:
     agent = make_agent(name, IMAGES)
     batch = round_of(agent, policy_of(agent))
-    agent.update(batch, 0.0)
+    agent.update(batch, START)
     tensors, meta = agent.state()
     resumed = make_agent(name, IMAGES, seed=9)
     resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
     for each in (agent, resumed):
-        each.update(batch, 0.0)
+        each.update(batch, START)
     (tensors, _), (others, _) = agent.state(), resumed.state()
     assert tensors.keys() == others.keys()
     assert all(np.array_equal(tensors[key], others[key]) for key in tensors)
@@ -222,7 +241,6 @@ def test_a_client_values_actions_as_the_server_does(
     assert said.std(0).min() > 1e-5, "they depend on the observation"
     np.testing.assert_array_equal(policy.outputs(obs), said)
     np.testing.assert_array_equal(policy.greedy(obs), said.argmax(1) + 2)
-    np.testing.assert_array_equal(policy.greedy(obs), agent.act_greedy(obs))
 
 
 @pytest.mark.parametrize("changes", [{"agent": "rainbow"}, {"agent": "iqn"}], ids=["rainbow", "iqn"])
@@ -281,3 +299,37 @@ def test_ppo_learns_what_to_do_from_images() -> None:
         if right > 0.9:
             break
     assert right > 0.9
+
+
+@pytest.mark.parametrize("name", ["impala_resnet", "mlp_layer_norm", OWN])
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn", "iqn"])
+def test_an_image_and_numbers_are_seen_together(name: str, algorithm: str) -> None:
+    space = Room().observation_space
+    space.seed(0)
+    spaces = SpacesSpec(observation_from_space(space), DiscreteSpec(4, start=2))
+    obs = np.stack([spaces.observation.read(space.sample()) for _ in range(22)])
+    if algorithm == "ppo":
+        agent: Any = make_agent(name, spaces, minibatch_size=100)
+    else:
+        agent = DQNAgent(spaces, dqn_settings(name=name, hidden_sizes=(16, 16), agent=algorithm), 0)
+        agent.observe(obs)
+    first = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    first.load(load(save(agent.export_weights())))
+    if algorithm == "ppo":
+        rows = np.delete(np.arange(22), (10, 21))
+        action, log_prob = first.act(obs[rows], np.random.default_rng(0))
+        assert agent.update(_round(obs, action, log_prob), START)["approx_kl"] == pytest.approx(0, abs=1e-5)
+    else:
+        actions = np.arange(20) % 4 + 2
+        reward, discount = np.ones(20, np.float32), np.full(20, 0.9, np.float32)
+        agent.update(NStepBatch(obs[:20], actions, reward, obs[1:21], discount))
+    assert agent.normaliser.count
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(load(save(agent.export_weights())))
+    said = agent.outputs(obs)
+    np.testing.assert_allclose(policy.outputs(obs), said, atol=1e-5)
+    for part in (IMAGE, NUMBERS):
+        changed = obs.copy()
+        changed[part] = obs[part][::-1]
+        assert np.abs(agent.outputs(changed) - said).max() > 1e-4, "both count"
+    assert sum(layer.parameters for layer in next(iter(agent.shapes().values())))

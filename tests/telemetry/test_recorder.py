@@ -205,6 +205,29 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Pa
         assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5)
 
 
+def test_an_evaluation_reaches_the_goal_where_that_is_chosen(tmp_path: Path) -> None:
+    good = arrivals(*(episode(100.0, model_id=1) for _ in range(3)))
+    with _recorder(tmp_path, goal=9.0) as recorder:
+        recorder.judged_by_evaluation = True
+        rows = [attempt_row(2), _evaluation(5, 9.5, attempt=1), _evaluation(5, 8.5, attempt=2)]
+        _store(recorder, good, rows)
+        assert not recorder.verdict.reached, "training does not count, nor what was played before"
+        _store(recorder, [], [_evaluation(10, 9.25, attempt=2), _evaluation(15, 3.0, attempt=2)])
+        assert recorder.verdict.reached_with == 9.25
+    with _recorder(tmp_path, goal=9.0) as recorder:
+        assert recorder.verdict.reached_with == 9.25
+
+
+def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> None:
+    with _recorder(tmp_path, goal=9.0) as recorder:
+        recorder.judged_by_evaluation = True
+        _store(recorder, arrivals(*(episode(100.0) for _ in range(3))))
+        assert not recorder.verdict.reached
+        recorder.judged_by_evaluation = False
+        _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
+        assert recorder.verdict.reached_with == 100.0
+
+
 def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:
     """Evaluations take their time: they come when updates of later on are stored already."""
     rows = [update_row(5, loss=1.0), update_row(8, loss=2.0), _evaluation(5, 3.0), _evaluation(5, 4.0)]

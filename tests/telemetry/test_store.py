@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreError, query_history
-from soulsgui.telemetry.store.schema import set_aside
+from soulsgui.telemetry.store.schema import open_for_writing, set_aside
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.entry_id import EntryId
 from tests.telemetry.helpers import RUN_ID, arrivals, attempt_row, checkpoint_row, episode, update_row
@@ -262,3 +263,26 @@ def test_the_log_of_a_store_is_set_aside_with_it(path: Path) -> None:
     assert aside.read_bytes() == b"store"
     assert aside.with_name("telemetry.sqlite.damaged-wal").read_bytes() == b"its log"
     assert not path.with_name("telemetry.sqlite-wal").exists()
+
+
+def test_whoever_reads_while_the_tables_are_made_finds_none_or_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+    seen = set()
+
+    def look(_: str) -> None:
+        with closing(connect(path.as_uri() + "?mode=ro", uri=True)) as reader:
+            seen.add(reader.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0])
+
+    def traced(*args: Any, **kwargs: Any) -> sqlite3.Connection:
+        connection = connect(*args, **kwargs)
+        connection.set_trace_callback(look)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    open_for_writing(path).close()
+    with closing(connect(path)) as made:
+        tables = made.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+    assert seen <= {0, tables}
+    assert 0 in seen

@@ -8,6 +8,7 @@ import pytest
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, UsageError
+from soulsgui.frame_stacks import NUMBERS, field_of
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling import PPOConnector
 from soulsgui.sampling.simulate.samples import SampleMaker
@@ -15,12 +16,12 @@ from soulsgui.training.checks import check_segments
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
-from soulsgui.wire.messages.chunk_form import unpack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.weights import WeightsHeader
-from tests.environments.toys import SPACES_TAKEN, Taking
+from tests.environments.toys import SPACES_TAKEN, Room, Taking
 from tests.sampling.free_trainer import playing_client
 from tests.training.nodes import RunningNode, dqn_settings, running_node, small_settings, vtrace_settings
+from tests.wire.unpacking import unpack_chunk
 
 ENV_ID = "tests.environments.toys:ToysTaking-v0"
 
@@ -151,3 +152,15 @@ def test_simulated_clients_send_what_the_server_accepts(takes: str) -> None:
     )
     assert not check_segments(opened, spaces, {3: digest_number("00" * 8)}, 3, 3, 1).any()
     assert len(np.unique(opened.action, axis=0)) > 3
+
+
+@pytest.mark.parametrize("picture", [True, False])
+def test_simulated_clients_show_what_the_server_accepts(picture: bool) -> None:
+    env = Room(picture=picture)
+    spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces=spaces.to_json(), policy={})
+    header = WeightsHeader(run_id="r", attempt=1, model_id=3, update=0, digest="00" * 8)
+    data = SampleMaker(config).chunk(0, 0, 50, header)
+    opened = unpack_chunk(data, "r", "c", spaces.observation.shape, spaces.observation.dtype)
+    assert not check_segments(opened, spaces, {3: digest_number("00" * 8)}, 3, 3, 1).any()
+    assert len(np.unique(np.asarray(field_of(opened.obs, NUMBERS)), axis=0)) > 3

@@ -8,9 +8,13 @@ import pytest
 
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
+from soulsgui.environments.observations import observation_from_space
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.frame_stacks import IMAGE, Pictures
+from soulsgui.frame_stacks import NUMBERS as BESIDE
 from soulsgui.training.checks import GOOD, check_segments, count_refused, select
 from soulsgui.wire.messages.chunk import Reason, Segments
+from tests.environments.toys import Room
 from tests.wire.chunks import segments
 
 SPACES = SpacesSpec(BoxSpec((2,), "float32", (-100.0,), (100.0,)), DiscreteSpec(2))
@@ -222,3 +226,31 @@ def test_masks_and_states_of_refused_segments_are_left_out() -> None:
     assert kept.action_mask is not None
     assert kept.action_mask.shape == (3, 2)
     assert kept.state["hidden"].tolist() == [[2.0]]
+
+
+ROOM = SpacesSpec(observation_from_space(Room().observation_space), DiscreteSpec(2))
+
+
+@pytest.mark.parametrize("pictures", [True, False], ids=["pictures", "records"])
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        (0, 0, Reason.BOUNDS),
+        (0, 1.5, Reason.BOUNDS),
+        (4, 1.5, Reason.BOUNDS),
+        (4, np.nan, Reason.NOT_FINITE),
+        (8, np.inf, Reason.NOT_FINITE),
+    ],
+)
+def test_the_parts_of_an_observation_are_looked_at(
+    column: int, value: float, reason: Reason, pictures: bool
+) -> None:
+    room = Room()
+    obs = np.stack([ROOM.observation.read(room.reset()[0])] * 7)
+    assert _check(segments(model_id=5, obs=obs), ROOM) == ([True, True], {})
+    obs[BESIDE][5, column] = value
+    sent = Pictures(obs[IMAGE], obs[BESIDE]) if pictures else obs
+    made = segments(model_id=5, obs=sent)
+    assert _check(made, ROOM) == ([True, False], {reason: 1})
+    kept = select(made, np.array([True, False]))
+    assert len(kept.obs) == 4

@@ -19,6 +19,7 @@ from soulsgui.training.exploring import Exploration
 from soulsgui.training.publisher import Publisher
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.chunk import TERMINATED
 from tests.training.nodes import dqn_settings
 
 ADDRESS = Address(host="127.0.0.1", port=1, prefix="souls:", password="")
@@ -194,7 +195,9 @@ def test_priorities_count_as_much_as_is_set(tmp_path: Path) -> None:
 
 def test_the_correction_of_priorities_rises_to_1(tmp_path: Path) -> None:
     made = node(
-        tmp_path, dqn__replay="prioritised", dqn__priority_correction=0.2, dqn__priority_correction_steps=100
+        tmp_path,
+        dqn__replay="prioritised",
+        dqn__priority_correction={"schedule": "linear", "from": 0.2, "to": 1, "over": 100},
     )
     found = []
     for steps in (0, 50, 100, 1000):
@@ -203,7 +206,7 @@ def test_the_correction_of_priorities_rises_to_1(tmp_path: Path) -> None:
     assert found == pytest.approx([0.2, 0.6, 1.0, 1.0])
 
 
-EPSILON = {"dqn__epsilon_start": 1.0, "dqn__epsilon_end": 0.5, "dqn__epsilon_steps": 100}
+EPSILON = {"dqn__epsilon": {"schedule": "linear", "from": 1.0, "to": 0.5, "over": 100}}
 
 
 @pytest.mark.parametrize(
@@ -220,9 +223,7 @@ EPSILON = {"dqn__epsilon_start": 1.0, "dqn__epsilon_end": 0.5, "dqn__epsilon_ste
         (
             {
                 "dqn__exploration": "boltzmann",
-                "dqn__temperature_start": 2.0,
-                "dqn__temperature_end": 1.0,
-                "dqn__temperature_steps": 200,
+                "dqn__temperature": {"schedule": "linear", "from": 2.0, "to": 1.0, "over": 200},
             },
             Exploration(temperature=1.75),
         ),
@@ -247,3 +248,58 @@ def test_the_agent_is_described_to_clients_as_it_is(tmp_path: Path) -> None:
         "rainbow": "categorical_mlp",
     }
     json.dumps(kinds)
+
+
+def _accepted(made: DQNTrainingNode, reward: list[float], first_step: int, flags: int) -> Any:
+    steps = len(reward)
+    segments = SimpleNamespace(
+        obs=np.zeros((steps + 1, *made.spaces.observation.shape), np.float32),
+        length=np.array([steps]),
+        action=np.zeros(steps, np.int64),
+        reward=np.array(reward, np.float32),
+        log_prob=np.zeros(steps, np.float32),
+        flags=np.array([flags]),
+        env_index=np.zeros(1, np.int64),
+        episode=np.zeros(1, np.int64),
+        first_step=np.array([first_step]),
+        model_id_last=np.zeros(1, np.int64),
+        action_mask=None,
+        state={},
+        steps=steps,
+    )
+    return SimpleNamespace(segments=segments, names=["a"], sessions=["1"], clients=np.zeros(1, int), chunks=1)
+
+
+@pytest.mark.parametrize("agent", ["dqn", "rainbow"])
+def test_rewards_are_remembered_as_they_are_to_be_learned_from(tmp_path: Path, agent: str) -> None:
+    changes = {
+        "dqn__agent": agent,
+        "normalize__rewards": True,
+        "normalize__reward_clip": 1.5,
+        "dqn__gamma": 0.5,
+    }
+    made = node(tmp_path, **changes)
+    taken = _accepted(made, [1.0, 3.0], 0, 0), _accepted(made, [-8.0, 1.0], 2, TERMINATED)
+    ended = [np.array([False]), np.array([True])]
+    first = made._rewards(taken[0], ended[0])
+    np.testing.assert_allclose(first, np.minimum(np.array([1, 3]) / np.std([1, 3.5]), 1.5), rtol=1e-5)
+    # In the middle of the episode the agent is saved; the return goes on where it was.
+    again = node(tmp_path / "again", **changes)
+    again.agent.load_state(*made.agent.state())
+    totals = [1, 3.5, -6.25, -2.125]
+    for one in (made, again):
+        learned = one._rewards(taken[1], ended[1])
+        np.testing.assert_allclose(learned, [-1.5, 1 / np.std(totals)], rtol=1e-5)
+    assert made.agent.rewards.figures()["reward_std"] == pytest.approx(np.std(totals))
+
+
+def test_the_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
+    rate = {"schedule": "exponential", "from": 1e-2, "to": 1e-4, "over": 100}
+    made = node(tmp_path, dqn__learning_rate=rate, dqn__replay="prioritised")
+    fill(made)
+    made.env_steps = 50
+    made.agent.moment = made.moment
+    learn(made)
+    assert made.agent.figures()["learning_rate"] == pytest.approx(1e-3)
+    made.env_steps = 50_000
+    assert made._own_figures()["priority_correction"] == pytest.approx(0.7)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import ServiceError
-from soulsgui.training import off_policy_node
+from soulsgui.training import asynchronous_node
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
@@ -86,10 +86,10 @@ def test_below_the_band_nothing_is_read(
                 rooms.append(trainer._band.room)
             take(*args)
 
-        def wait_and_update(batch: Any) -> None:
+        def wait_and_update(batch: Any, tell: bool) -> None:
             assert trainer._band.may_draw
             held.acquire()
-            update(batch)
+            update(batch, tell)
 
         monkeypatch.setattr(trainer._intake, "take", look)
         monkeypatch.setattr(trainer.agent, "update", wait_and_update)
@@ -172,7 +172,7 @@ def test_no_more_is_published_than_is_set(redis_address: Address, tmp_path: Path
 
 
 def test_grants_hold_the_clients_and_tell_how_to_explore(redis_address: Address, tmp_path: Path) -> None:
-    settings = dqn_settings(dqn__epsilon_steps=100, dqn__epsilon_end=0.0)
+    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 100})
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
         grant = player.grant()
@@ -202,7 +202,7 @@ def test_credits_follow_what_was_taken_in(redis_address: Address, tmp_path: Path
 def test_rows_tell_of_the_updates_since_the_one_before(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(off_policy_node, "_ROW_EVERY_S", 0.05)
+    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", 0.05)
     with running_node(redis_address, tmp_path, dqn_settings()) as node:
         player = join(node)
         _play_on(player, node, 4)
@@ -252,7 +252,7 @@ def test_the_goal_in_steps_ends_the_taking_in(redis_address: Address, tmp_path: 
 def test_regular_checkpoints_come_every_so_many_updates(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(off_policy_node, "_CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(asynchronous_node, "_CHECKPOINT_EVERY_S", 0.0)
     with running_node(redis_address, tmp_path, dqn_settings(checkpoint__every_updates=4)) as node:
         player = join(node)
         _play_on(player, node, 3)
@@ -288,7 +288,7 @@ def test_a_diverged_agent_is_not_saved(
     good = node.answer(node.ask("save", kind="manual"))
     assert good.ok
 
-    def diverge(_: Any) -> None:
+    def diverge(_: Any, tell: bool) -> None:
         node.node.agent.updates += 1
         for parameter in node.node.agent.online.parameters():
             parameter.data.fill_(float("nan"))

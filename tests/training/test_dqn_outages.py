@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.rl.buffers.replay import TransitionBatch
+from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.training import DQNTrainingNode
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.training.exploring import Exploration
@@ -53,7 +53,7 @@ def test_training_goes_on_after_the_server_was_killed(tmp_path: Path, keeps_data
 
 
 def test_a_run_goes_on_with_its_counters_and_an_empty_memory(redis_address: Address, tmp_path: Path) -> None:
-    settings = dqn_settings(dqn__epsilon_steps=1000, dqn__epsilon_end=0.0)
+    settings = dqn_settings(dqn__epsilon={"schedule": "linear", "from": 1, "to": 0, "over": 1000})
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
         _play_on(player, node, 4)
@@ -165,14 +165,14 @@ def test_what_was_read_and_not_acknowledged_is_taken_in_once(
 
 
 def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address, tmp_path: Path) -> None:
-    def batch(number: int) -> TransitionBatch:
+    def batch(number: int) -> NStepBatch:
         rng = np.random.default_rng(number)
-        return TransitionBatch(
+        return NStepBatch(
             obs=rng.normal(size=(BATCH, 4)).astype(np.float32),
             action=rng.integers(0, 2, BATCH),
             reward=rng.normal(size=BATCH).astype(np.float32),
             next_obs=rng.normal(size=(BATCH, 4)).astype(np.float32),
-            terminated=rng.random(BATCH) < 0.2,
+            discount=np.where(rng.random(BATCH) < 0.2, np.float32(0), np.float32(0.99)),
         )
 
     settings = dqn_settings(dqn__target_interval=7)
@@ -194,3 +194,23 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address,
     assert set(first[0]) == set(second[0])
     for name, tensor in first[0].items():
         np.testing.assert_array_equal(tensor, second[0][name], err_msg=name)
+
+
+@pytest.mark.allow_warnings
+def test_a_memory_in_a_file_is_gone_on_with_and_goes_with_the_run(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = dqn_settings(learner__memory_limit=0, checkpoint__with_buffer=True)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        _play_on(player, node, 4)
+        assert node.node.run_folder.replay.is_dir()
+    assert node.node.agent.updates == 5
+    settings = dqn_settings(learner__memory_limit=0)
+    with running_node(redis_address, tmp_path, settings, resume=True) as node:
+        until(lambda: player.weights()[0].attempt == 2, "the next attempt")
+        assert len(node.node._memory) == 4 * 2 * HALF
+        _play_on(player, node, 1)
+        node.wait_for_updates(6)  # at once: nothing has to be collected again
+    assert any("lie in" in record.message for record in caplog.records)
+    assert not node.node.run_folder.replay.exists()

@@ -2,15 +2,9 @@
 
 import pytest
 
-from soulsgui.training.exploring import Exploration, Orders, falling
+from soulsgui.training.exploring import Exploration, Orders
 from soulsgui.wire.messages.session import Grant, Ladder
 from tests.training.test_sessions import _admitted, _sessions
-
-
-def test_values_fall_evenly_and_stay_where_they_end() -> None:
-    assert [falling(1.0, 0.2, 1000, steps) for steps in (0, 250, 1000, 10**9)] == pytest.approx(
-        [1.0, 0.8, 0.2, 0.2]
-    )
 
 
 @pytest.mark.parametrize(

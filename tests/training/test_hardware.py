@@ -10,7 +10,7 @@ from soulsgui.errors import ServiceError
 from soulsgui.training.hardware import choose_device, choose_threads
 from soulsgui.training.trainee import Trainee
 
-VECTOR, IMAGE = (8,), (4, 84, 84)
+VECTOR, IMAGE = False, True
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ VECTOR, IMAGE = (8,), (4, 84, 84)
     ],
 )
 def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
-    wanted: str, available: bool, observation: tuple[int, ...], hidden: tuple[int, ...], chosen: str
+    wanted: str, available: bool, observation: bool, hidden: tuple[int, ...], chosen: str
 ) -> None:
     assert choose_device(wanted, available, observation, hidden) == chosen
 
@@ -46,7 +46,7 @@ def test_every_network_that_is_trained_counts(
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
-    spaces = SimpleNamespace(observation=SimpleNamespace(shape=VECTOR))
+    spaces = SimpleNamespace(observation=SimpleNamespace(fields=((None, SimpleNamespace(shape=(8,))),)))
     node = cast(Trainee, SimpleNamespace(settings=settings, spaces=spaces))
     assert cast(property, Trainee.device).__get__(node) == chosen
 

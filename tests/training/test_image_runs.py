@@ -25,15 +25,14 @@ def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, 
         try:
             state = node.wait_for_updates(5)
         finally:
-            client.stop.set()
-            client._thread.join(20)
+            client.end()
         assert client.failure is None
         assert state.rejected == {}
         form: ChunkForm = node.node._intake.ingest._form
         assert form.is_compressed
         sent = client.progress
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
-        drawn = node.node._memory.ring.sample(2000, np.random.default_rng(0))
+        drawn = node.node._memory.draw(2000, np.random.default_rng(0)).batch
     assert drawn.obs.shape == (2000, STACK, 12, 12)
     assert (drawn.obs == drawn.obs[:, :, :1, :1]).all()
     newest = drawn.obs[:, -1, 0, 0].astype(np.int64)
@@ -41,4 +40,4 @@ def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, 
     np.testing.assert_array_equal(drawn.obs[:, :, 0, 0], expected)
     np.testing.assert_array_equal(drawn.next_obs[:, :-1], drawn.obs[:, 1:])
     np.testing.assert_array_equal(drawn.next_obs[:, -1, 0, 0], newest + 1)
-    np.testing.assert_array_equal(drawn.terminated, newest == LENGTH - 1)
+    np.testing.assert_array_equal(drawn.discount == 0, newest == LENGTH - 1)

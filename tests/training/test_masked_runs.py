@@ -43,8 +43,7 @@ def _client(address: Address) -> Iterator[PlayingClient]:
     try:
         yield client
     finally:
-        client.stop.set()
-        client._thread.join(20)
+        client.end()
     assert client.failure is None
 
 
@@ -77,7 +76,7 @@ def test_a_client_and_ppo_take_valid_actions_only(
 
 def _look_at_memory(node: RunningNode) -> None:
     """Check what the replay memory of a `Masked` holds."""
-    drawn = node.node._memory.ring.sample(2000, np.random.default_rng(0))
+    drawn = node.node._memory.draw(2000, np.random.default_rng(0)).batch
     assert _valid_at(drawn.obs)[np.arange(2000), drawn.action - 1].all()
     ended = drawn.next_obs[:, 1] == 3
     assert ended.any()

@@ -35,8 +35,7 @@ def test_a_client_plays_with_a_network_of_images(
         try:
             state = node.wait_for_updates(3)
         finally:
-            client.stop.set()
-            client._thread.join(20)
+            client.end()
         # Joining, it compared its network with the server's.
         assert client.failure is None
         assert client.progress.checks["network"]

@@ -16,6 +16,7 @@ def test_a_paused_trainer_keeps_its_round_and_goes_on_with_it(redis_address: Add
         assert node.answer(node.ask("pause")).ok
         state = node.wait_for(lambda state: state.phase == "paused", "the pause")
         assert state.detail == "by request: clients are granted nothing, and nothing is learned"
+        until(lambda: player.grant().resting, "who plays freely waits, too")
         granted = player.grant()
         player.deliver(share.steps // player.num_envs)
         began = state.tick
@@ -27,6 +28,7 @@ def test_a_paused_trainer_keeps_its_round_and_goes_on_with_it(redis_address: Add
         assert player.grant() == granted
         assert node.answer(node.ask("continue")).ok
         node.wait_for_updates(2)
+        until(lambda: not player.grant().resting, "it is told to go on")
         play(player, last=share.round_id)
         node.wait_for_updates(3)
 

@@ -15,6 +15,8 @@ from soulsgui.wire.messages.metrics import AttemptRow, UpdateRow
 from tests.faults.waiting import until
 from tests.training.nodes import STEPS, join, next_round, play, running_node, small_settings
 
+FALLING = {"schedule": "linear", "from": 1e-3, "to": 0}
+
 
 def test_rounds_are_collected_trained_and_published(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path) as node:
@@ -38,6 +40,22 @@ def test_rounds_are_collected_trained_and_published(redis_address: Address, tmp_
         assert [row.env_steps for row in updates] == [32, 64, 96]
         assert updates[0].values["clients"] == 1
         assert isinstance(node.rows()[0], AttemptRow)
+
+
+def test_a_long_update_gives_signs_of_life(redis_address: Address, tmp_path: Path) -> None:
+    with running_node(redis_address, tmp_path) as node:
+        player = join(node)
+        agent, told = node.node.agent, []
+        alive = agent.after_step
+
+        def step() -> None:
+            alive()
+            told.append(node.node._state().tick)
+
+        agent.after_step = step
+        play(player)
+        node.wait_for_updates(1)
+        assert len(set(told)) == len(told) > 1
 
 
 @pytest.mark.allow_warnings
@@ -165,14 +183,17 @@ def test_the_goal_in_steps_ends_the_rounds(redis_address: Address, tmp_path: Pat
         assert grant.round is None or grant.round.round_id <= last
 
 
-def test_the_learning_rate_falls_to_nothing_over_the_run(redis_address: Address, tmp_path: Path) -> None:
-    settings = small_settings(stop__env_steps=6 * STEPS, ppo__learning_rate_schedule="linear")
+def test_what_changes_over_the_run_is_on_the_curves(redis_address: Address, tmp_path: Path) -> None:
+    told = {"normalize__rewards": True, "ppo__normalize_value": True}
+    settings = small_settings(stop__env_steps=6 * STEPS, ppo__learning_rate=FALLING, **told)
     with running_node(redis_address, tmp_path, settings) as node:
         play(join(node), rounds=3)
         node.wait_for(lambda now: now.stop_reached, "the goal")
         until(lambda: len([row for row in node.rows() if isinstance(row, UpdateRow)]) == 3, "the rows")
-        rates = [row.values["learning_rate"] for row in node.rows() if isinstance(row, UpdateRow)]
-        np.testing.assert_allclose(rates, settings.ppo.learning_rate * np.array([1, 2 / 3, 1 / 3]))
+        rows = [row.values for row in node.rows() if isinstance(row, UpdateRow)]
+        rates = [values["learning_rate"] for values in rows]
+        assert all(values["reward_std"] > 0 and values["value_std"] > 0 for values in rows)
+        np.testing.assert_allclose(rates, 1e-3 * np.array([1, 2 / 3, 1 / 3]))
 
 
 def test_settings_of_the_run_are_written_for_those_who_come_later(

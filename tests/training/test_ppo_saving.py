@@ -11,6 +11,7 @@ from soulsgui.config.layers import Layer, combine
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.schedules import START
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.training import PPOTrainingNode
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint, write_checkpoint
@@ -20,6 +21,8 @@ from soulsgui.wire.weights import unpack_weights
 from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
+
+FALLING = {"schedule": "linear", "from": 1e-3, "to": 0}
 
 
 def test_commands_are_carried_out_and_answered(redis_address: Address, tmp_path: Path) -> None:
@@ -184,7 +187,7 @@ def _digest(node: RunningNode) -> str:
 
 def _train(address: Address, root: Path, updates: int, stop_after: int | None) -> str:
     """Train on a fixed stream of rounds, perhaps with a stop in between; return the digest of the weights."""
-    settings = small_settings(ppo__learning_rate_schedule="linear", stop__env_steps=10_000)
+    settings = small_settings(ppo__learning_rate=FALLING, stop__env_steps=10_000)
     parts = [updates] if stop_after is None else [stop_after, updates - stop_after]
     done, digest = 0, ""
     for part in parts:
@@ -236,12 +239,12 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address,
 
     whole = PPOTrainingNode(small_settings(), RunFolder(tmp_path / "a"), redis_address)
     for number in range(10):
-        whole.agent.update(batch(number), 0.0)
+        whole.agent.update(batch(number), START)
     whole.checkpoint(tmp_path / "c")
     resumed = PPOTrainingNode(small_settings(seed=99), RunFolder(tmp_path / "b"), redis_address)
     resumed.load_checkpoint(tmp_path / "c")
     for number in range(10, 110):
-        assert whole.agent.update(batch(number), 0.0) == resumed.agent.update(batch(number), 0.0)
+        assert whole.agent.update(batch(number), START) == resumed.agent.update(batch(number), START)
     first, second = whole.agent.state(), resumed.agent.state()
     assert first[1] == second[1]
     assert set(first[0]) == set(second[0])

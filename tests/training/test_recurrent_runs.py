@@ -99,10 +99,10 @@ def test_a_client_sends_what_its_policy_remembered(
         try:
             assert node.wait_for_updates(3).rejected == {}
         finally:
-            client.stop.set()
-            client._thread.join(20)
+            client.end()
     assert client.failure is None
-    assert all(one.check() > 5 for one in rounds)
+    # A fourth round is as long as the client stayed in it.
+    assert min([one.check() for one in rounds][:3]) > 5
 
 
 @pytest.mark.allow_warnings  # who leaves in the middle of a round is missed
@@ -164,8 +164,7 @@ def test_r2d2_learns_from_what_a_client_remembered(redis_address: Address, tmp_p
         try:
             assert node.wait_for_updates(20).rejected == {}
         finally:
-            client.stop.set()
-            client._thread.join(20)
+            client.end()
         assert client.failure is None
         _check_sequences(node)
 

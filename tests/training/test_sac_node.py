@@ -49,8 +49,7 @@ def test_a_client_draws_from_the_policy_and_the_memory_holds_what_it_drew(
         try:
             state = node.wait_for_updates(20)
         finally:
-            client.stop.set()
-            client._thread.join(20)
+            client.end()
         assert client.failure is None
         assert state.rejected == {}
         assert node.node._intake.sessions.exploration is None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.training import vtrace_node as vtrace_module
+from soulsgui.training import asynchronous_node
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import digest_number
@@ -62,7 +62,7 @@ def test_weights_go_out_while_clients_play(redis_address: Address, tmp_path: Pat
 def test_weights_of_a_while_ago_are_good_enough_older_ones_are_not(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vtrace_module, "_ROW_EVERY_S", math.inf)  # one row, at the end
+    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", math.inf)  # one row, at the end
     settings = vtrace_settings(vtrace__max_model_delay=1, publish__min_seconds=1000.0)
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)
@@ -157,7 +157,7 @@ def test_the_goal_in_steps_is_met_and_what_is_left_at_it_is_learned_from(
 def test_a_resumed_run_goes_on_with_the_agent_to_the_bit(
     redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vtrace_module, "_CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(asynchronous_node, "_CHECKPOINT_EVERY_S", 0.0)
     settings = vtrace_settings(checkpoint__every_updates=2)
     with running_node(redis_address, tmp_path, settings) as node:
         player = join(node)

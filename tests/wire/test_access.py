@@ -13,6 +13,7 @@ from soulsgui.runner.server_binary import packaged_binary
 from soulsgui.wire.access import client_of, client_rights, secret_hash, user_line, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
+from tests.faults.report import Report
 from tests.servers import running_server
 
 KEYS = Keys("t:")
@@ -160,7 +161,10 @@ def client(server: Address, owner: redis.Redis) -> Iterator[redis.Redis]:
 
 
 @pytest.mark.parametrize("command", ALLOWED, ids=str)
-def test_what_a_client_needs_is_allowed(client: redis.Redis, command: tuple[object, ...]) -> None:
+def test_what_a_client_needs_is_allowed(
+    client: redis.Redis, command: tuple[object, ...], report: Report
+) -> None:
+    report.injected("a command that a client needs")
     if command[0] == "XINFO":
         client.execute_command("XADD", KEYS.chunks(OWN), "*", "c", "x")
     client.execute_command(*command)
@@ -180,7 +184,8 @@ def test_a_client_hears_of_new_weights_and_of_its_own_wake_ups(
 
 
 @pytest.mark.parametrize("command", [*OWN_KEYS_MISUSED, *OF_OTHERS, *OF_THE_SERVER], ids=str)
-def test_everything_else_is_refused(client: redis.Redis, command: tuple[object, ...]) -> None:
+def test_everything_else_is_refused(client: redis.Redis, command: tuple[object, ...], report: Report) -> None:
+    report.injected("a command beyond a client's rights")
     with pytest.raises(redis.ResponseError, match=r"(?i)no permissions|noperm|not allowed"):
         client.execute_command(*command)
 

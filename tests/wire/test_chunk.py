@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, digest_number
-from soulsgui.wire.messages.chunk_form import ChunkForm, unpack_chunk
+from soulsgui.wire.messages.chunk_form import ChunkForm
 from tests.wire.chunks import CONTRACT, OBS_DTYPE, OBS_SHAPE, RUN, chunk, segments
+from tests.wire.unpacking import unpack_chunk
 
 
 def _open(data: bytes) -> Segments:
@@ -110,7 +111,7 @@ def test_many_chunks_are_opened_as_one_and_a_bad_one_disturbs_no_other() -> None
     first, second = segments((3, 2)), segments((1,), model_id=4)
     given = [chunk(first), b"garbage", chunk(second), _lengths(6, -1), chunk(run="other")]
     opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open(given)
-    assert opened.source.tolist() == [0, 0, 2]
+    assert opened.counts.tolist() == [2, 0, 1, 0, 0]
     assert {at: error.reason for at, error in opened.errors.items()} == {
         1: Reason.UNREADABLE,
         3: Reason.SHAPE,
@@ -124,7 +125,7 @@ def test_many_chunks_are_opened_as_one_and_a_bad_one_disturbs_no_other() -> None
 
 def test_nothing_opened_is_nothing() -> None:
     opened = ChunkForm(RUN, CONTRACT, OBS_SHAPE, OBS_DTYPE).open([b"x"])
-    assert (opened.segments.count, opened.segments.steps, len(opened.source)) == (0, 0, 0)
+    assert (opened.segments.count, opened.segments.steps, opened.counts.tolist()) == (0, 0, [0])
 
 
 def test_a_transition_of_eight_floats_takes_at_most_fifty_bytes() -> None:

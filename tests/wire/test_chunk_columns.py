@@ -1,7 +1,7 @@
 """Chunks with every combination of optional columns: masks, states, and images in their several forms."""
 
 import tracemalloc
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import FrameStacks
+from soulsgui.frame_stacks import FrameStacks, Pictures
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments, pack_chunk
-from soulsgui.wire.messages.chunk_form import ChunkForm, unpack_chunk
+from soulsgui.wire.messages.chunk_form import ChunkForm
 from soulsgui.wire.messages.frames import FramesError, Stacking, pack_frames, unpack_frames
 from tests.wire.chunks import CONTRACT, RUN, segments
+from tests.wire.unpacking import unpack_chunk
 
 STACK = 4
 SIDE = 12
@@ -51,7 +52,12 @@ def stacks_last(rng: np.random.Generator, lengths: list[int]) -> Observations:
     return np.moveaxis(stacks_first(rng, lengths), 1, -1)
 
 
-KINDS = [vectors, pictures, channels, stacks_first, stacks_last]
+def beside_numbers(rng: np.random.Generator, lengths: list[int]) -> Observations:
+    images, numbers = stacks_first(rng, lengths), vectors(rng, lengths)
+    return np.asarray(Pictures(images, numbers))
+
+
+KINDS = [vectors, pictures, channels, stacks_first, stacks_last, beside_numbers]
 STATE = {"hidden": (2, 3), "cell": (), "aside": (5,)}
 
 
@@ -81,7 +87,8 @@ def made(
 
 def form_of(one: Segments, actions: int, state: dict[str, tuple[int, ...]]) -> ChunkForm:
     action = one.action.shape[1:], one.action.dtype.str
-    return ChunkForm(RUN, CONTRACT, one.obs.shape[1:], one.obs.dtype.str, actions, state, *action)
+    dtype = f"({STACK},{SIDE},{SIDE})u1,(3,)f4" if one.obs.dtype.names else one.obs.dtype.str
+    return ChunkForm(RUN, CONTRACT, one.obs.shape[1:], dtype, actions, state, *action)
 
 
 def assert_equal(first: Segments, second: Segments) -> None:
@@ -131,6 +138,40 @@ def test_every_combination_of_columns_comes_back(
             np.testing.assert_array_equal(getattr(together.segments, name), np.concatenate(parts))
     for name, values in together.segments.state.items():
         np.testing.assert_array_equal(values, np.concatenate([one.state[name] for one in sent]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    count=st.integers(2, 4),
+    spoilt=st.sets(st.integers(0, 3)),
+    action=st.sampled_from(ACTIONS),
+    actions=st.sampled_from([0, 9]),
+)
+def test_chunks_cut_alike_open_as_others_do_whichever_of_them_is_bad(
+    kind: Any,
+    lengths: list[int],
+    count: int,
+    spoilt: set[int],
+    action: tuple[tuple[int, ...], str],
+    actions: int,
+) -> None:
+    state = {name: STATE[name] for name in sorted(STATE)}
+    sent = [made(kind, lengths, actions, state, seed, action) for seed in range(count)]
+    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
+    bad = sorted(number for number in spoilt if number < count)
+    given_ = [b"XXXX" + data[4:] if number in bad else data for number, data in enumerate(packed)]
+    opened = form_of(sent[0], actions, state).open(given_)
+    assert sorted(opened.errors) == bad
+    good = [one for number, one in enumerate(sent) if number not in bad]
+    assert opened.segments.count == len(good) * len(lengths)
+    for name in ("length", "obs", "action", "reward", "action_mask") if good else ():
+        parts = [getattr(one, name) for one in good]
+        if parts[0] is not None:
+            np.testing.assert_array_equal(getattr(opened.segments, name), np.concatenate(parts))
+    for name, values in opened.segments.state.items() if good else ():
+        np.testing.assert_array_equal(values, np.concatenate([one.state[name] for one in good]))
 
 
 @pytest.mark.parametrize(
@@ -258,6 +299,18 @@ def test_chunks_stacked_alike_are_opened_with_each_frame_once(kind: Any) -> None
     assert len(found.frames) == 3 + 2 + 1 + 5 + 4 * STACK
     assert list(opened.errors) == [1]
     np.testing.assert_array_equal(found, np.concatenate([sent[0].obs, sent[2].obs]))
+
+
+def test_images_are_opened_with_each_frame_once_and_their_numbers_beside_them() -> None:
+    sent = [made(beside_numbers, lengths, 3, {}, seed) for seed, lengths in enumerate([[3, 2], [4]])]
+    packed = [pack_chunk(RUN, CONTRACT, one) for one in sent]
+    found = form_of(sent[0], 3, {}).open([packed[0], b"garbage", packed[1]]).segments.obs
+    assert isinstance(found, Pictures)
+    assert isinstance(found.images, FrameStacks)
+    assert len(found.images.frames) == 3 + 2 + 4 + 3 * STACK
+    np.testing.assert_array_equal(found, np.concatenate([one.obs for one in sent]))
+    # Sent on as they are, they are the same bytes.
+    assert pack_chunk(RUN, CONTRACT, replace(sent[0], obs=found[:7])) == packed[0]
 
 
 def test_chunks_stacked_otherwise_than_their_neighbours_are_opened_as_well() -> None:

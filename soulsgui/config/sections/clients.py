@@ -56,7 +56,8 @@ class ClientSettings(Section):
     when_full: Literal["wait", "drop_oldest"] = setting(
         "wait",
         "What to do while the server takes no more samples: `wait` between two steps, or play on and drop "
-        "the oldest ones (for games that can't wait). Rounds of PPO always wait.",
+        "the oldest ones (for games that can't wait). Rounds of PPO always wait; so does everybody while the "
+        "run is paused, but games in real time (`client.step_seconds`).",
         to_clients=True,
     )
     buffer_bytes: int = setting(

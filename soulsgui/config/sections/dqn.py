@@ -1,8 +1,10 @@
 """Settings of deep Q-learning."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from soulsgui.config.declaring import Section, setting
+from soulsgui.config.schedules import Scheduled, Within
+from soulsgui.config.sections import shared
 
 
 class DQNSettings(Section):
@@ -28,33 +30,15 @@ class DQNSettings(Section):
         ge=1,
         le=1000,
     )
-    gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
-    learning_rate: float = setting(5e-4, "Step size of the optimiser (Adam).", gt=0, le=1)
-    batch_size: int = setting(64, "Transitions per gradient step.", unit="transitions", ge=1, le=1_000_000)
-    buffer_size: int = setting(
-        100_000,
-        "Transitions that are kept to learn from; the oldest give way.",
-        unit="transitions",
-        ge=100,
-        le=100_000_000,
+    gamma: float = shared.gamma()
+    learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
+        5e-4, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
-    learning_starts: int = setting(
-        1_000,
-        "Transitions to collect before the first update.",
-        unit="transitions",
-        ge=1,
-        le=100_000_000,
-    )
-    replay_ratio: float = setting(
-        16.0,
-        "How often each transition is drawn, on average: transitions drawn by transitions taken in. Above it "
-        "the learner waits for samples, below it the clients wait for the learner.",
-        gt=0,
-        le=1000,
-    )
-    replay_ratio_tolerance: float = setting(
-        0.1, "How far the replay ratio may stray before one side waits, as a part of it.", gt=0, le=1
-    )
+    batch_size: int = shared.batch_size(64)
+    buffer_size: int = shared.buffer_size(100_000)
+    learning_starts: int = shared.learning_starts()
+    replay_ratio: float = shared.replay_ratio(16.0, 1000)
+    replay_ratio_tolerance: float = shared.replay_ratio_tolerance()
     double: bool = setting(
         True,
         "Choose the next action by the online network and value it by the target network (arXiv 1509.06461).",
@@ -102,15 +86,10 @@ class DQNSettings(Section):
     priority_exponent: float = setting(
         0.6, "How much surprise counts for prioritised replay: 0 not at all, 1 in proportion.", ge=0, le=1
     )
-    priority_correction: float = setting(
-        0.4,
-        "How much of the bias of prioritised replay the weights of samples undo at first: 0 nothing, 1 all. "
-        "It rises evenly to 1 over `dqn.priority_correction_steps`.",
-        ge=0,
-        le=1,
-    )
-    priority_correction_steps: int = setting(
-        100_000, "Environment steps until all of that bias is undone.", unit="steps", ge=1
+    priority_correction: Annotated[Scheduled, Within(ge=0, le=1)] = setting(
+        {"schedule": "linear", "from": 0.4, "to": 1.0, "over": 100_000},
+        "How much of the bias of prioritised replay the weights of samples undo: 0 nothing, 1 all. A number, "
+        "or a schedule.",
     )
     sequence_length: int = setting(
         40,
@@ -142,15 +121,10 @@ class DQNSettings(Section):
         "before (ladder), by drawing actions by their values (boltzmann), or by noise in the weights, drawn "
         "anew at each publish (noisy; arXiv 1706.10295).",
     )
-    epsilon_start: float = setting(
-        1.0, "Probability of a random action at the beginning of the run.", ge=0, le=1
-    )
-    epsilon_end: float = setting(0.04, "Probability of a random action at last.", ge=0, le=1)
-    epsilon_steps: int = setting(
-        10_000,
-        "Environment steps over which the probability of a random action goes down evenly.",
-        unit="steps",
-        ge=1,
+    epsilon: Annotated[Scheduled, Within(ge=0, le=1)] = setting(
+        {"schedule": "linear", "from": 1.0, "to": 0.04, "over": 10_000},
+        "Probability of a random action: a number, or a schedule. {schedule: exponential, from: 1, to: 0.01, "
+        "over: 10000} and {schedule: piecewise, points: [[0, 1], [5000, 0.1], [20000, 0.01]]} are others.",
     )
     ladder_exponent: float = setting(
         7.0,
@@ -159,24 +133,12 @@ class DQNSettings(Section):
         ge=0,
         le=100,
     )
-    temperature_start: float = setting(
-        1.0,
-        "Of `dqn.exploration` boltzmann, at the beginning of the run: actions whose values lie this far "
-        "apart are taken 2.7 to 1.",
-        gt=0,
-    )
-    temperature_end: float = setting(0.05, "The same at last.", gt=0)
-    temperature_steps: int = setting(
-        10_000, "Environment steps over which the temperature goes down evenly.", unit="steps", ge=1
+    temperature: Annotated[Scheduled, Within(gt=0, reaches=False)] = setting(
+        {"schedule": "linear", "from": 1.0, "to": 0.05, "over": 10_000},
+        "Of `dqn.exploration` boltzmann: actions whose values lie this far apart are taken 2.7 to 1. A "
+        "number, or a schedule.",
     )
     noisy_sigma: float = setting(
         0.5, "Of `dqn.exploration` noisy: how large the noise in the weights is at first.", gt=0, le=10
     )
-    max_model_delay: int = setting(
-        50,
-        "Samples of weights that were published longer ago than this are refused, and clients wait rather "
-        "than make them.",
-        unit="publishes",
-        ge=1,
-        le=10_000,
-    )
+    max_model_delay: int = shared.max_model_delay(50)

@@ -21,3 +21,26 @@ class LearnerSettings(Section):
         ge=0,
         le=1024,
     )
+    compile: Literal["auto", "on", "off"] = setting(
+        "auto",
+        "Let torch compile the gradient of networks that have none written out by hand: images, `iqn`, "
+        "actions of PPO that are no single choice. `auto` does it beside the learning where the updates "
+        "that are expected repay it, and keeps it if it is quicker; never for `determinism: lockstep` and "
+        "PPO on the CPU, whose curves are equal to the bit. `on` does so everywhere, `off` nowhere. Without "
+        "a compiler of C++ (g++) nothing is compiled.",
+    )
+    precision: Literal["float32", "mixed"] = setting(
+        "float32",
+        "`mixed` lets networks of images compute in bfloat16 on a GPU where that is enough; float32 is "
+        "exact, and what the CPU always does.",
+    )
+    memory_limit: int | None = setting(
+        None,
+        "Memory for the observations of a replay memory. A larger one keeps them in a file in the folder of "
+        "the run, which the system reads and writes as it can: as quick as before while what is drawn fits "
+        "into the computer's memory, else as quick as the disk. The file goes with the run's end; with "
+        "`checkpoint.with_buffer` it stays, and a run that was stopped goes on with it. Empty: half of the "
+        "computer's memory.",
+        unit="bytes",
+        ge=0,
+    )

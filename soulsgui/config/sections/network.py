@@ -14,15 +14,16 @@ class NetworkSettings(Section):
 
     name: str = setting(
         "mlp",
-        "`mlp`, which clients run without PyTorch; `mlp_layer_norm`, with layer normalisation; `nature_cnn` "
-        "and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on the server and "
-        "on every client (soulsgui.rl.networks.named). Clients need PyTorch for all but `mlp`.",
-        pattern=r"^(mlp|mlp_layer_norm|nature_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+        "`mlp`, which clients run without PyTorch; `mlp_layer_norm`, with layer normalisation; `nature_cnn`, "
+        "`small_cnn` and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on "
+        "the server and on every client (soulsgui.rl.networks.named). All but `mlp` need PyTorch on clients.",
+        pattern=r"^(mlp|mlp_layer_norm|nature_cnn|small_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
     )
     hidden_sizes: Layers = setting(
         (64, 64),
         "Width of each hidden layer of the policy network, or of the Q-network; of the dense layers behind "
-        "the filters where images are seen (512 in the source of nature_cnn, 256 in that of impala_resnet).",
+        "the filters where images are seen (512 in the source of nature_cnn, 128 in that of small_cnn, "
+        "256 in that of impala_resnet).",
     )
     value_hidden_sizes: Layers = setting(
         (64, 64), "Width of each hidden layer of the value network, or of each critic."
@@ -34,6 +35,19 @@ class NetworkSettings(Section):
         "uniform policy (arXiv 2006.05990, section 3.2).",
         gt=0,
         le=10,
+    )
+    value_init_scale: float = setting(
+        1.0,
+        "Factor on the initial weights of the last value layer (arXiv 2006.05990, section 3.2, finds that it "
+        "matters little).",
+        gt=0,
+        le=10,
+    )
+    shared: bool = setting(
+        False,
+        "Of `ppo` and `vtrace`: let policy and value share all layers but their last ones, "
+        "`network.hidden_sizes`; `network.value_hidden_sizes` is then not looked at (arXiv 2006.05990, "
+        "section 3.2, advises against it). With `network.recurrent` they share the memory anyway.",
     )
     recurrent: Literal["none", "lstm", "gru"] = setting(
         "none",
@@ -62,10 +76,12 @@ class NetworkSettings(Section):
 
 
 class NormalizeSettings(Section):
-    """Scaling of what the networks see."""
+    """Scaling of what the networks see and learn from."""
 
     observations: bool = setting(
-        True, "Scale observations by their running mean and standard deviation, as part of the agent."
+        True,
+        "Scale observations by their running mean and standard deviation, as part of the agent; choices, "
+        "which networks see one-hot, and images stay as they are.",
     )
     clip: float = setting(
         10.0,
@@ -73,4 +89,15 @@ class NormalizeSettings(Section):
         unit="standard deviations",
         gt=0,
         le=1000,
+    )
+    rewards: bool = setting(
+        False,
+        "Divide rewards by the running standard deviation of the return that falls off with `gamma`, as part "
+        "of the agent. Curves, goals and scores go on showing what the environment gave.",
+    )
+    reward_clip: float | None = setting(
+        None,
+        "Rewards, scaled or not, are limited to plus and minus this value before they are learned from; "
+        "empty does not limit them.",
+        gt=0,
     )

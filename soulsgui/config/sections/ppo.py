@@ -1,8 +1,10 @@
 """Settings of proximal policy optimisation."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from soulsgui.config.declaring import Section, setting
+from soulsgui.config.schedules import Scheduled, Within
+from soulsgui.config.sections import shared
 
 
 class PPOSettings(Section):
@@ -22,12 +24,7 @@ class PPOSettings(Section):
         ge=1,
         le=10_000,
     )
-    gamma: float = setting(
-        0.99,
-        "Discount of future rewards: the most important setting of all.",
-        ge=0,
-        le=1,
-    )
+    gamma: float = shared.gamma()
     gae_lambda: float = setting(
         0.9,
         "Weight of longer returns in the advantage estimate: 0 trusts the value network, 1 the rewards.",
@@ -42,37 +39,69 @@ class PPOSettings(Section):
         ge=1,
         le=1_000_000,
     )
+    shuffle: Literal["transitions", "trajectories", "none"] = setting(
+        "transitions",
+        "What a pass over a round draws in random order: single transitions (arXiv 2006.05990, section 3.5, "
+        "recommends it), or pieces of episodes, `ppo.sequence_length` steps each; `none` takes these pieces "
+        "as they were played. With `network.recurrent` there are only pieces.",
+    )
     sequence_length: int = setting(
         64,
-        "With `network.recurrent`: steps of an episode that are learned from in one piece, which is how far "
-        "a gradient reaches back. Minibatches are made of whole pieces.",
+        "With `network.recurrent`, or where `ppo.shuffle` does not draw single transitions: steps of an "
+        "episode that are learned from in one piece, with a memory also how far a gradient reaches back. "
+        "Minibatches are made of whole pieces.",
         unit="steps",
         ge=1,
         le=65_536,
     )
-    learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
-    learning_rate_schedule: Literal["constant", "linear"] = setting(
-        "constant",
-        "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
+    learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
+        1e-3,
+        "Step size of the optimiser (Adam): a number, or a schedule such as {schedule: linear, from: 0.001, "
+        "to: 0}, over `stop.env_steps` or, with `over: 50000`, so many environment steps.",
     )
-    clip: float = setting(
+    adam_beta1: float = setting(
+        0.9, "Part of its momentum that the optimiser (Adam) keeps at each step.", ge=0, lt=1
+    )
+    adam_beta2: float = setting(
+        0.999, "The same for the mean square of the gradients, which its steps are divided by.", ge=0, lt=1
+    )
+    adam_epsilon: float = setting(
+        1e-5, "What the optimiser (Adam) adds to the root of that: it bounds the steps.", gt=0, le=1
+    )
+    clip: Annotated[Scheduled, Within(gt=0, le=10)] = setting(
         0.2,
-        "How far the probability ratio may move away from 1 before its gradient is cut off.",
-        gt=0,
-        le=10,
+        "How far the probability ratio may move away from 1 before its gradient is cut off: a number, or a "
+        "schedule.",
     )
-    entropy_coef: float = setting(0.0, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
+    entropy_coef: Annotated[Scheduled, Within(ge=0, le=10)] = setting(
+        0.0, "Reward for an undecided policy, 0 switches it off: a number, or a schedule."
+    )
     value_coef: float = setting(1.0, "Weight of the value loss.", gt=0, le=100)
     value_clip: float | None = setting(
         None,
         "Limit on the change of the value estimate per update; empty switches it off "
-        "(arXiv 2006.05990 advises against it).",
+        "(arXiv 2006.05990 advises against it). In deviations where `ppo.normalize_value` is on.",
         gt=0,
     )
-    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
-    normalize_advantage: bool = setting(
-        True,
-        "Scale advantages to mean 0 and deviation 1 over the whole round, once per pass.",
+    value_huber: float | None = setting(
+        None,
+        "Error beyond which the value loss is linear (Huber loss); empty: it is square everywhere "
+        "(arXiv 2006.05990 advises against Huber). In deviations where `ppo.normalize_value` is on.",
+        gt=0,
+    )
+    normalize_value: bool = setting(
+        False,
+        "Let the value network tell values in deviations from the mean of all value targets so far, which is "
+        "kept with the agent. It helps where returns are large; elsewhere it may hurt (arXiv 2006.05990, "
+        "section 3.3: to be tried).",
+    )
+    max_grad_norm: float | None = setting(
+        0.5, "Gradients longer than this are shortened to it; empty leaves them as they are.", gt=0
+    )
+    normalize_advantage: Literal["none", "minibatch", "round"] = setting(
+        "round",
+        "Whether advantages are scaled to mean 0 and deviation 1: not at all, within each minibatch, or over "
+        "the whole round, once per pass.",
     )
     recompute_advantages: bool = setting(
         True, "Compute advantages anew before each pass instead of once per round."

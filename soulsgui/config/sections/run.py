@@ -1,5 +1,7 @@
 """Settings of a run: what it publishes, saves and records, and when it ends."""
 
+from typing import Literal
+
 from soulsgui.config.declaring import Section, setting
 
 
@@ -21,14 +23,21 @@ class StopSettings(Section):
 
     mean_return: float | None = setting(
         None,
-        "Stop when the mean return of the last `stop.window` finished training episodes reaches this.",
+        "Stop when the mean return reaches this: of what, `stop.judged_by` says.",
+    )
+    judged_by: Literal["training", "evaluation"] = setting(
+        "training",
+        "Whose mean return has to reach `stop.mean_return`: that of the last `stop.window` finished training "
+        "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
+        "exploration, an evaluation knows sooner what was learned. Where nobody can evaluate, training "
+        "decides.",
     )
     env_steps: int | None = setting(
         None, "Stop after this many environment steps were trained on.", unit="steps", ge=1
     )
     window: int = setting(
         20,
-        "Episodes over which the mean return is taken, for the goal, the best model and the display.",
+        "Training episodes over which a mean return is taken, for the goal, the best model and the display.",
         unit="episodes",
         ge=1,
         le=100_000,

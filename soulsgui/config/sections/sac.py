@@ -1,41 +1,28 @@
 """Settings of soft actor-critic."""
 
+from typing import Annotated
+
 from soulsgui.config.declaring import Section, setting
+from soulsgui.config.schedules import Scheduled, Within
+from soulsgui.config.sections import shared
 
 
 class SACSettings(Section):
     """Soft actor-critic: asynchronous, off-policy, for actions that are numbers within bounds."""
 
-    gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
-    learning_rate: float = setting(
-        3e-4, "Step size of the optimiser (Adam), for actor, critics and temperature alike.", gt=0, le=1
+    gamma: float = shared.gamma()
+    learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
+        3e-4,
+        "Step size of the optimiser (Adam), for actor, critics and temperature alike: a number, or a "
+        "schedule as for `ppo.learning_rate`.",
     )
-    batch_size: int = setting(256, "Transitions per gradient step.", unit="transitions", ge=1, le=1_000_000)
-    buffer_size: int = setting(
-        1_000_000,
-        "Transitions that are kept to learn from; the oldest give way.",
-        unit="transitions",
-        ge=100,
-        le=100_000_000,
+    batch_size: int = shared.batch_size(256)
+    buffer_size: int = shared.buffer_size(1_000_000)
+    learning_starts: int = shared.learning_starts()
+    replay_ratio: float = shared.replay_ratio(
+        256.0, 100_000, "As many as `sac.batch_size` make one gradient step an environment step. "
     )
-    learning_starts: int = setting(
-        1_000,
-        "Transitions to collect before the first update.",
-        unit="transitions",
-        ge=1,
-        le=100_000_000,
-    )
-    replay_ratio: float = setting(
-        256.0,
-        "How often each transition is drawn, on average: transitions drawn by transitions taken in. As many "
-        "as `sac.batch_size` make one gradient step an environment step. Above it the learner waits for "
-        "samples, below it the clients wait for the learner.",
-        gt=0,
-        le=100_000,
-    )
-    replay_ratio_tolerance: float = setting(
-        0.1, "How far the replay ratio may stray before one side waits, as a part of it.", gt=0, le=1
-    )
+    replay_ratio_tolerance: float = shared.replay_ratio_tolerance()
     target_tau: float = setting(
         0.005,
         "How far each update takes the target networks to the critics; 1 copies them.",
@@ -61,11 +48,4 @@ class SACSettings(Section):
         ge=-10_000,
         le=10_000,
     )
-    max_model_delay: int = setting(
-        50,
-        "Samples of weights that were published longer ago than this are refused, and clients wait rather "
-        "than make them.",
-        unit="publishes",
-        ge=1,
-        le=10_000,
-    )
+    max_model_delay: int = shared.max_model_delay(50)

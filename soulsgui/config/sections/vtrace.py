@@ -1,14 +1,16 @@
 """Settings of V-trace: actor and critic, asynchronous."""
 
-from typing import Literal
+from typing import Annotated
 
 from soulsgui.config.declaring import Section, setting
+from soulsgui.config.schedules import Scheduled, Within
+from soulsgui.config.sections import shared
 
 
 class VTraceSettings(Section):
     """V-trace (IMPALA, APPO): asynchronous, on-policy corrected for the age of the samples."""
 
-    gamma: float = setting(0.99, "Discount of future rewards: the most important setting of all.", ge=0, le=1)
+    gamma: float = shared.gamma()
     trace_lambda: float = setting(
         1.0,
         "Weight of longer returns in the targets: 1 as in the paper, less trusts the value network more.",
@@ -35,19 +37,18 @@ class VTraceSettings(Section):
     epochs: int = setting(
         1, "Gradient steps on each batch, the targets computed anew for each.", unit="steps", ge=1, le=100
     )
-    learning_rate: float = setting(1e-3, "Step size of the optimiser (Adam).", gt=0, le=1)
-    learning_rate_schedule: Literal["constant", "linear"] = setting(
-        "constant",
-        "`linear` lowers the learning rate to zero over `stop.env_steps`, which must then be set.",
+    learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
+        1e-3, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
-    clip: float | None = setting(
+    clip: Annotated[Scheduled | None, Within(gt=0, le=10)] = setting(
         None,
         "How far the probability ratio to the policy that played may move away from 1 before its gradient "
-        "is cut off, as in PPO (APPO); empty for the plain policy gradient of IMPALA.",
-        gt=0,
-        le=10,
+        "is cut off, as in PPO (APPO): a number, or a schedule; empty for the plain policy gradient of "
+        "IMPALA.",
     )
-    entropy_coef: float = setting(0.01, "Reward for an undecided policy; 0 switches it off.", ge=0, le=10)
+    entropy_coef: Annotated[Scheduled, Within(ge=0, le=10)] = setting(
+        0.01, "Reward for an undecided policy, 0 switches it off: a number, or a schedule."
+    )
     value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
     max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
     normalize_advantage: bool = setting(
@@ -61,11 +62,4 @@ class VTraceSettings(Section):
         ge=1,
         le=10_000_000,
     )
-    max_model_delay: int = setting(
-        20,
-        "Samples of weights that were published longer ago than this are refused, also while they wait to "
-        "be learned from, and clients wait rather than make them.",
-        unit="publishes",
-        ge=1,
-        le=10_000,
-    )
+    max_model_delay: int = shared.max_model_delay(20, "also while they wait to be learned from, ")

@@ -9,6 +9,7 @@ from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.preferences import AtClosing
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -56,7 +57,7 @@ class ClosingDialog(QDialog):
         self.stop.problem.connect(self._failed)
         self.stop.setAutoDefault(False)
         self.keep = QPushButton(tr("&Keep training"), self)
-        self.keep.setProperty("role", "primary")
+        make_primary(self.keep)
         self.keep.setDefault(True)
         self.keep.clicked.connect(self._keep)
         self.cancel = QPushButton(tr("Cancel"), self)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVB
 from soulsgui.gui.calls import MakeCall
 from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import set_property
 from soulsgui.wire.control import ApiError
@@ -44,8 +44,7 @@ class FormDialog(GrowingDialog):
             send: Sends the command.
         """
         made = CommandButton(words, "check", send, self)
-        made.setProperty("role", "primary")
-        dress(made, "check")
+        make_primary(made)
         made.setDefault(True)
         made.problem.connect(self.show_problem)
         return made

@@ -27,7 +27,7 @@ from soulsgui.gui.dialogs.lan_switch import LanSwitch
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.inviting import known_as, next_name, reach_look, reissue_words, wrong_name
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
@@ -124,7 +124,7 @@ class InviteDialog(GrowingDialog):
         self._again = Words(tr("&Invite anew"), tr("Inviting …"), tr("Invited"))
         self.invite = CommandButton(self._first, "add", self._send, page)
         self.invite.setObjectName("inviteCreate")
-        self.invite.setProperty("role", "primary")
+        make_primary(self.invite)
         self.invite.setDefault(True)
         self.invite.finished.connect(self._created)
         self.invite.problem.connect(self._failed)
@@ -156,7 +156,7 @@ class InviteDialog(GrowingDialog):
         self.link.setReadOnly(True)
         self.link.setAccessibleName(tr("The invitation as a link"))
         self.copy = QPushButton(tr("&Copy link"), card)
-        self.copy.setProperty("role", "primary")
+        make_primary(self.copy)
         dress(self.copy, "copy")
         self.copy.clicked.connect(self._copy)
         self.file = QPushButton(tr("&Save file…"), card)

@@ -4,6 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.preferences import AtLeaving
 from soulsgui.gui.widgets.labels import Heading
 
@@ -18,19 +19,20 @@ class LeavingDialog(QDialog):
         remembered: The same is wanted every time; with the `AtLeaving`.
 
     Args:
+        ends_with_window: Whether the help ends when the window quits; else it was begun in a terminal.
         parent: The window.
     """
 
     decided = Signal(object)
     remembered = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, ends_with_window: bool = True, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("leavingDialog")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(tr("Close SoulsGUI"))
         self.stay = QPushButton(tr("&Stay in the tray"), self)
-        self.stay.setProperty("role", "primary")
+        make_primary(self.stay)
         self.stay.setDefault(True)
         self.stay.clicked.connect(lambda: self._decide(AtLeaving.TRAY))
         self.quit = QPushButton(tr("&Quit"), self)
@@ -40,9 +42,9 @@ class LeavingDialog(QDialog):
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox(tr("&Remember this; Settings (Ctrl+,) changes it"), self)
-        self._build()
+        self._build(ends_with_window)
 
-    def _build(self) -> None:
+    def _build(self, ends_with_window: bool) -> None:
         tray = tr(
             "In the tray it plays on. The icon there says how it is; a click on it brings the window back, "
             "and its menu pauses, stops and quits."
@@ -51,6 +53,11 @@ class LeavingDialog(QDialog):
         column.setSpacing(12)
         column.addWidget(Heading(tr("This computer is helping to train"), 1, self))
         quitting = tr("If you quit, it ends its episode and helps no longer: nothing plays unseen.")
+        if not ends_with_window:
+            quitting = tr(
+                "It was started in a terminal (soulsgui join): if you quit, it plays on there. "
+                "There, or with `soulsgui join stop`, it ends."
+            )
         for sentence in (tray, quitting):
             label = QLabel(sentence, self)
             label.setWordWrap(True)

@@ -13,7 +13,7 @@ from soulsgui.gui.config_editor.bars import ProblemBar
 from soulsgui.gui.config_editor.mending import Mending
 from soulsgui.gui.config_editor.problems import by_line, line_of
 from soulsgui.gui.config_editor.yaml_edit import YamlEdit
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.system import explained
@@ -88,7 +88,7 @@ class MendConfigDialog(QDialog):
         self.aside.explain(self.tr("Gives it another name; the server starts with the shipped settings"))
         self.aside.clicked.connect(self._set_aside)
         self.again = QPushButton(self)
-        self.again.setProperty("role", "primary")
+        make_primary(self.again)
         dress(self.again, "check")
         self.again.clicked.connect(self.try_again)
         close = QPushButton(self.tr("Close"), self)

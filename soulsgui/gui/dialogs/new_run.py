@@ -25,15 +25,16 @@ from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_remark, preset_title
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
+from soulsgui.gui.widgets.number_edit import give_room
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 _MOST_CLIENTS = 64
 _NOTE_LINES = 3
-_MARGIN_PX = 7
 _CHARACTERS = 62
 
 
@@ -99,9 +100,8 @@ class NewRunDialog(GrowingDialog):
         self.note.setTabChangesFocus(True)
         self.note.setFixedHeight(self.fontMetrics().lineSpacing() * _NOTE_LINES + 20)
         self.clients = QSpinBox(self)
+        give_room(self.clients)
         self.clients.setRange(0, _MOST_CLIENTS)
-        # The style sheet's padding does not reach the field within.
-        self.clients.lineEdit().setTextMargins(_MARGIN_PX, 0, 0, 0)
         self.clients.valueChanged.connect(self._number_typed)
         self.clients.setToolTip(tr("How many clients play on the server's own machine"))
         self.goal = QLineEdit(self)
@@ -130,7 +130,7 @@ class NewRunDialog(GrowingDialog):
         self._stop_words = Words(tr("&Stop it and start"), tr("Stopping, then starting …"), tr("Started"))
         self.start = CommandButton(self._start_words, "play", self._send, self)
         self.start.setObjectName("startRun")
-        self.start.setProperty("role", "primary")
+        make_primary(self.start)
         self.start.setDefault(True)
         self.start.finished.connect(self._started)
         self.start.problem.connect(self._failed)

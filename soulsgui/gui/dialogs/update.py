@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, 
 
 from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.updating import UpdateSteps
 from soulsgui.gui.widgets.labels import Heading
 
@@ -61,7 +61,7 @@ class UpdateDialog(GrowingDialog):
 
     def _foot(self) -> QHBoxLayout:
         self.copy = QPushButton(tr("&Copy"), self)
-        self.copy.setProperty("role", "primary")
+        make_primary(self.copy)
         dress(self.copy, "copy")
         self.copy.setDefault(True)
         self.copy.clicked.connect(self._copy)

@@ -58,11 +58,12 @@ def why_not_loaded(checkpoint: CheckpointInfo | None) -> str:
 
 def described(checkpoint: CheckpointInfo) -> str:
     """Return a checkpoint in one line: `Quicksave, update 410, 12,288 steps`."""
-    return tr("{kind}, update {updates}, {steps} steps").format(
+    words = tr("{kind}, update {updates}, {steps} steps").format(
         kind=kind_look(checkpoint.kind).word,
         updates=text.count(checkpoint.updates),
         steps=text.count(checkpoint.env_steps),
     )
+    return tr("{words}, with its replay memory").format(words=words) if checkpoint.memory else words
 
 
 def load_question(checkpoint: CheckpointInfo, run: RunSummary, active: RunStatus) -> Question:

@@ -9,6 +9,7 @@ from soulsgui.gui import text
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.states import client_look, shown_state
 from soulsgui.wire.control import ClientStatus
+from soulsgui.wire.situation import is_paused_there
 
 KEPT_RATES = 60
 """Rates that are remembered of each client: with one a second, the last minute."""
@@ -68,7 +69,7 @@ _LOWEST = float("-inf")
 
 
 def state_words(status: ClientStatus, age_s: float | None = None) -> str:
-    """Return a client's state with what else there is to say: a wish still to be followed, or a stall.
+    """Return a client's state with what else there is to say: a wish still to be followed, a stall.
 
     Args:
         status: As the server told it.
@@ -77,9 +78,12 @@ def state_words(status: ClientStatus, age_s: float | None = None) -> str:
     state = shown_state(status)
     word = client_look(state).word
     if state == "invited":
-        word = tr("{state}, never seen").format(state=word)
+        never = tr("{state} again, not yet seen") if status.invited_again else tr("{state}, never seen")
+        word = never.format(state=word)
     elif state == "lost" and age_s is not None:
         word = tr("{state} for {time}").format(state=word, time=text.about(age_s))
+    if is_paused_there(status.state, status.wish):
+        return tr("{state} there").format(state=word)
     if status.stalled and status.state == "online":
         return tr("{state}, stalled").format(state=word)
     away = state in ("late", "lost", "left", "invited")

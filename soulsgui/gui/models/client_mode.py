@@ -15,13 +15,10 @@ from soulsgui.gui.models.client_server import (
 from soulsgui.gui.states import Look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
 from soulsgui.wire.messages.neighbour import Held
-
-CLIENT = "client"
-"""The service of client mode."""
+from soulsgui.wire.situation import CLIENT, Situation, situation
 
 _QUIET_END = "ended as asked"
 _WORTH_TELLING_BYTES = 10_000
-_CUT_OFF = ("quarantined", "refused")
 _OFF = (ConnectionState.WELCOME, ConnectionState.SHUT_DOWN)
 
 
@@ -114,28 +111,29 @@ def _with_service(
 ) -> tuple[Look, str]:
     """Return look and detail of a client that is up, comes up, goes down, or has failed."""
     reason = client.error if client is not None else ""
-    if client is not None and client.checks.get("version") is False:
+    where = situation(status)
+    if client is not None and where is Situation.MISFIT:
         look = _look("state-warning", Tone.WARNING, update_title(client.lacks))
         needs = lack_words(client.lacks) or reason or service.outcome
         return look, f"{needs} {how_to_update(client.lacks)}".strip()
-    if client is not None and client.state == "revoked":
+    if where is Situation.REVOKED:
         return _look("state-refused", Tone.BAD, tr("Revoked")), reason
-    if service.state == "failed":
+    if where is Situation.FAILED:
         look = _look("state-bad", Tone.BAD, tr("Stopped after {n} failures").format(n=service.failures))
         return look, reason or service.outcome
-    if service.state == "stopping":
+    if where is Situation.STOPPING:
         return _look("state-stopping", Tone.BUSY, tr("Stopping …")), ""
-    if client is not None and _paused_by_owner(service, client):
+    if client is not None and where is Situation.PAUSED_BY_OWNER:
         word = _paused_words(client.paused_until, now)
         return _look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
-    if client is not None and client.held and client.state not in _CUT_OFF:
+    if client is not None and client.held and where is Situation.HELD:
         return _held(client.held), tr("It plays on by itself when that is over.")
-    if service.state == "backoff":
+    if where is Situation.RETRYING:
         seconds = text.about(service.restart_in_s or 0.0)
         look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
         return look, reason or service.outcome
-    if service.state == "running" and client is not None:
-        return _playing(client, status, now)
+    if client is not None and service.state == "running":
+        return _playing(where, client, status.server, now)
     return _not_there_yet(status.server, now)
 
 
@@ -148,43 +146,37 @@ def _held(why: Held) -> Look:
     return _look("state-paused", Tone.PAUSED, words[why])
 
 
-def _paused_by_owner(service: ServiceStatus, client: ClientStatus) -> bool:
-    # What the owner wants holds at once, whether the client is there to say so or not.
-    return client.wish == "pause" or (client.wish == "pause_after_episode" and client.state == "paused")
-
-
 def _paused_words(until: float | None, now: float) -> str:
     if until is None:
         return tr("Paused by you")
     return tr("Paused by you until {time}").format(time=text.until(until, now))
 
 
-def _playing(client: ClientStatus, status: Status, now: float) -> tuple[Look, str]:
+def _playing(where: Situation, client: ClientStatus, server: ServerStatus, now: float) -> tuple[Look, str]:
     """Return look and detail of a client that is up, by what it says of itself."""
-    state, away = client.state, not status.server.reachable
-    if state in _CUT_OFF:
+    if where is Situation.CUT_OFF:
         return _look("state-refused", Tone.BAD, tr("Cut off")), client.error
-    if state in ("late", "lost"):
+    if where is Situation.SILENT:
         age = text.about(client.age_s)
         look = _look("state-warning", Tone.WARNING, tr("The game does not answer"))
         return look, tr("No sign of life for {time}.").format(time=age)
-    if state == "draining":
+    if where is Situation.FINISHING:
         pauses = client.wish == "pause_after_episode"
         then = tr("Pauses after it.") if pauses else tr("Stops after it.")
         return _look("state-draining", Tone.BUSY, tr("Finishing episode …")), then
-    if away:
-        return _away(client, status.server, now)
-    if state == "paused":
+    if where is Situation.AWAY:
+        return _away(client, server, now)
+    if where is Situation.PAUSED_BY_SERVER:
         return _look("state-paused", Tone.PAUSED, tr("Paused by the server")), ""
-    if state == "online":
+    if where is Situation.PLAYING:
         number = text.count(client.episodes + 1)
         return _look("state-good", Tone.GOOD, tr("Playing, episode {n}").format(n=number)), client.env_id
-    if state == "waiting":
-        if status.run.id:
-            word = tr("Waiting for the server")
-            return _look("state-waiting", Tone.BUSY, word), tr("No round goes on at present.")
+    if where is Situation.BETWEEN_ROUNDS:
+        word = tr("Waiting for the server")
+        return _look("state-waiting", Tone.BUSY, word), tr("No round goes on at present.")
+    if where is Situation.WITHOUT_RUN:
         return _look("state-waiting", Tone.BUSY, tr("Waiting for a run")), _waiting_words()
-    return _not_there_yet(status.server, now)
+    return _not_there_yet(server, now)
 
 
 def _not_there_yet(server: ServerStatus, now: float) -> tuple[Look, str]:

@@ -15,6 +15,7 @@ def server_words(status: Status) -> tuple[Look, str]:
     name = server.name or tr("this computer")
     where = tr("{server}, {address}").format(server=name, address=address) if address else name
     if not server.reachable:
+        where = tr("{where}, not reached").format(where=where)
         return Look("state-lost", Tone.WARNING, tr("Server")), where
     if server.round_trip_s is not None:
         where = tr("{where}, answers in {time}").format(where=where, time=trip_words(server.round_trip_s))

@@ -109,7 +109,7 @@ def _sent(invitation: Invitation) -> str:
     way = tr("On its way it is encrypted.") if invitation.pin else tr("On its way it is not encrypted.")
     what = tr(
         "What the environment shows and what was done in it; this computer's name, the versions of what runs "
-        "here, and errors of the environment. No files, and nothing else of this computer."
+        "here, and warnings and errors of that. No files, and nothing else of this computer."
     )
     return f"{what} {way}"
 

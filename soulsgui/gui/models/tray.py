@@ -32,7 +32,7 @@ def leaving(playing: bool, has_tray: bool, remembered: AtLeaving) -> Leaving:
 
 def why_no_tray(has_tray: bool) -> str:
     """Return why the window can't stay in the tray; empty when it can."""
-    return "" if has_tray else tr("This desktop has no tray: closing the window ends the help.")
+    return "" if has_tray else tr("This desktop has no tray: closing the window ends the help it began.")
 
 
 @dataclass(frozen=True)

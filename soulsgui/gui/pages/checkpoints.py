@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
+    QCheckBox,
     QHBoxLayout,
     QLineEdit,
     QPushButton,
@@ -31,6 +32,7 @@ from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
 from soulsgui.wire.messages.metrics import CheckpointRow, Row
+from soulsgui.wire.messages.server_config import learns_from_log_probs
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell
@@ -89,8 +91,11 @@ class CheckpointsTab(QWidget):
         self.save.finished.connect(self._saved)
         self.save.problem.connect(lambda error: notify_problem(self._shell, error))
         self.note.returnPressed.connect(self.save.click)
+        self.memory = QCheckBox(self.tr("With replay &memory"), self)
+        self.memory.setToolTip(self.tr("May be large. Loaded again, learning goes on where it was at once."))
         row = QHBoxLayout()
         row.addWidget(self.note, 1)
+        row.addWidget(self.memory)
         row.addWidget(self.save)
         return row
 
@@ -196,6 +201,8 @@ class CheckpointsTab(QWidget):
             may = may_save(self._feed.connection, self._active)
         self.save.allow(may.allowed, may.why)
         self.note.setEnabled(may.allowed)
+        self.memory.setEnabled(may.allowed)
+        self.memory.setVisible(self._goes_on() and not learns_from_log_probs(self._active.algorithm))
         chosen = self.chosen
         reason = why_not_loaded(chosen)
         tip = self.tr("Go on with the training from this checkpoint")
@@ -208,11 +215,14 @@ class CheckpointsTab(QWidget):
             self._words.setText(f"{described(chosen)}. {reason}".strip())
 
     def _save(self) -> Call:
-        return self._feed.call("checkpoint.save", {"note": self.note.text().strip()})
+        # Hidden: the algorithm of this run keeps none.
+        buffer = self.memory.isChecked() and not self.memory.isHidden()
+        return self._feed.call("checkpoint.save", {"note": self.note.text().strip(), "buffer": buffer})
 
     def _saved(self, result: dict[str, Any]) -> None:
         saved = CheckpointInfo.model_validate(result["checkpoint"])
         self.note.clear()
+        self.memory.setChecked(False)
         self._wanted = saved.id
         self.refresh()
         self._shell.notify("success", self.tr("Checkpoint saved"), described(saved))

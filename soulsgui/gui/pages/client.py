@@ -13,7 +13,6 @@ from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.models.client_mode import (
-    CLIENT,
     ClientWords,
     client_words,
     run_has_ended,
@@ -31,6 +30,7 @@ from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.situation import CLIENT
 
 if TYPE_CHECKING:
     from soulsgui.gui.shell import Shell

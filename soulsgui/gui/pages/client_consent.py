@@ -19,12 +19,13 @@ from soulsgui.gui.calls import Call
 from soulsgui.gui.client_side import START_PATIENCE_S, ClientSide
 from soulsgui.gui.connection_state import ConnectionState, why_not
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.models.client_mode import CLIENT
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.models.consent import ConsentLine, consent_lines, consent_title
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import ApiError, OfferedServer
 from soulsgui.wire.invitation import Invitation
+from soulsgui.wire.situation import CLIENT
 
 _WIDEST_CHARACTERS = 110
 _LOOK_PATIENCE_S = 60.0
@@ -137,7 +138,7 @@ class ConsentPanel(QWidget):
         words = Words(tr("Help &train"), tr("Joining …"), tr("Joined"))
         self.accept = CommandButton(words, "check", self._send, self)
         self.accept.setObjectName("consentAccept")
-        self.accept.setProperty("role", "primary")
+        make_primary(self.accept)
         self.accept.finished.connect(self._accepted)
         self.accept.problem.connect(self._not_accepted)
         self.decline = QPushButton(tr("&Not now"), self)

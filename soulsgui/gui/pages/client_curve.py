@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _LINES = 300
 _LOG_ROWS = 11
-_PLOT_ROWS = 9
+# With fewer the name of its axis is cut off.
+_PLOT_ROWS = 12
 _SMOOTHING = 0.95
 
 

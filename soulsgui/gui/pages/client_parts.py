@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.client_mode import ClientWords, checks, share
 from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, set_property
 from soulsgui.gui.widgets.toggle import ToggleSwitch
@@ -57,7 +57,7 @@ class StateHead(QFrame):
         policy.setRetainSizeWhenHidden(True)
         self._detail.setSizePolicy(policy)
         self.update_button = QPushButton(tr("Up&date…"), self)
-        self.update_button.setProperty("role", "primary")
+        make_primary(self.update_button)
         dress(self.update_button, "arrow-up")
         self.update_button.clicked.connect(self.update_wanted)
         self.update_button.hide()

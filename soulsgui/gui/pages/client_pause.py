@@ -17,6 +17,7 @@ from soulsgui.gui.models.client_mode import (
     why_not_pause_later,
     why_not_resume,
 )
+from soulsgui.gui.widgets.button_menu import give_menu
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_row import FittingRow
 
@@ -41,7 +42,7 @@ class PauseForButton(CommandButton):
         menu = QMenu(self)
         for title, seconds in ((tr("30 &minutes"), _HALF_AN_HOUR_S), (tr("1 &hour"), _AN_HOUR_S)):
             menu.addAction(title).triggered.connect(partial(self._choose, seconds))
-        self.setMenu(menu)
+        give_menu(self, menu)
 
     @property
     def choices(self) -> Sequence[QAction]:

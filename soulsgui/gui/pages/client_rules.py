@@ -21,6 +21,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.number_edit import give_room
 from soulsgui.wire.control import ApiError, RulesState
 from soulsgui.wire.messages.neighbour import IDLE_AFTER_S, Rules
 
@@ -115,6 +116,7 @@ class RulesRow(QFrame):
     def _time(self, name: str) -> QTimeEdit:
         edit = QTimeEdit(self)
         edit.setDisplayFormat("HH:mm")
+        give_room(edit)
         edit.setAccessibleName(name)
         # Told when the time is whole, not with each digit of it.
         edit.setKeyboardTracking(False)

@@ -7,6 +7,7 @@ from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.question import Question
 from soulsgui.gui.states import client_look, run_is_active
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
+from soulsgui.wire.situation import is_paused_there
 
 _GONE = ("left", "revoked", "refused")
 _PLAYING = ("online", "late")
@@ -181,8 +182,12 @@ def why_not_possible(action: str, client: ClientStatus, status: Status) -> str:
     if action == "resume":
         if gone and client.local:
             return _why_not_started(client, status)
-        if client.wish != "run" or client.state == "paused":
+        if client.wish != "run":
             return ""
+        if is_paused_there(client.state, client.wish):
+            return tr("{client} is paused on its own computer: there it is told to go on.").format(
+                client=client.name
+            )
         return tr("{client} is not paused.").format(client=client.name)
     if gone:
         return tr("{client} is {state}: there is nobody to ask.").format(client=client.name, state=word)

@@ -104,7 +104,10 @@ def window_words(run: RunStatus) -> str:
 
 def _mean_return(run: RunStatus) -> Figure:
     goal = None if run.goal_return is None else goal_words(run.goal_return)
-    what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
+    if run.goal_judged_by == "evaluation":
+        what = tr("{mean}. Evaluations decide whether the goal is reached.").format(mean=window_words(run))
+    else:
+        what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
     return Figure(

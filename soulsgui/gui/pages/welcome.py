@@ -11,12 +11,13 @@ from soulsgui.gui.colours import Tone
 from soulsgui.gui.connection_state import ConnectionState, why_not
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
+from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import ApiError
 
 TRY_IT_PRESET = "cartpole_ppo"
@@ -67,6 +68,17 @@ class Tile(QFrame):
         self.why.setVisible(bool(why))
 
 
+def _why_no_training() -> str:
+    """Return what this computer lacks to train, and how to get it; empty when it can."""
+    if can_train():
+        return ""
+    words = tr(
+        "This computer was set up to play only: PyTorch, which training needs, is not installed. "
+        "To train here: {line}"
+    )
+    return words.format(line=how_to_train())
+
+
 class WelcomePage(QWidget):
     """Try it, train here, or help a server.
 
@@ -94,12 +106,11 @@ class WelcomePage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Let Enter begin."""
         super().showEvent(event)
-        self.try_it.setFocus()
+        (self.try_it if can_train() else self.help).setFocus()
 
     def _make_buttons(self) -> None:
         words = Words(tr("Tr&y it now"), tr("Starting …"), tr("Started"))
         self.try_it = CommandButton(words, "play", self._start, self)
-        self.try_it.setProperty("role", "primary")
         self.try_it.set_words(words, "play", self._start)
         self.try_it.problem.connect(self._failed)
         self.train = QPushButton(tr("New r&un…"), self)
@@ -108,6 +119,7 @@ class WelcomePage(QWidget):
         self.help = QPushButton(tr("&Help a server"), self)
         dress(self.help, "service-client")
         self.help.clicked.connect(lambda: self._shell.show_page("client"))
+        make_primary(self.try_it if can_train() else self.help)
 
     def _build(self) -> None:
         self.tiles = (
@@ -182,14 +194,15 @@ class WelcomePage(QWidget):
 
     def _update(self) -> None:
         connection = self._feed.connection
-        refusal = why_not(connection)
+        lacks = _why_no_training()
+        refusal = lacks or why_not(connection)
         run = self._feed.status.run
         busy = ""
         if not refusal and run_is_active(run.state):
             busy = tr("“{run}” goes on; stop it first.").format(run=run_title(run))
         self.try_it.allow(not (refusal or busy), refusal or busy)
         # While it starts, the banner says so.
-        away = "" if connection.state in _ON_THE_WAY else refusal
+        away = lacks or ("" if connection.state in _ON_THE_WAY else refusal)
         self.tiles[0].say_why(busy or away)
         self.tiles[1].say_why(away)
         self.train.setEnabled(not refusal)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLineEdit, QWid
 from soulsgui.gui.settings_form.spec import FieldSpec, Kind
 from soulsgui.gui.widgets.labels import set_property
 
-_CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.TEXT: 30, Kind.STRUCTURE: 30}
+_CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
 
 
 class Editor(QWidget):

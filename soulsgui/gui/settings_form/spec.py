@@ -12,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Section
+from soulsgui.config.schedules import Within
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import SettingInfo, all_settings
 from soulsgui.gui import text
@@ -25,6 +26,7 @@ class Kind(StrEnum):
     CHOICE = "choice"
     WHOLE = "whole"
     NUMBER = "number"
+    SCHEDULE = "schedule"
     TEXT = "text"
     STRUCTURE = "structure"
 
@@ -82,7 +84,12 @@ class FieldSpec:
             except ValueError:
                 what = tr("a whole number") if self.kind is Kind.WHOLE else tr("a number")
                 return words, tr("Expected {what}.").format(what=what)
-        if self.kind is Kind.STRUCTURE:
+        if self.kind is Kind.SCHEDULE and not words.startswith("{"):
+            try:
+                return self.check(_number(words, whole=False))
+            except ValueError:
+                return words, tr("Expected a number, or {example}.").format(example=_EXAMPLE)
+        if self.kind in (Kind.STRUCTURE, Kind.SCHEDULE):
             try:
                 return self.check(yaml.safe_load(words) if words else self.info.default)
             except yaml.YAMLError:
@@ -93,7 +100,7 @@ class FieldSpec:
         """Return how a value stands in an editor."""
         if value is None:
             return ""
-        if self.kind is Kind.STRUCTURE:
+        if self.kind is Kind.STRUCTURE or isinstance(value, Mapping):
             plain = _plain(value)
             return str(yaml.safe_dump(plain, default_flow_style=True, width=10_000)).strip() if plain else ""
         if isinstance(value, float):
@@ -112,11 +119,16 @@ class FieldSpec:
         return all(word in heap for word in words.casefold().split())
 
 
+_EXAMPLE = "{schedule: linear, from: 1, to: 0}"
+
 _WORDS = {
+    "adam": "Adam",
     "coef": "coefficient",
     "dqn": "DQN",
     "env": "environment",
     "envs": "environments",
+    "beta1": "β₁",
+    "beta2": "β₂",
     "gae": "GAE",
     "grad": "gradient",
     "id": "ID",
@@ -176,6 +188,8 @@ def _spec(info: SettingInfo, field: FieldInfo) -> FieldSpec:
         kind = Kind.SWITCH
     elif origin is Literal:
         kind = Kind.CHOICE
+    elif any(isinstance(part, Within) for part in field.metadata):
+        kind = Kind.SCHEDULE
     else:
         kind = {int: Kind.WHOLE, float: Kind.NUMBER, str: Kind.TEXT}.get(annotation, Kind.STRUCTURE)
     choices = tuple(map(str, get_args(annotation))) if kind is Kind.CHOICE else ()
@@ -185,8 +199,8 @@ def _spec(info: SettingInfo, field: FieldInfo) -> FieldSpec:
 def _without_none(annotation: Any) -> tuple[Any, bool]:
     if get_origin(annotation) in (Union, types.UnionType):
         rest = [part for part in get_args(annotation) if part is not types.NoneType]
-        if len(rest) == 1 and len(get_args(annotation)) == 2:
-            return rest[0], True
+        if len(rest) < len(get_args(annotation)):
+            return Union[tuple(rest)], True  # noqa: UP007 - of parts known only here
     return annotation, False
 
 

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from soulsgui.gui.connection_state import Connection, banner_words
+from soulsgui.gui.icons import make_primary
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 
 
@@ -34,7 +35,7 @@ class Banner(QFrame):
         self._detail = QLabel(self)
         self._detail.setWordWrap(True)
         self._button = QPushButton(self)
-        self._button.setProperty("role", "primary")
+        make_primary(self._button)
         self._button.clicked.connect(self._clicked)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 12, 6)

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.colours import Tone
-from soulsgui.gui.icons import dress
+from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.widgets.labels import Heading, IconLabel
 
 _ICON_PX = 48
@@ -38,7 +38,7 @@ class EmptyState(QWidget):
         self._hint.setProperty("weight", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.button = QPushButton(action, self)
-        self.button.setProperty("role", "primary")
+        make_primary(self.button)
         if action_icon:
             dress(self.button, action_icon)
         self.button.setVisible(bool(action))

@@ -34,3 +34,14 @@ class Agent(Protocol):
         Raises:
             CheckpointError: It does not fit.
         """
+
+
+class AsynchronousAgent(Agent, Protocol):
+    """A learner whose updates are told of now and then, many at once."""
+
+    def figures(self) -> dict[str, float]:
+        """Return means over the updates since the last call, and begin anew.
+
+        Raises:
+            ServiceError: A figure is no longer finite; the agent is then of no more use.
+        """

@@ -5,6 +5,7 @@ What its members differ in stands in `dqn_kinds`.
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,40 +14,37 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError, ServiceError
-from soulsgui.frame_stacks import Observations
-from soulsgui.policies.normalise import RunningNormaliser, normalise
+from soulsgui.policies.encoded import with_encoding
 from soulsgui.rl.agents.dqn_kinds import kind_of
-from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
-from soulsgui.rl.buffers.replay import NStepBatch, TransitionBatch
+from soulsgui.rl.agents.replay_learner import ReplayLearner
+from soulsgui.rl.agents.saved import Arrays, to_numpy
+from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters, clip_norm_
 from soulsgui.rl.gradients.dqn import DQNRows
 from soulsgui.rl.networks import named_layers
-from soulsgui.rl.networks.named import MLP, sees_images
+from soulsgui.rl.networks.named import inputs_of
 from soulsgui.rl.networks.noisy import resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
+from soulsgui.rl.quickened import Quickened
 from soulsgui.rl.settings import DQNAgentSettings
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
 _SEEDS = 2**62
 
 
-class DQNAgent:
+class DQNAgent(ReplayLearner):
     """Learns the values of numbered actions from transitions of any policy.
 
     Q-learning with a target network (Mnih et al. 2015, Nature 518), double by default (arXiv 1509.06461); its
-    parts, and what it learns of the return, are chosen by `dqn.agent` and its fellows (`rl.dqn_parts`). The
-    network sees observations normalised by the statistics of all that `observe` was shown: those of the
-    moment, the same in the update as in the weights exported then.
+    parts, and what it learns of the return, are chosen by `dqn.agent` and its fellows (`rl.dqn_parts`).
 
     With noise in its weights (arXiv 1706.10295), each update has noise of its own, in both networks; what
     clients get are plain weights, with one noise drawn for all of them after each update: between two
     publishes a policy explores consistently, over whole episodes if need be.
 
-    Attributes:
-        updates: Gradient steps so far.
-        sample_rng: What to draw transitions with; part of the state.
+    Its figures are `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
+    `td_error`, the mean absolute difference of both; `grad_norm` before clipping.
 
     Args:
         spaces: What the environment shows and takes.
@@ -59,37 +57,27 @@ class DQNAgent:
     def __init__(
         self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        self.spaces = spaces
         self._actions = spaces.numbered_actions("dqn")
+        to_see = inputs_of(spaces.observation, settings)
+        super().__init__(spaces, to_see, seed, device, settings.normalize, FIGURES, "dqn.learning_rate")
         self.settings = settings
-        self.device = torch.device(device)
-        self.updates = 0
-        self.sample_rng = np.random.default_rng(seed)
         self.parts = Parts.of(settings.dqn)
-        self._kind = kind_of(spaces, settings)
+        self._kind = kind_of(replace(spaces, observation=to_see.seen), settings)
         self._noise = torch.Generator().manual_seed(seed)
         self._noise_seed = seed
         self.online = self._kind.network(self._noise).to(self.device)
         self.target = copy.deepcopy(self.online)
-        self._flat, self._target_flat = FlatParameters([self.online]), FlatParameters([self.target])
-        self._optimiser = torch.optim.Adam([self._flat.parameter], lr=settings.dqn.learning_rate, fused=True)
+        self._target_flat = FlatParameters([self.target])
+        self._learn_with(FlatParameters([self.online]))
         self._gradient = self._kind.gradient(self.online, self.target, self._flat, self.sample_rng)
-        self._sees_images = sees_images(settings.network.name, spaces.observation)
-        self._normalises = settings.normalize.observations and not self._sees_images
-        self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
-        self._statistics = self.normaliser.frozen()
-        # Stays where the networks are: reading a number there would wait for them at each update.
-        self._sums = torch.zeros(len(FIGURES), device=self.device)
-        self._summed = 0
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data; its outputs are the values."""
-        return self._kind.policy_spec()
+        return with_encoding(self._kind.policy_spec(), self.spaces.observation, self._to_see.images)
 
     def shapes(self) -> dict[str, list[LayerShape]]:
         """Return the layers of the network by its name, with shapes and parameters."""
-        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
-        inputs = torch.from_numpy(self._inputs(obs)).to(self.device)
+        inputs = torch.from_numpy(self._inputs(self._to_see.nothing())).to(self.device)
         report = shape_report(self.online, run=lambda: self._kind.values(self.online, inputs))
         return {"values": report}
 
@@ -103,127 +91,57 @@ class DQNAgent:
             self._noise_to_act_with()
         else:
             still_noise(self.online)
-        arrays = self._kind.exported(self.online)
-        if self._normalises:
-            arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
-        return arrays
+        return self._with_statistics(self._kind.exported(self.online))
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return the values `[B, actions]` that the exported weights give to raw ones `[B, *shape]`."""
         return to_numpy(self._values(obs))
 
-    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return the action `[B]` int64 of the highest value for each raw observation `[B, *shape]`.
+    @property
+    def quickened(self) -> Quickened[Any] | None:
+        """What of the update may be compiled; None: the gradient is written out."""
+        found: Quickened[Any] | None = getattr(self._gradient, "quickened", None)
+        return found
+
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+        if self.quickened is not None:
+            self._gradient.mixed = True  # type: ignore[attr-defined]
+
+    def update(self, batch: NStepBatch, tell: bool = True) -> NDArray[np.float32] | None:
+        """Make one gradient step; what it tells is added to `figures`.
 
         Args:
-            obs: The observations.
-            mask: `[B, A]` bool, which actions are valid, at least one each; None: all are.
-        """
-        values = self._values(obs)
-        if mask is not None:
-            values = values.masked_fill(~torch.from_numpy(mask).to(self.device), -torch.inf)
-        index = values.argmax(dim=1)
-        actions: NDArray[np.int64] = index.cpu().numpy() + self._actions.start
-        return actions
-
-    def observe(self, obs: Observations) -> None:
-        """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
-        if self._normalises:
-            self.normaliser.update(np.asarray(obs))
-            self._statistics = self.normaliser.frozen()
-
-    def update(self, batch: NStepBatch | TransitionBatch) -> NDArray[np.float32]:
-        """Make one gradient step; what it tells is added to `figures`.
+            batch: What to learn from.
+            tell: Return how wrong each sample was. Without that nobody waits for a GPU: the next batch is
+                drawn while it computes.
 
         Returns:
             `[B]`, how wrong each sample was, never negative: its new priority.
         """
         dqn = self.settings.dqn
-        self._optimiser.param_groups[0]["lr"] = dqn.learning_rate
+        self._set_rate(dqn.learning_rate)
         if self.parts.noisy:
             self._noise_seed = int(self.sample_rng.integers(_SEEDS))
             self._draw_noise(self._noise_seed)
         step = self._gradient(self._rows(batch), dqn)
         norm = clip_norm_(self._flat.gradient, dqn.max_grad_norm)
         self._optimiser.step()
-        self._sums += torch.cat((step.figures, norm[None]))
-        self._summed += 1
+        self._figures.add(torch.cat((step.figures, norm[None])))
         self.updates += 1
         if self.updates % dqn.target_interval == 0:
             # All the way (tau = 1) is a copy, to the bit.
             self._target_flat.parameter.data.lerp_(self._flat.parameter.data, dqn.target_tau)
-        error: NDArray[np.float32] = step.error.cpu().numpy()
-        return error
+        return step.error.cpu().numpy() if tell else None
 
-    def figures(self) -> dict[str, float]:
-        """Return means over the updates since the last call, and begin anew.
+    def _networks(self) -> list[tuple[str, Tensor]]:
+        return [*_named_parameters(self.online, "online"), *_named_parameters(self.target, "target")]
 
-        Returns:
-            `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
-            `td_error`, the mean absolute difference of both; `grad_norm` before clipping; `learning_rate`, as
-            of the last update. Nothing when there was no update.
+    def _own_counters(self) -> dict[str, int]:
+        return {"noise": self._noise_seed}
 
-        Raises:
-            ServiceError: A figure is no longer finite; the agent is then of no more use.
-        """
-        if not self._summed:
-            return {}
-        means = dict(zip(FIGURES, (self._sums / self._summed).tolist(), strict=True))
-        self._sums.zero_()
-        self._summed = 0
-        if not np.isfinite(list(means.values())).all():
-            raise ServiceError(
-                f"The updates of the agent up to {self.updates} gave numbers that are not finite: {means}.",
-                "Resume from a checkpoint with a lower dqn.learning_rate, and check the size of the rewards.",
-            )
-        return {**means, "learning_rate": self._optimiser.param_groups[0]["lr"]}
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything that a bit-equal continuation needs.
-
-        Returns:
-            Arrays by name (weights, the optimiser's moments, the normaliser, sums of the figures), and
-            JSON-able data (counters, random state).
-        """
-        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
-        arrays |= adam_arrays(self._optimiser, self._flat.parameter)
-        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
-        counters = {"updates": self.updates, "summed": self._summed}
-        return arrays, counters | {"rng": self.sample_rng.bit_generator.state, "noise": self._noise_seed}
-
-    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; nothing is changed when it does not fit.
-
-        Raises:
-            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
-                or the random state can't be read.
-        """
-        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
-        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
-        check_shapes(tensors, shapes, self._flat.parameter.numel())
-        try:
-            updates, summed = int(meta["updates"]), int(meta["summed"])
-            noise = int(meta.get("noise", 0))
-            self.sample_rng.bit_generator.state = dict(meta["rng"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"The counters and the random state of the agent can't be read: {error!r}.",
-                "Resume from an older checkpoint.",
-            ) from error
-        self.updates, self._summed, self._noise_seed = updates, summed, noise
-        with torch.no_grad():
-            for name, tensor in self._named_tensors():
-                tensor.copy_(to_tensor(tensors[name]))
-        load_adam(self._optimiser, self._flat.parameter, tensors)
-        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
-        self._statistics = self.normaliser.frozen()
-
-    def _named_tensors(self) -> list[tuple[str, Tensor]]:
-        return [
-            *_named_parameters(self.online, "online"),
-            *_named_parameters(self.target, "target"),
-            ("figures.sums", self._sums),
-        ]
+    def _load_counters(self, counters: Mapping[str, int]) -> None:
+        self._noise_seed = counters["noise"]
 
     def _values(self, obs: NDArray[Any]) -> Tensor:
         """Return the values `[B, actions]` of the network that is exported."""
@@ -242,33 +160,21 @@ class DQNAgent:
             resample_noise(network, self._noise)
 
     def _inputs(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Turn raw observations `[N, *shape]` into what the networks take.
+        """Turn stored observations `[N, *shape]` into what the networks take."""
+        return self._to_see.of(obs, self._statistics)
 
-        That is `[N, size]` float32 for an MLP and otherwise `[N, *shape]`, images as the bytes they are.
-        """
-        box = self.spaces.observation
-        shape = (len(obs), box.size) if self.settings.network.name == MLP else (len(obs), *box.shape)
-        if self._normalises:
-            return normalise(obs, self._statistics).reshape(shape)
-        return (obs if self._sees_images else obs.astype(np.float32)).reshape(shape)
-
-    def _rows(self, batch: NStepBatch | TransitionBatch) -> DQNRows:
+    def _rows(self, batch: NStepBatch) -> DQNRows:
         """Turn a batch into what the gradient takes."""
         inputs = self._inputs(np.concatenate((batch.obs, batch.next_obs)))
         count = len(batch.action)
-        if isinstance(batch, NStepBatch):
-            discount, weight = batch.discount, batch.weight
-        else:
-            gamma = np.float32(self.settings.dqn.gamma)
-            discount, weight = np.where(batch.terminated, np.float32(0), gamma), None
         return DQNRows(
             obs=inputs[:count],
             action=batch.action - self._actions.start,
             reward=batch.reward,
             next_obs=inputs[count:],
-            discount=discount,
+            discount=batch.discount,
             next_mask=batch.next_mask,
-            weight=weight,
+            weight=batch.weight,
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from soulsgui.environments.observations import largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.categorical import categorical_spec
 from soulsgui.policies.implicit_quantile import implicit_quantile_spec
@@ -31,14 +32,14 @@ from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
 from soulsgui.rl.networks.folding import HeadedNetwork, folded, head_layers, named, torso_layers
 from soulsgui.rl.networks.heads import ActionHead
 from soulsgui.rl.networks.initial import fan_in_
-from soulsgui.rl.networks.named import IMAGE_NETWORKS, MLP, named_torso, sees_images
+from soulsgui.rl.networks.named import IMAGE_NETWORKS, MLP, inputs_of, named_torso
 from soulsgui.rl.networks.q_networks import (
     CategoricalNetwork,
     ImplicitQuantileNetwork,
     QuantileNetwork,
     ValueNetwork,
 )
-from soulsgui.rl.networks.torso import Torso, build_torso
+from soulsgui.rl.networks.torso import Torso, perceptron
 from soulsgui.rl.settings import DQNAgentSettings
 
 _COSINES = 64
@@ -101,7 +102,7 @@ class _Common:
         if not sizes:
             return Torso(nn.Sequential(nn.Flatten()), size)
         activation = self._settings.network.activation
-        return build_torso("mlp", (size,), sizes, activation, fan_in_, generator)
+        return perceptron((size,), sizes, activation, fan_in_, generator)
 
     def _head(self, features: int, atoms: int, hidden: int, generator: torch.Generator) -> ActionHead:
         return ActionHead(
@@ -161,7 +162,7 @@ class _Headed(_Common):
         return torso, self._head(torso.features, atoms, own, generator)
 
     def _by_hand(self, flat: FlatParameters) -> bool:
-        return flat.parameter.is_cpu and not self._parts.noisy and self._settings.network.name == MLP
+        return flat.parameter.is_cpu and self._settings.network.name == MLP
 
     def _by_rule(self, online: nn.Module, target: nn.Module, flat: FlatParameters, rule: Rule) -> DQNGradient:
         if self._by_hand(flat):
@@ -190,7 +191,7 @@ class Value(_Headed):
     def gradient(
         self, online: nn.Module, target: nn.Module, flat: FlatParameters, rng: np.random.Generator
     ) -> DQNGradient:
-        """Make what writes the gradient: by hand on the CPU, if there is no noise."""
+        """Make what writes the gradient: by hand on the CPU."""
         if self._by_hand(flat):
             networks = cast(HeadedNetwork, online), cast(HeadedNetwork, target)
             return HandDQNGradient(*map(HandValues, networks))
@@ -317,11 +318,12 @@ class ByTorch:
             network=network.name,
             observation_shape=box.shape,
             observation_dtype=box.dtype,
+            largest=largest_of(box),
             num_actions=actions.n,
             first_action=actions.start,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
-            normalise=self._settings.normalize.observations and not sees_images(network.name, box),
+            normalise=inputs_of(box, self._settings).normalises,
             values={name: getattr(self._settings.dqn, name) for name in _TOLD},
         ).to_json()
 

@@ -19,7 +19,7 @@ from soulsgui.rl.networks.heads import ActionHead
 from soulsgui.rl.networks.initial import fan_in_
 from soulsgui.rl.networks.recurrent import RecurrentTorso
 from soulsgui.rl.networks.recurrent_q import RecurrentQNetwork
-from soulsgui.rl.networks.torso import build_torso
+from soulsgui.rl.networks.torso import perceptron
 from soulsgui.rl.settings import DQNAgentSettings
 
 
@@ -41,8 +41,8 @@ class RecurrentKind:
         assert network.recurrent != "none"
         shape, sizes = self._spaces.observation.shape, network.hidden_sizes
         units = network.recurrent_size
-        perceptron = build_torso("mlp", shape, sizes, network.activation, fan_in_, generator)
-        torso = RecurrentTorso(perceptron, units, network.recurrent, generator)
+        below = perceptron(shape, sizes, network.activation, fan_in_, generator)
+        torso = RecurrentTorso(below, units, network.recurrent, generator)
         return RecurrentQNetwork(torso, ActionHead(units, self._actions.n, 1, units, True, False, generator))
 
     def gradient(

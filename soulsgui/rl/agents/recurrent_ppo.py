@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_recurrent import FIELD, RecurrentPolicySpec
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
 from soulsgui.rl.agents.saved import Arrays, to_numpy
@@ -20,7 +21,7 @@ from soulsgui.rl.networks.initial import orthogonal_
 from soulsgui.rl.networks.named import named_tensors
 from soulsgui.rl.networks.recurrent import RecurrentTorso
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.networks.torso import build_torso
+from soulsgui.rl.networks.torso import perceptron
 from soulsgui.rl.settings import PPOAgentSettings
 
 
@@ -49,40 +50,27 @@ class RecurrentPPOAgent(PPOAgent):
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
-        return self._spec().to_json()
+        return with_encoding(self._spec().to_json(), self.spaces.observation, self._to_see.images)
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: memory, policy and normaliser, copied, float32."""
         own = *self.memory.named_tensors(), *self.head.named_tensors()
         named = [*own, *named_tensors(self.policy, "policy")]
         arrays = {name: to_numpy(tensor) for name, tensor in named}
-        if self.settings.normalize.observations:
+        if self._normalises:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return what it says `[B, outputs]` of raw observations `[B, *shape]`, each seen twice at first."""
+        """Return what it says `[B, outputs]` of stored observations, each `[*shape]` seen twice at first."""
         with torch.no_grad():
             inputs = self._inputs(obs)
             features, _ = self._unroll(torch.stack((inputs, inputs)), self._nothing(len(obs)))
             return to_numpy(self.policy(features[1]))
 
-    def act_greedy(self, obs: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-        """Return the best stored action `[B, ...]` at first observations `[B, *shape]` of episodes.
-
-        Args:
-            obs: The observations.
-            mask: `[B, A]` bool, which actions are valid, at least one in each choice; None: all are.
-        """
-        allowed = None if mask is None else torch.from_numpy(mask).to(self.device)
-        with torch.no_grad():
-            features, _ = self._unroll(self._inputs(obs)[None], self._nothing(len(obs)))
-            best = self.head.distribution(self.policy(features[0]), allowed).mode()
-        return self.head.stored(best.cpu().numpy())
-
     def shapes(self) -> dict[str, list[LayerShape]]:
         """Return the layers of each network by its name, with shapes and parameters."""
-        obs = np.zeros((1, *self.spaces.observation.shape), self.spaces.observation.dtype)
+        obs = self._to_see.nothing()
         starts = torch.zeros(1, 1, dtype=torch.bool, device=self.device)
         memory = shape_report(self.memory, self._inputs(obs)[None], self._nothing(1), starts)
         features = torch.zeros(1, self.memory.features, device=self.device)
@@ -92,24 +80,23 @@ class RecurrentPPOAgent(PPOAgent):
     def _spec(self) -> RecurrentPolicySpec:
         network = self.settings.network
         return RecurrentPolicySpec(
-            observation_shape=self.spaces.observation.shape,
+            observation_shape=self._to_see.seen.shape,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
             cell=network.recurrent,
             units=network.recurrent_size,
             head_sizes=(),
-            normalise=self.settings.normalize.observations,
+            normalise=self._normalises,
             head=self.head.spec,
         )
 
     # --- networks ----------------------------------------------------------------------------------
 
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
-        network, shape = self.settings.network, self.spaces.observation.shape
+        network, shape = self.settings.network, self._to_see.seen.shape
         assert network.recurrent != "none"
         units = network.recurrent_size
-        torso = build_torso(
-            "mlp",
+        torso = perceptron(
             shape,
             network.hidden_sizes,
             network.activation,
@@ -117,10 +104,15 @@ class RecurrentPPOAgent(PPOAgent):
             generator,
         )
         self.memory = RecurrentTorso(torso, units, network.recurrent, generator).to(self.device)
-        scale, sizes = network.policy_init_scale, network.value_hidden_sizes
+        sizes = () if network.shared else network.value_hidden_sizes
+        scale, value_scale = network.policy_init_scale, network.value_init_scale
         self.policy = build_mlp(units, (), self.head.spec.outputs, "tanh", scale, generator).to(self.device)
-        self.value = build_mlp(units, sizes, 1, network.activation, 1.0, generator).to(self.device)
+        self.value = build_mlp(units, sizes, 1, network.activation, value_scale, generator).to(self.device)
         return [self.memory, self.policy, self.value, self.head]
+
+    @property
+    def quickened(self) -> None:
+        """Nothing is compiled: each minibatch has another shape."""
 
     def _make_gradient(self) -> PPOGradient:
         # Its observations are what the memory makes of them: the gradient goes on through it.
@@ -180,13 +172,3 @@ class RecurrentPPOAgent(PPOAgent):
             here = torch.from_numpy(stretches.steps[part, :upto][valid]).to(self.device)
             rows = PPORows(*(column[here] for column in data))
             yield rows._replace(obs=features.transpose(0, 1)[torch.from_numpy(valid).to(self.device)])
-
-    def _drawn(self, length: Ints) -> Iterator[Ints]:
-        """Shuffle stretches of these lengths `[P]` and deal them out in minibatches."""
-        order = self._rng.permutation(len(length))
-        steps = int(length.sum())
-        minibatches = max(1, round(steps / self.settings.ppo.minibatch_size))
-        middle = np.cumsum(length[order]) - length[order] / 2
-        number = (middle * minibatches / steps).astype(np.int64)
-        for index in np.unique(number):
-            yield order[number == index]

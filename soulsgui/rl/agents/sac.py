@@ -1,6 +1,5 @@
 """Soft actor-critic: networks, optimiser, normaliser, random state and the update over a drawn batch."""
 
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -12,34 +11,34 @@ from torch import Tensor
 from soulsgui.environments.actions import ActionSpec
 from soulsgui.environments.space_words import action_words
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError, EnvironmentCheckError, ServiceError
-from soulsgui.frame_stacks import Observations
+from soulsgui.errors import EnvironmentCheckError
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import actor_spec
-from soulsgui.policies.normalise import RunningNormaliser, normalise
+from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
-from soulsgui.rl.agents.saved import Arrays, adam_arrays, check_shapes, load_adam, to_numpy, to_tensor
+from soulsgui.rl.agents.replay_learner import ReplayLearner
+from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, SACGradient, SACRows
 from soulsgui.rl.gradients.sac_by_hand import HandSACGradient
+from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks import named_layers
 from soulsgui.rl.networks.sac_networks import build_sac_networks
 from soulsgui.rl.settings import SACAgentSettings
 
 
-class SACAgent:
+class SACAgent(ReplayLearner):
     """Learns a policy over numbers within bounds, and their values, from transitions of any policy.
 
     Soft actor-critic with two critics, target networks that follow softly and a learned temperature (Haarnoja
     et al. 2018, arXiv 1812.05905). Inside, actions are scaled to -1 … 1 by the bounds of their space, and
     entropies are those of scaled actions. Each update moves actor, critics and temperature at once, all by
-    what the others were before it. The networks see observations normalised by the statistics of all that
-    `observe` was shown: those of the moment, the same in the update as in the weights exported then.
+    what the others were before it; it draws its actions from `sample_rng`.
 
-    Attributes:
-        updates: Gradient steps so far.
-        sample_rng: What to draw transitions with; the updates draw their actions from it too.
+    Its figures are `critic_loss` and `actor_loss`; `q_mean`, the value of the actions taken; `target_mean`,
+    what they are drawn to; `td_error`, the mean absolute difference of both; `entropy` of the policy over
+    scaled actions, estimated; `temperature`.
 
     Args:
         spaces: What the environment shows and takes.
@@ -55,137 +54,69 @@ class SACAgent:
     def __init__(
         self, spaces: SpacesSpec, settings: SACAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        self.spaces = spaces
+        normalize = settings.normalize
+        to_see = Inputs(spaces.observation, False, True, normalize.observations, normalize.clip)
+        super().__init__(spaces, to_see, seed, device, normalize, FIGURES, "sac.learning_rate")
         self.settings = settings
-        self.device = torch.device(device)
-        self.updates = 0
-        self.sample_rng = np.random.default_rng(seed)
         self._head = bounded_head(spaces.action, settings.network.initial_std)
         self.networks = nets = build_sac_networks(
-            spaces.observation.size,
+            to_see.seen.size,
             self._head.size,
             settings.network,
             settings.sac.initial_temperature,
             torch.Generator().manual_seed(seed),
             self.device,
         )
-        self._flat, self._target_flat = FlatParameters(nets.learning), FlatParameters(nets.targets)
-        self._optimiser = torch.optim.Adam([self._flat.parameter], lr=settings.sac.learning_rate, fused=True)
+        self._target_flat = FlatParameters(nets.targets)
+        self._learn_with(FlatParameters(nets.learning))
         self._gradient: SACGradient = (
             HandSACGradient(nets) if self.device.type == "cpu" else AutogradSACGradient(nets, self._flat)
         )
-        self.normaliser = RunningNormaliser(spaces.observation.size, settings.normalize.clip)
-        self._statistics = self.normaliser.frozen()
-        # Stays where the networks are: reading a number there would wait for them at each update.
-        self._sums = torch.zeros(len(FIGURES), device=self.device)
-        self._summed = 0
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
         network = MLPPolicySpec(
-            observation_shape=self.spaces.observation.shape,
+            observation_shape=self._to_see.seen.shape,
             num_actions=self._head.outputs,
             first_action=0,
             hidden_sizes=tuple(self.settings.network.hidden_sizes),
             activation=self.settings.network.activation,
-            normalise=self.settings.normalize.observations,
+            normalise=self._normalises,
         )
-        return actor_spec(network.to_json(), self._head)
+        told = actor_spec(network.to_json(), self._head)
+        return with_encoding(told, self.spaces.observation, self._to_see.images)
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: actor and normaliser, copied, float32."""
-        arrays = {name: to_numpy(tensor) for name, tensor in named_layers(self.networks.actor, "policy")}
-        if self.settings.normalize.observations:
-            arrays |= {f"normaliser.{name}": array.copy() for name, array in self._statistics.items()}
-        return arrays
+        actor = named_layers(self.networks.actor, "policy")
+        return self._with_statistics({name: to_numpy(tensor) for name, tensor in actor})
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Return means and raw deviations `[B, 2 * D]` of `u` at raw observations `[B, *shape]`."""
+        """Return means and raw deviations `[B, 2 * D]` of `u` at stored observations `[B, *shape]`."""
         with torch.no_grad():
             return to_numpy(self.networks.actor(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
-    def observe(self, obs: Observations) -> None:
-        """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
-        if self.settings.normalize.observations:
-            self.normaliser.update(np.asarray(obs))
-            self._statistics = self.normaliser.frozen()
+    @property
+    def quickened(self) -> None:
+        """Nothing is compiled: on the CPU the gradient is written out."""
 
-    def update(self, batch: NStepBatch) -> None:
+    def learn_mixed(self) -> None:
+        """Change nothing: its networks see no images."""
+
+    def update(self, batch: NStepBatch, tell: bool = True) -> None:
         """Make one gradient step with windows of any length; what it tells is added to `figures`.
 
-        Their actions are `u`, as stored (`environments.actions`).
+        Args:
+            batch: Its actions are `u`, as stored (`environments.actions`).
+            tell: Not looked at: no sample has a priority here.
         """
         sac = self.settings.sac
-        self._optimiser.param_groups[0]["lr"] = sac.learning_rate
-        self._sums += self._gradient(self._rows(batch), self._target_entropy)
+        self._set_rate(sac.learning_rate)
+        self._figures.add(self._gradient(self._rows(batch), self._target_entropy))
         self._optimiser.step()
-        self._summed += 1
         self.updates += 1
         critics = self._flat.parameter.data[self._critics]
         self._target_flat.parameter.data.lerp_(critics, sac.target_tau)
-
-    def figures(self) -> dict[str, float]:
-        """Return means over the updates since the last call, and begin anew.
-
-        Returns:
-            `critic_loss` and `actor_loss`; `q_mean`, the value of the actions taken; `target_mean`, what they
-            are drawn to; `td_error`, the mean absolute difference of both; `entropy` of the policy over
-            scaled actions, estimated; `temperature`; `learning_rate`, as of the last update. Nothing when
-            there was no update.
-
-        Raises:
-            ServiceError: A figure is no longer finite; the agent is then of no more use.
-        """
-        if not self._summed:
-            return {}
-        means = dict(zip(FIGURES, (self._sums / self._summed).tolist(), strict=True))
-        self._sums.zero_()
-        self._summed = 0
-        if not np.isfinite(list(means.values())).all():
-            raise ServiceError(
-                f"The updates of the agent up to {self.updates} gave numbers that are not finite: {means}.",
-                "Resume from a checkpoint with a lower sac.learning_rate, and check the size of the rewards.",
-            )
-        return {**means, "learning_rate": self._optimiser.param_groups[0]["lr"]}
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return everything that a bit-equal continuation needs.
-
-        Returns:
-            Arrays by name (weights, the optimiser's moments, the normaliser, sums of the figures), and
-            JSON-able data (counters, random state).
-        """
-        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
-        arrays |= adam_arrays(self._optimiser, self._flat.parameter)
-        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
-        counters = {"updates": self.updates, "summed": self._summed}
-        return arrays, counters | {"rng": self.sample_rng.bit_generator.state}
-
-    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-        """Continue from what `state` returned; nothing is changed when it does not fit.
-
-        Raises:
-            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
-                or the random state can't be read.
-        """
-        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
-        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
-        check_shapes(tensors, shapes, self._flat.parameter.numel())
-        try:
-            updates, summed = int(meta["updates"]), int(meta["summed"])
-            self.sample_rng.bit_generator.state = dict(meta["rng"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"The counters and the random state of the agent can't be read: {error!r}.",
-                "Resume from an older checkpoint.",
-            ) from error
-        self.updates, self._summed = updates, summed
-        with torch.no_grad():
-            for name, tensor in self._named_tensors():
-                tensor.copy_(to_tensor(tensors[name]))
-        load_adam(self._optimiser, self._flat.parameter, tensors)
-        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
-        self._statistics = self.normaliser.frozen()
 
     @property
     def _target_entropy(self) -> float | None:
@@ -200,7 +131,7 @@ class SACAgent:
         """Where the critics stand among all that learns: behind the actor, before the temperature."""
         return slice(-1 - self._target_flat.parameter.numel(), -1)
 
-    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+    def _networks(self) -> list[tuple[str, Tensor]]:
         nets = self.networks
         pairs = enumerate(zip(nets.critics, nets.targets, strict=True))
         layers = (
@@ -211,14 +142,11 @@ class SACAgent:
             *named_layers(nets.actor, "actor"),
             *chain.from_iterable(layers),
             ("log_temperature", nets.log_temperature),
-            ("figures.sums", self._sums),
         ]
 
     def _inputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Turn raw observations `[N, *shape]` into what the networks take, `[N, size]`."""
-        if self.settings.normalize.observations:
-            return normalise(obs, self._statistics)
-        return obs.reshape(len(obs), self.spaces.observation.size).astype(np.float32)
+        """Turn stored observations `[N, *shape]` into what the networks take, `[N, size]`."""
+        return self._to_see.of(obs, self._statistics)
 
     def _rows(self, batch: NStepBatch) -> SACRows:
         """Turn a batch into what the gradient takes, with chance for its actions."""

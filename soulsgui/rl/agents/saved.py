@@ -1,4 +1,4 @@
-"""What the saved states of agents have in common: tensors by name, Adam's moments, and a check of shapes."""
+"""What the saved states of agents have in common: tensors by name, and a check of shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,6 @@ from torch import Tensor
 from soulsgui.errors import CheckpointError
 
 Arrays = dict[str, NDArray[Any]]
-_ADAM = ("exp_avg", "exp_avg_sq", "step")
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
@@ -23,21 +22,6 @@ def to_numpy(tensor: Tensor) -> NDArray[Any]:
 def to_tensor(array: NDArray[Any]) -> Tensor:
     """Copy an array in; its scalars and read-only ones too."""
     return torch.from_numpy(np.array(array))
-
-
-def adam_arrays(optimiser: torch.optim.Adam, parameter: Tensor) -> Arrays:
-    """Return the moments of one parameter as `adam.NAME`; nothing before the first step."""
-    state = optimiser.state.get(parameter, {})
-    return {f"adam.{name}": to_numpy(state[name]) for name in _ADAM if state}
-
-
-def load_adam(optimiser: torch.optim.Adam, parameter: Tensor, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Give an optimiser of one parameter the moments that `adam_arrays` returned."""
-    optimiser.state.clear()
-    if "adam.step" in tensors:
-        optimiser.state[parameter] = {
-            name: to_tensor(tensors[f"adam.{name}"]).to(parameter.device) for name in _ADAM
-        }
 
 
 def check_shapes(
@@ -63,3 +47,11 @@ def check_shapes(
                 f"The state does not fit this agent: {name} is {found}, {shape} is needed.",
                 "Resume with the network sizes and the environment of the run that saved it.",
             )
+
+
+def unreadable_counters(error: Exception) -> CheckpointError:
+    """Return what is to be raised for counters or a random state that can't be read."""
+    return CheckpointError(
+        f"The counters and the random state of the agent can't be read: {error!r}.",
+        "Resume from an older checkpoint.",
+    )

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError, ServiceError
-from soulsgui.policies.schedules import scheduled
-from soulsgui.rl.agents.ppo import ActorCritic
+from soulsgui.errors import CheckpointError
+from soulsgui.policies.schedules import START, Moment
+from soulsgui.rl.agents.actor_critic import ActorCritic
+from soulsgui.rl.agents.figures import FigureSums
 from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import clip_norm_
 from soulsgui.rl.losses import ppo as losses
 from soulsgui.rl.losses.vtrace import policy_gradient_loss, vtrace
+from soulsgui.rl.quickened import forward
 from soulsgui.rl.settings import VTraceAgentSettings
 
 FIGURES = (
@@ -73,26 +75,24 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def __init__(
         self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
     ) -> None:
-        super().__init__(spaces, settings, settings.vtrace.learning_rate, seed, device)
-        # Stays where the networks are: reading a number there would wait for them at each update.
-        self._sums = torch.zeros(len(FIGURES), device=self.device)
-        self._summed = 0
+        super().__init__(spaces, settings, seed, device)
+        self._moment = START
+        self._figures = FigureSums(FIGURES, self.device, "vtrace.learning_rate")
 
-    def update(self, batch: RolloutBatch, progress: float) -> None:
+    def update(self, batch: RolloutBatch, moment: Moment) -> None:
         """Learn from a batch, `vtrace.epochs` gradient steps; what they tell is added to `figures`.
 
         Args:
             batch: Segments of this agent's weights, present or past.
-            progress: Part of the run that is done, 0 to 1; moves the learning rate along its schedule.
+            moment: Where the run is: what schedules look at.
         """
         settings = self.settings.vtrace
-        rate = scheduled(settings.learning_rate, settings.learning_rate_schedule, progress)
-        self._optimiser.param_groups[0]["lr"] = rate
-        rows = self._rows(batch)
+        self._moment = moment
+        self._optimiser.lr = moment.value(settings.learning_rate)
+        rows = self._rows(self._learned_from(batch, settings.gamma))
         for _ in range(settings.epochs):
             self._step(rows)
-        if self._normalises:
-            self.normaliser.update(batch.obs[batch.step_rows])
+        self._to_see.observe(batch.obs[batch.step_rows])
         self.updates += 1
 
     def figures(self) -> dict[str, float]:
@@ -107,23 +107,17 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         Raises:
             ServiceError: A figure is no longer finite; the agent is then of no more use.
         """
-        if not self._summed:
-            return {}
-        means = dict(zip(FIGURES, (self._sums / self._summed).tolist(), strict=True))
-        self._sums.zero_()
-        self._summed = 0
-        if not np.isfinite(list(means.values())).all():
-            raise ServiceError(
-                f"The updates of the agent up to {self.updates} gave numbers that are not finite: {means}.",
-                "Resume from a checkpoint with a lower vtrace.learning_rate, and check the size of the "
-                "rewards.",
-            )
-        return {**means, "learning_rate": self._optimiser.param_groups[0]["lr"]}
+        told = {"learning_rate": self._optimiser.lr, **self.rewards.figures()}
+        for name in ("clip", "entropy_coef"):
+            setting = getattr(self.settings.vtrace, name)
+            if isinstance(setting, dict):
+                told[name] = self._moment.value(setting)
+        return self._figures.means(self.updates, told)
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything that a bit-equal continuation needs, the sums of the figures included."""
         arrays, meta = super().state()
-        return arrays | {"figures.sums": to_numpy(self._sums)}, meta | {"summed": self._summed}
+        return arrays | {"figures.sums": to_numpy(self._figures.sums)}, meta | {"summed": self._figures.count}
 
     def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
         """Continue from what `state` returned; nothing is changed when it does not fit.
@@ -138,8 +132,8 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
                 "Resume from an older checkpoint.",
             )
         super().load_state(tensors, meta)
-        self._summed = int(meta["summed"])
-        self._sums.copy_(to_tensor(tensors["figures.sums"]))
+        self._figures.count = int(meta["summed"])
+        self._figures.sums.copy_(to_tensor(tensors["figures.sums"]))
 
     def _rows(self, batch: RolloutBatch) -> _Rows:
         def here(array: NDArray[Any]) -> Tensor:
@@ -160,23 +154,26 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     def _step(self, rows: _Rows) -> None:
         """Make one gradient step, with the targets of now."""
         settings = self.settings.vtrace
-        policy = self.head.distribution(self.policy(rows.inputs[rows.at]), rows.mask)
+        outputs = forward(self.policy, rows.inputs[rows.at], mixed=self._mixed)
+        policy = self.head.distribution(outputs, rows.mask)
         log_prob, entropy = policy.log_prob(rows.action), policy.entropy().mean()
         log_ratio = (log_prob - rows.log_prob).clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
-        all_values = self.value(rows.inputs).squeeze(1)
+        all_values = forward(self.value, rows.inputs, mixed=self._mixed).squeeze(1)
         value = all_values[rows.at]
         found = vtrace(
             log_ratio.detach(), rows.reward, value.detach(), all_values[rows.at + 1].detach(),
             rows.terminated, rows.ends, settings.gamma, settings.trace_lambda,
             settings.rho_clip, settings.c_clip,
         )  # fmt: skip
+        entropy_coef = self._moment.value(settings.entropy_coef)
         if settings.clip is None:
             policy_loss = policy_gradient_loss(log_prob, self._scaled(found.advantage))
         else:
-            bounded = log_ratio.clamp(max=math.log(max(_LARGEST_RATIO, 1.0 + settings.clip)))
-            policy_loss = losses.clipped_policy_loss(bounded, self._scaled(found.unweighted), settings.clip)
+            clip = self._moment.value(settings.clip)
+            bounded = log_ratio.clamp(max=math.log(max(_LARGEST_RATIO, 1.0 + clip)))
+            policy_loss = losses.clipped_policy_loss(bounded, self._scaled(found.unweighted), clip)
         value_loss = losses.value_loss(value, found.target)
-        loss = policy_loss + settings.value_coef * value_loss - settings.entropy_coef * entropy
+        loss = policy_loss + settings.value_coef * value_loss - entropy_coef * entropy
         self._flat.gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = clip_norm_(self._flat.gradient, settings.max_grad_norm)
@@ -201,5 +198,4 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
             torch.where(spread > 0, explained, torch.zeros_like(explained)),
             norm,
         )
-        self._sums += torch.cat((terms, torch.stack(told)))
-        self._summed += 1
+        self._figures.add(torch.cat((terms, torch.stack(told))))

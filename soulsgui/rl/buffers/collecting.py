@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
+from soulsgui.rl.returns.reward_scaling import Origin
 
 
 class CollectedSegments(NamedTuple):
@@ -23,6 +24,7 @@ class CollectedSegments(NamedTuple):
     | obs | `[N + S, *shape]` | raw |
     | action | `[N, *action_shape]` | as stored (`environments.actions`) |
     | log_prob, reward | `[N]` float | |
+    | source | `[S]` int64, or None | a number that stays for each environment of each client's session |
     | action_mask | `[N + S, A]` bool, or None | which actions are valid at each observation |
     | state | name → `[S, *shape]` float | what the policy remembered before each first step |
     """
@@ -40,10 +42,12 @@ class CollectedSegments(NamedTuple):
     reward: NDArray[Any]
     action_mask: Bools | None = None
     state: Mapping[str, NDArray[Any]] = MappingProxyType({})
+    source: Ints | None = None
 
 
 _OF_SEGMENTS = ("client", "env_index", "episode", "first_step", "lengths", "terminated", "truncated")
 _OF_STEPS = ("action", "log_prob", "reward")
+_SOURCE = "source"
 
 
 class RolloutStore:
@@ -62,7 +66,7 @@ class RolloutStore:
 
     def __init__(
         self,
-        observation: BoxSpec,
+        observation: ObservationSpec,
         masked_actions: int = 0,
         state: Mapping[str, Sequence[int]] | None = None,
         action_shape: tuple[int, ...] = (),
@@ -75,6 +79,7 @@ class RolloutStore:
         self._state_shapes = {name: tuple(shape) for name, shape in (state or {}).items()}
         self._capacity = 0
         self._segments = 0
+        self._sourced = True  # whether all segments tell their source
         self._lay_out(1)
 
     def begin(self, capacity: int) -> None:
@@ -84,6 +89,7 @@ class RolloutStore:
             capacity: Most transitions of that round.
         """
         self.steps = self._segments = 0
+        self._sourced = True
         if capacity > self._capacity:
             self._lay_out(capacity)
 
@@ -99,12 +105,15 @@ class RolloutStore:
         for names, begin, count in ((_OF_SEGMENTS, self._segments, segments), (_OF_STEPS, self.steps, steps)):
             for name in names:
                 self._columns[name][begin : begin + count] = getattr(found, name)
+        upto = self._segments + segments
+        self._sourced &= found.source is not None
+        self._columns[_SOURCE][self._segments : upto] = 0 if found.source is None else found.source
         rows = self.steps + self._segments
         self._columns["obs"][rows : rows + steps + segments] = found.obs
         if self._masked_actions:
             self._columns["action_mask"][rows : rows + steps + segments] = found.action_mask
         for name, column in self._state.items():
-            column[self._segments : self._segments + segments] = found.state[name]
+            column[self._segments : upto] = found.state[name]
         self.steps += steps
         self._segments += segments
 
@@ -129,6 +138,8 @@ class RolloutStore:
         steps = _laid_end_to_end(starts[order], lengths[order])
         rows = _laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
         obs = self._columns["obs"][rows]
+        source = self._columns[_SOURCE][: self._segments]
+        origin = Origin(source[order], column["episode"][order], column["first_step"][order])
         return RolloutBatch(
             obs=obs,
             lengths=lengths[order],
@@ -140,6 +151,7 @@ class RolloutStore:
             action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
             state={name: values[: self._segments][order] for name, values in self._state.items()},
             joined=_joined({name: column[name][order] for name in column}, obs),
+            origin=origin if self._sourced else None,
         )
 
     @property
@@ -154,7 +166,7 @@ class RolloutStore:
         self._capacity = capacity
         self._columns: dict[str, NDArray[Any]] = {
             name: np.empty(capacity, np.bool_ if name in ("terminated", "truncated") else np.int64)
-            for name in _OF_SEGMENTS
+            for name in (*_OF_SEGMENTS, _SOURCE)
         }
         self._columns["action"] = np.empty((capacity, *self._action_shape), self._action_dtype)
         self._columns |= {name: np.empty(capacity, np.float32) for name in ("log_prob", "reward")}

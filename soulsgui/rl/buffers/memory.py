@@ -86,4 +86,12 @@ class Memory(Protocol):
 
         Raises:
             CheckpointError: It does not fit; nothing has changed.
+            MemoryGoneError: A part of it lay in a file, which is gone; nothing has changed.
+        """
+
+    def close(self, leave: bool = False) -> None:
+        """Keep nothing in a file any more; what lies in memory stays.
+
+        Args:
+            leave: Leave the file there: it belongs to what `state` returned last.
         """

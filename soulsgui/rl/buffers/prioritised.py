@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
-from soulsgui.rl.buffers.replay import Ints, TransitionBatch, UniformReplay
+from soulsgui.rl.buffers.replay import Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
 
 # Keeps what was learned to the last digit drawable (the paper's ε, "proportional prioritization").
@@ -87,11 +87,6 @@ class PrioritisedReplay:
         newest = self.ring.stored - 1
         number = newest - (newest - slots) % self.ring.capacity
         return Draw(number, (weight / weight.max()).astype(np.float32))
-
-    def sample(self, count: int, beta: float, rng: np.random.Generator) -> tuple[Draw, TransitionBatch]:
-        """Draw as `draw` does, and return the transitions as well."""
-        drawn = self.draw(count, beta, rng)
-        return drawn, self.ring.at(self.ring.slot(drawn.number))
 
     def update_priorities(self, number: Ints, error: NDArray[Any]) -> None:
         """Give transitions the priority of their newest error.

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
+from soulsgui.rl.buffers.room import Room
 from soulsgui.rl.buffers.rows import ObservationRows, saved_observations
 from soulsgui.rl.returns.n_step import n_step
 
@@ -16,25 +17,23 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class TransitionBatch(NamedTuple):
-    """`B` transitions, in no order.
+class PathSteps(NamedTuple):
+    """Steps that follow each other: `T` of them for each of `B` sequences, 0 where a sequence has ended.
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | obs | `[B, *shape]` | raw |
-    | action | `[B, *action_shape]` | as stored (`environments.actions`): `[B]` int64 for Discrete |
-    | reward | `[B]` float32 | |
-    | next_obs | `[B, *shape]` | raw; what followed the step, also where it ended or cut off its episode |
-    | terminated | `[B]` bool | the step ended its episode in a final state |
-    | next_mask | `[B, A]` bool, or None | which actions are valid at `next_obs`; None: all are |
+    | obs | `[T + 1, B, *shape]` | raw; what followed the last step of a sequence is repeated up to the end |
+    | action | `[T, B, *action_shape]` | as stored (`environments.actions`) |
+    | reward | `[T, B]` float32 | |
+    | terminated | `[T, B]` bool | the step ended its episode in a final state |
+    | next_mask | `[T, B, A]` bool, or None | which actions are valid at `obs[1:]`; None: all are |
     """
 
     obs: NDArray[Any]
     action: NDArray[Any]
     reward: NDArray[np.float32]
-    next_obs: NDArray[Any]
     terminated: Bools
-    next_mask: Bools | None = None
+    next_mask: Bools | None
 
 
 class NStepBatch(NamedTuple):
@@ -82,20 +81,23 @@ class UniformReplay:
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         action_shape: Shape of one stored action.
         action_dtype: Its dtype.
+        room: Where the observations lie; None: in memory. `close` it.
     """
 
     def __init__(
         self,
         capacity: int,
-        observation: BoxSpec,
+        observation: ObservationSpec,
         masked_actions: int = 0,
         action_shape: tuple[int, ...] = (),
         action_dtype: str = "int64",
+        room: Room | None = None,
     ) -> None:
         self.capacity = capacity
         self.inserted = 0
         self.stored = 0
-        self._rows = ObservationRows(2 * capacity, observation.shape, observation.dtype, masked_actions)
+        box = observation
+        self._rows = ObservationRows(2 * capacity, box.shape, box.dtype, masked_actions, room)
         self._row: Ints = np.zeros(capacity, np.int64)
         self._next_row: Ints = np.zeros(capacity, np.int64)
         self._last: Bools = np.zeros(capacity, np.bool_)  # of its segment: nobody shares its next row
@@ -136,7 +138,8 @@ class UniformReplay:
             ValueError: The arrays don't fit together, or observations or actions are of another shape.
         """
         added = len(action)
-        self._check(obs, lengths, action, len(reward), len(terminated))
+        self._check(obs.shape, lengths, action, len(reward), len(terminated))
+        self._check_dtype(obs.dtype)
         self._check_masks(len(obs), action_mask)
         if added:
             ends = np.zeros(added, np.bool_)
@@ -170,14 +173,6 @@ class UniformReplay:
             raise ValueError("no transition to draw yet")
         return rng.integers(self._count, size=count)
 
-    def sample(self, count: int, rng: np.random.Generator) -> TransitionBatch:
-        """Draw transitions as `draw` does, and return them.
-
-        Raises:
-            ValueError: There is none yet.
-        """
-        return self.at(self.draw(count, rng))
-
     def slot(self, number: NDArray[np.integer[Any]]) -> Ints:
         """Return the slots of numbered transitions, of any shape; those of what gave way hold another."""
         slots: Ints = number.astype(np.int64) % self.capacity
@@ -186,18 +181,6 @@ class UniformReplay:
     def holds(self, number: NDArray[np.integer[Any]]) -> Bools:
         """Say which numbered transitions have not given way yet."""
         return (number >= self.stored - self._count) & (number < self.stored)
-
-    def at(self, slots: NDArray[np.integer[Any]]) -> TransitionBatch:
-        """Return the transitions in slots `[B]`."""
-        next_row = self._next_row.take(slots)
-        return TransitionBatch(
-            obs=self._rows.obs(self._row.take(slots)),
-            action=self._action.take(slots, axis=0),
-            reward=self._reward.take(slots),
-            next_obs=self._rows.obs(next_row),
-            terminated=self._terminated.take(slots),
-            next_mask=self._rows.masks(next_row),
-        )
 
     def windows(self, slots: Ints, following: Ints, n: int, gamma: float) -> NStepBatch:
         """Return what n steps from slots `[B]` on gave, along `following` (see `returns.n_step`)."""
@@ -212,26 +195,19 @@ class UniformReplay:
             next_mask=self._rows.masks(next_row),
         )
 
-    def steps(self, path: Ints, valid: Bools) -> TransitionBatch:
-        """Return steps that follow each other: `T` of them for each of `B` sequences.
+    def steps(self, path: Ints, valid: Bools) -> PathSteps:
+        """Return the steps of sequences.
 
         Args:
             path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeChains.along`).
             valid: `[T, B]`, True up to there, and at least at first.
-
-        Returns:
-            Columns `[T, B, ...]`, 0 where the sequence has ended; `obs` is `[T + 1, B, *shape]` and holds
-            `next_obs` as well: what followed a sequence's last step is repeated up to the end, and so is its
-            mask.
         """
         rows = np.where(valid, self._row.take(path), self._next_row.take(path))
         rows = np.concatenate((rows, self._next_row.take(path[-1:])))
-        obs = self._rows.obs(rows)
-        return TransitionBatch(
-            obs=obs,
+        return PathSteps(
+            obs=self._rows.obs(rows),
             action=self._actions_along(path, valid),
             reward=np.where(valid, self._reward.take(path), np.float32(0)),
-            next_obs=obs[1:],
             terminated=self._terminated.take(path) & valid,
             next_mask=self._rows.masks(rows[1:]),
         )
@@ -256,11 +232,7 @@ class UniformReplay:
         """
         slots = (self._oldest + np.arange(self._count)) % self.capacity
         ends = self._last[slots]
-        rows = np.empty(self._count + np.count_nonzero(ends), np.int64)
-        step = np.arange(self._count) + np.cumsum(ends) - ends
-        rows[step] = self._row[slots]
-        rows[step[ends] + 1] = self._next_row[slots[ends]]
-        return self._rows.state(rows) | {
+        return self._rows.state(self._rows_of(slots)) | {
             "ends": ends,
             "action": self._action[slots],
             "reward": self._reward[slots],
@@ -273,42 +245,68 @@ class UniformReplay:
 
         Raises:
             CheckpointError: It does not fit this memory; nothing has changed.
+            MemoryGoneError: Its observations lay in a file, which is not what it was; nothing has changed.
         """
         try:
             inserted, stored, capacity = (int(counter) for counter in state["counters"])
-            ends, obs = state["ends"], saved_observations(state)
+            ends, in_file = state["ends"], "file" in state
+            obs = None if in_file else saved_observations(state)
+            shape = (len(state["row"]), *self._rows.shape) if obs is None else obs.shape
             lengths = np.diff(np.flatnonzero(ends), prepend=-1)
-            self._check(obs, lengths, state["action"], len(state["reward"]), len(state["terminated"]))
+            self._check(shape, lengths, state["action"], len(state["reward"]), len(state["terminated"]))
             if capacity != self.capacity or len(state["action"]) != len(ends):
                 raise ValueError(f"{len(state['action'])} transitions of a memory of {capacity}")
-            self._check_masks(len(obs), state.get("action_mask"))
+            if obs is not None:
+                self._check_dtype(obs.dtype)
+            self._check_masks(shape[0], state.get("action_mask"))
+            rows = self._rows.take_up(state, stored) if in_file else None
         except (KeyError, ValueError) as error:
             raise CheckpointError(
                 f"The saved replay memory does not fit one of {self.capacity} transitions: {error}.",
                 "Resume with the capacity and the environment it was saved with, or without the memory.",
             ) from error
-        self._evict(self._count)
-        self.inserted, self.stored = inserted, stored - len(ends)
+        if obs is not None:
+            self._evict(self._count)
+            rows = self._rows.put(obs, state.get("action_mask")) if len(ends) else np.zeros(0, np.int64)
+        self.inserted, self.stored, self._count = inserted, stored - len(ends), 0
         self._oldest = self.stored % self.capacity
-        if len(ends):
-            masks = state.get("action_mask")
-            self._store(obs, ends, state["action"], state["reward"], state["terminated"], masks)
+        if rows is not None and len(ends):
+            self._write(rows, ends, state["action"], state["reward"], state["terminated"])
+
+    def close(self, leave: bool = False) -> None:
+        """Keep nothing in a file any more; what lies in memory stays.
+
+        Args:
+            leave: Leave the file there, for whom `load_state` is given what `state` returned last.
+        """
+        if self._rows.in_file:
+            self._rows.close(self.stored if leave else None)
+            self._count = 0
 
     def _check(
-        self, obs: Observations, lengths: NDArray[Any], action: NDArray[Any], rewards: int, flags: int
+        self,
+        obs: tuple[int, ...],
+        lengths: NDArray[Any],
+        action: NDArray[Any],
+        rewards: int,
+        flags: int,
     ) -> None:
         """Raise a ValueError unless the arrays given to `add` fit together; nothing has changed by then."""
         segments, steps = len(lengths), len(action)
         right = (steps + segments, steps, segments)
-        if (segments and lengths.min() < 1) or lengths.sum() != steps or (len(obs), rewards, flags) != right:
+        if (segments and lengths.min() < 1) or lengths.sum() != steps or (obs[0], rewards, flags) != right:
             raise ValueError(
                 f"{segments} segments of {lengths.sum()} steps don't fit obs, action, reward, terminated: "
-                f"{(len(obs), steps, rewards, flags)}"
+                f"{(obs[0], steps, rewards, flags)}"
             )
-        if obs.shape[1:] != self._rows.shape:
-            raise ValueError(f"observations of shape {obs.shape[1:]}, {self._rows.shape} is needed")
+        if obs[1:] != self._rows.shape:
+            raise ValueError(f"observations of shape {obs[1:]}, {self._rows.shape} is needed")
         if action.shape[1:] != self._action.shape[1:]:
             raise ValueError(f"actions of shape {action.shape[1:]}, {self._action.shape[1:]} is needed")
+
+    def _check_dtype(self, dtype: np.dtype[Any]) -> None:
+        if not self._rows.takes(dtype):
+            raise ValueError(f"observations of {dtype}, {self._rows.dtype} is needed")
 
     def _check_masks(self, rows: int, masks: Bools | None) -> None:
         """Raise a ValueError unless there is a mask for each row where there are masks, and else none."""
@@ -326,20 +324,26 @@ class UniformReplay:
         terminated: Bools,
         masks: Bools | None,
     ) -> None:
-        """Write steps `[N]` and their observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
+        """Take in steps `[N]` and observations `[N + S, *shape]`; `ends` `[N]` marks the last of each."""
+        self._evict(self._count + len(ends) - self.capacity)
+        self._write(self._rows.put(obs, masks), ends, action, reward, terminated)
+
+    def _write(
+        self, rows: Ints, ends: Bools, action: NDArray[Any], reward: NDArray[Any], terminated: Bools
+    ) -> None:
+        """Write steps `[N]`, whose observations lie in rows `[N + S]`."""
         count = len(ends)
-        self._evict(self._count + count - self.capacity)
-        rows = self._rows.put(obs, masks)
         # Each segment before has one row more than steps.
         step = np.arange(count) + np.cumsum(ends) - ends
-        slots = (self._oldest + self._count + np.arange(count)) % self.capacity
-        self._row[slots] = rows[step]
-        self._next_row[slots] = rows[step + 1]
-        self._last[slots] = ends
-        self._action[slots] = action
-        self._reward[slots] = reward
-        self._terminated[slots] = False
-        self._terminated[slots[ends]] = terminated
+        first = (self._oldest + self._count) % self.capacity
+        for slots, steps in self._pieces(first, count):
+            self._row[slots] = rows.take(step[steps])
+            self._next_row[slots] = rows.take(step[steps] + 1)
+            self._last[slots] = ends[steps]
+            self._action[slots] = action[steps]
+            self._reward[slots] = reward[steps]
+            self._terminated[slots] = False
+        self._terminated[(first + np.flatnonzero(ends)) % self.capacity] = terminated
         self._count += count
         self.stored += count
 
@@ -347,7 +351,26 @@ class UniformReplay:
         """Give the `count` oldest transitions up, and the rows that no other one needs."""
         if count <= 0:
             return
-        slots = (self._oldest + np.arange(count)) % self.capacity
-        self._rows.give_up(np.concatenate((self._row[slots], self._next_row[slots[self._last[slots]]])))
+        for slots, _ in self._pieces(self._oldest, count):
+            self._rows.give_up(self._rows_of(slots))
         self._oldest = (self._oldest + count) % self.capacity
         self._count -= count
+
+    def _rows_of(self, slots: slice | Ints) -> Ints:
+        """Return the rows of transitions that follow each other, in the order they were put."""
+        ends = self._last[slots]
+        rows: Ints = np.empty(len(ends) + np.count_nonzero(ends), np.int64)
+        step = np.arange(len(ends)) + np.cumsum(ends) - ends
+        rows[step] = self._row[slots]
+        rows[step[ends] + 1] = self._next_row[slots][ends]
+        return rows
+
+    def _pieces(self, first: int, count: int) -> list[tuple[slice, slice]]:
+        """Return where `count` transitions lie from a slot on: slots, and which of the transitions."""
+        until_end = min(count, self.capacity - first)
+        pieces = [(slice(first, first + until_end), slice(0, until_end))]
+        return (
+            pieces
+            if until_end == count
+            else [*pieces, (slice(0, count - until_end), slice(until_end, count))]
+        )

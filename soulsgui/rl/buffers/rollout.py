@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.rl.returns.reward_scaling import Origin
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -28,6 +30,7 @@ class RolloutBatch:
     | action_mask | `[N + S, A]` bool, or None | actions valid at each observation; None: all were |
     | state | name → `[S, *shape]` float32 | what the policy remembered before the first step of a segment |
     | joined | `[S]` bool, or None | the segment goes on where the one before it ended; None: not looked at |
+    | origin | `[S]` each, or None | where segments come from, for what goes on over rounds; None: unknown |
 
     Raises:
         ValueError: The lengths of the arrays don't fit together.
@@ -43,6 +46,7 @@ class RolloutBatch:
     action_mask: Bools | None = None
     state: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     joined: Bools | None = None
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         segments, steps = len(self.lengths), int(self.lengths.sum())
@@ -57,6 +61,8 @@ class RolloutBatch:
             raise ValueError(f"{len(self.action_mask)} masks for {steps + segments} observations")
         if any(len(values) != segments for values in self.state.values()):
             raise ValueError(f"the state needs one entry for each of the {segments} segments")
+        if self.origin is not None and any(len(numbers) != segments for numbers in self.origin):
+            raise ValueError(f"the origin needs one entry for each of the {segments} segments")
         if self.joined is not None and (len(self.joined) != segments or self.joined[0]):
             raise ValueError(f"joined needs one entry for each of the {segments} segments, the first False")
 

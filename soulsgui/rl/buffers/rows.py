@@ -1,15 +1,20 @@
 """Room for the observations of a replay memory; of stacked frames each is kept once."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import FrameStacks, Observations
+from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Images, Observations, Pictures, field_of
+from soulsgui.rl.buffers.room import Room
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+# Shorter runs of neighbours on average are quicker written row by row.
+_LEAST_RUN = 16
 
 
 class ObservationRows:
@@ -27,30 +32,60 @@ class ObservationRows:
         shape: Of one.
         dtype: Its numbers.
         masked_actions: Number of actions, where there are masks; 0 where there are none.
+        room: Where they lie; None: in memory.
     """
 
-    def __init__(self, count: int, shape: tuple[int, ...], dtype: str, masked_actions: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        shape: tuple[int, ...],
+        dtype: str,
+        masked_actions: int,
+        room: Room | None = None,
+    ) -> None:
         self.shape = shape
         self.masked_actions = masked_actions
         self._count = count
-        self._whole: NDArray[Any] = np.zeros((count, *shape), dtype)
+        self.dtype = np.dtype(dtype)
+        self._numbers_dtype: np.dtype[Any] | None = None
+        if self.dtype.fields is not None:  # an image with numbers beside it: they are kept apart
+            image, self._numbers_dtype = (self.dtype.fields[name][0] for name in (IMAGE, NUMBERS))
+            shape, dtype = image.shape, str(image.base)
+        self._image_shape, self._image_dtype = shape, dtype
+        self._room = room or Room()
+        self._frames: NDArray[Any] = np.zeros((0, *shape), dtype)  # laid out with the first ones
+        self._masks: Bools = np.zeros((0, masked_actions), np.bool_)
+        self._numbers: NDArray[Any] | None = None
         self._laid_out = False
-        self._lay_out(1, 1)
+        self._depth = self._axis = 1
+        self._free: Ints = np.zeros(0, np.int64)
+        self._free_count = 0
+        self._fresh = 0  # the first row that was never used
 
-    def _lay_out(self, depth: int, axis: int) -> None:
-        """Say how many frames an observation is made of, 1 where it is kept whole."""
-        self._depth, self._axis = depth, axis
+    def _lay_out(self, depth: int, axis: int, left: tuple[str, int] | None = None) -> None:
+        """Lay memory out.
+
+        Args:
+            depth: How many frames an observation is made of, 1 where it is kept whole.
+            axis: Which one of observations counts them.
+            left: What `Room.lay_out_again` takes, where observations lie there already.
+        """
         rows = self._count * depth
-        frame = self.shape
+        frame = self._image_shape
         if depth > 1:
-            frame = self.shape[1:] if axis == 1 else self.shape[:-1]
-        self._frames: NDArray[Any] = self._whole.reshape(rows, *frame)
+            frame = frame[1:] if axis == 1 else frame[:-1]
+        if left is None:
+            # Room is for two rows a transition, of which long segments use one.
+            self._frames = self._room.lay_out(rows, self._count // 2, frame, self._image_dtype)
+        else:
+            self._frames = self._room.lay_out_again(*left, frame, self._image_dtype)
+        self._laid_out, self._depth, self._axis = True, depth, axis
         self._before: Ints = np.zeros(rows if depth > 1 else 0, np.int64)
         self._own = np.zeros(rows if depth > 1 else 0, np.uint8)
-        self._masks: Bools = np.zeros((rows if self.masked_actions else 0, self.masked_actions), np.bool_)
-        self._free: Ints = np.zeros(rows, np.int64)  # a stack of the rows that fell free
-        self._free_count = 0
-        self._fresh = 0  # the first of those that were never used
+        self._masks = np.zeros((rows if self.masked_actions else 0, self.masked_actions), np.bool_)
+        beside = self._numbers_dtype
+        self._numbers = None if beside is None else np.zeros(rows, beside)
+        self._free = np.zeros(rows, np.int64)  # a stack of the rows that fell free
 
     @property
     def in_use(self) -> int:
@@ -58,27 +93,42 @@ class ObservationRows:
         return self._fresh - self._free_count
 
     @property
+    def in_file(self) -> bool:
+        """Whether they lie in a file."""
+        return bool(self._room.token)
+
+    @property
     def touched(self) -> int:
         """Rows that ever held something."""
         return self._fresh
 
+    def takes(self, dtype: np.dtype[Any]) -> bool:
+        """Whether observations of a dtype can be kept: an image with numbers where there are such."""
+        return dtype == self.dtype or (dtype.fields is None and self.dtype.fields is None)
+
     def put(self, obs: Observations, masks: Bools | None) -> Ints:
         """Keep observations `[R, *shape]` with their masks `[R, A]`; return where each is found, `[R]`."""
-        if not self._laid_out:
-            self._laid_out = True
-            # How many frames an observation owns is kept in a byte.
-            if isinstance(obs, FrameStacks) and 1 < obs.depth < 256:
-                self._lay_out(obs.depth, obs.axis)
-        if self._depth == 1:
-            rows = self._take(len(obs))
-            self._frames[rows] = np.asarray(obs)
-        else:
-            rows = self._put_frames(self._as_stacks(obs))
+        rows = self._put_images(field_of(obs, IMAGE))
+        if self._numbers is not None:
+            self._numbers[rows] = field_of(obs, NUMBERS)
         if masks is not None:
             self._masks[rows] = masks
         return rows
 
-    def _as_stacks(self, obs: Observations) -> FrameStacks:
+    def _put_images(self, obs: Images) -> Ints:
+        if not self._laid_out:
+            # How many frames an observation owns is kept in a byte.
+            if isinstance(obs, FrameStacks) and 1 < obs.depth < 256:
+                self._lay_out(obs.depth, obs.axis)
+            else:
+                self._lay_out(1, 1)
+        if self._depth > 1:
+            return self._put_frames(self._as_stacks(obs))
+        rows = self._take(len(obs))
+        _write(self._frames, rows, np.asarray(obs))
+        return rows
+
+    def _as_stacks(self, obs: Images) -> FrameStacks:
         if isinstance(obs, FrameStacks) and (obs.depth, obs.axis) == (self._depth, self._axis):
             return obs
         stacks = np.moveaxis(np.asarray(obs), self._axis, 1)
@@ -93,7 +143,7 @@ class ObservationRows:
         if kept != len(frames):
             frames = frames[np.repeat(stacks.first - oldest, own) + np.arange(kept)]
         rows = self._take(kept)
-        self._frames[rows] = frames
+        _write(self._frames, rows, frames)
         self._before[rows[1:]] = rows[:-1]
         newest: Ints = rows[oldest + self._depth - 1]
         self._own[newest] = own
@@ -122,6 +172,14 @@ class ObservationRows:
 
     def obs(self, rows: Ints) -> NDArray[Any]:
         """Return observations `[..., *shape]` of rows `[...]`."""
+        images = self._images(rows)
+        if self._numbers is None:
+            return images
+        found = np.empty(rows.shape, self.dtype)
+        found[IMAGE], found[NUMBERS] = images, self._numbers.take(rows, axis=0)
+        return found
+
+    def _images(self, rows: Ints) -> NDArray[Any]:
         if self._depth == 1:
             whole: NDArray[Any] = self._frames.take(rows, axis=0)
             return whole
@@ -135,6 +193,7 @@ class ObservationRows:
     def _take(self, count: int) -> Ints:
         """Take rows `[count]`, those that fell free in their order there: neighbours stay neighbours."""
         again = min(count, self._free_count)
+        self._room.reserve(self._fresh + count - again)
         self._free_count -= again
         rows = np.concatenate(
             (
@@ -149,10 +208,22 @@ class ObservationRows:
         """Return what is kept of observations `[R]` in the order they were put, as copies.
 
         Whole ones are `obs` `[R, *shape]`; of stacks `frames` `[F, *frame_shape]`, `first` `[R]` and
-        `stacking` `[2]`, depth and axis (`FrameStacks`). `action_mask` `[R, A]` where there are masks.
+        `stacking` `[2]`, depth and axis (`FrameStacks`). `numbers` `[R, K]` beside images, `action_mask`
+        `[R, A]` where there are masks.
+
+        What lies in a file stays there: `file` is its token as bytes, `row` `[R]` where each is; of stacks
+        `frame` `[F]` and `own` `[R]` instead of `frames` and `first`.
         """
         masks = self.masks(rows)
         found: dict[str, NDArray[Any]] = {} if masks is None else {"action_mask": masks}
+        if self._numbers is not None:
+            found["numbers"] = self._numbers[rows]
+        if self.in_file:
+            found |= {"file": np.frombuffer(self._room.token.encode(), np.uint8), "row": rows}
+            if self._depth == 1:
+                return found
+            found |= {"frame": self._owned(rows), "own": self._own[rows]}
+            return found | {"stacking": np.array([self._depth, self._axis])}
         if self._depth == 1:
             return found | {"obs": self._frames[rows]}
         own = self._own[rows].astype(np.int64)
@@ -162,6 +233,55 @@ class ObservationRows:
             "stacking": np.array([self._depth, self._axis]),
         }
 
+    def take_up(self, state: Mapping[str, NDArray[Any]], stored: int) -> Ints:
+        """Go on with observations that lie in a file, of which `state` returned where each is.
+
+        Args:
+            state: What was returned.
+            stored: What the file was left with (`close`).
+
+        Returns:
+            Their rows `[R]`.
+
+        Raises:
+            KeyError: Something is missing.
+            MemoryGoneError: The file is not what it was; nothing has changed.
+        """
+        rows: Ints = state["row"]
+        numbers = None if self._numbers_dtype is None else state["numbers"]
+        depth, axis = (int(number) for number in state.get("stacking", (1, 1)))
+        frames = state["frame"] if depth > 1 else rows
+        self._lay_out(depth, axis, (state["file"].tobytes().decode(), stored))
+        if depth > 1:
+            self._own[rows] = state["own"]
+            self._before[frames[1:]] = frames[:-1]
+        if self.masked_actions:
+            self._masks[rows] = state["action_mask"]
+        if self._numbers is not None:
+            self._numbers[rows] = numbers
+        self._fresh = int(frames.max(initial=-1)) + 1
+        free = np.setdiff1d(np.arange(self._fresh), frames)
+        self._free[: len(free)], self._free_count = free, len(free)
+        return rows
+
+    def close(self, stored: int | None = None) -> None:
+        """Give the file up, or leave it there, if `stored` is told (`Room.close`)."""
+        self._frames = self._frames[:0]
+        self._laid_out = False
+        self._room.close(stored)
+
+
+def _write(target: NDArray[Any], rows: Ints, values: NDArray[Any]) -> None:
+    """Put values `[R, ...]` into rows `[R]` of a target; neighbours are written in one go."""
+    begins = np.flatnonzero(np.diff(rows) != 1) + 1
+    if len(begins) * _LEAST_RUN > len(rows):
+        target[rows] = values
+        return
+    bounds = [0, *begins.tolist(), len(rows)]
+    for begin, end in pairwise(bounds):
+        first = int(rows[begin]) if end > begin else 0
+        target[first : first + end - begin] = values[begin:end]
+
 
 def saved_observations(state: Mapping[str, NDArray[Any]]) -> Observations:
     """Return the observations of what `ObservationRows.state` returned.
@@ -170,6 +290,11 @@ def saved_observations(state: Mapping[str, NDArray[Any]]) -> Observations:
         KeyError: There are none.
         ValueError: They are damaged.
     """
+    images = _saved_images(state)
+    return Pictures(images, state["numbers"]) if "numbers" in state else images
+
+
+def _saved_images(state: Mapping[str, NDArray[Any]]) -> Images:
     if "stacking" not in state:
         found: NDArray[Any] = state["obs"]
         return found

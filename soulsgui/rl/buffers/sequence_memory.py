@@ -92,3 +92,7 @@ class SequenceMemory:
             CheckpointError: It does not fit; nothing has changed.
         """
         self._sequences.load_state(state)
+
+    def close(self, leave: bool = False) -> None:
+        """Keep nothing in a file any more (`UniformReplay.close`)."""
+        self._sequences.ring.close(leave)

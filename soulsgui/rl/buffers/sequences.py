@@ -167,7 +167,7 @@ class SequenceReplay:
 
         Args:
             number: `[B]`, from `SequenceBatch`.
-            error: `[B]`, for instance `losses.r2d2.sequence_error`.
+            error: `[B]`, the errors that `losses.r2d2.sequence_loss` tells.
 
         Raises:
             ValueError: An error is not finite; nothing has changed.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from soulsgui.rl.buffers.collecting import CollectedSegments
 from soulsgui.rl.buffers.rollout import Ints, RolloutBatch
+from soulsgui.rl.returns.reward_scaling import Origin
 
 _OF_SEGMENTS = ("client", "env_index", "episode", "first_step", "lengths", "terminated", "truncated")
 _OF_STEPS = ("action", "log_prob", "reward")
@@ -108,6 +109,7 @@ def _part(arrived: Arrived, chosen: NDArray[np.bool_]) -> Arrived:
     steps, rows = np.repeat(chosen, found.lengths), np.repeat(chosen, found.lengths + 1)
     fields: dict[str, Any] = {name: getattr(found, name)[chosen] for name in _OF_SEGMENTS}
     fields |= {name: getattr(found, name)[steps] for name in _OF_STEPS}
+    fields["source"] = None if found.source is None else found.source[chosen]
     fields["obs"] = found.obs[rows]
     fields["action_mask"] = None if found.action_mask is None else found.action_mask[rows]
     fields["state"] = {name: values[chosen] for name, values in found.state.items()}
@@ -120,6 +122,7 @@ def _batch(parts: Sequence[CollectedSegments]) -> RolloutBatch:
     def joined(name: str, dtype: Any = None) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts], dtype=dtype, casting="unsafe")
 
+    sourced = all(part.source is not None for part in parts)
     masks = [part.action_mask for part in parts if part.action_mask is not None]
     return RolloutBatch(
         obs=joined("obs"),
@@ -131,4 +134,5 @@ def _batch(parts: Sequence[CollectedSegments]) -> RolloutBatch:
         truncated=joined("truncated"),
         action_mask=np.concatenate(masks) if masks else None,
         state={name: np.concatenate([part.state[name] for part in parts]) for name in parts[0].state},
+        origin=Origin(*(joined(name, np.int64) for name in Origin._fields)) if sourced else None,
     )

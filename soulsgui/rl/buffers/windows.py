@@ -117,3 +117,7 @@ class WindowReplay:
         self._store.load_state(state)
         if self._chains is not None:
             self._chains.load_state(state)
+
+    def close(self, leave: bool = False) -> None:
+        """Keep nothing in a file any more (`UniformReplay.close`)."""
+        self.ring.close(leave)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from soulsgui.policies.distributions import MASKED_LOGIT
+
 
 class Categorical:
     """One of `A` numbered actions.
@@ -17,8 +19,7 @@ class Categorical:
 
     def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
         if mask is not None:
-            # The smallest finite number, not minus infinity: 0 * log 0 is then 0, and so is its gradient.
-            logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
+            logits = logits.masked_fill(~mask, MASKED_LOGIT)
         self._log_probs = logits.log_softmax(1)
 
     def sample(self, generator: torch.Generator) -> Tensor:

@@ -1,5 +1,6 @@
 """The gradient of deep Q-learning's loss, by autograd: for any network and device."""
 
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.rules import Judged, Rule, TensorRows, ValueRule
+from soulsgui.rl.quickened import Quickened, forward, to_device
 from soulsgui.rl.settings import DQNSettings
 
 
@@ -64,6 +66,10 @@ class DQNGradient(Protocol):
 class AutogradDQNGradient:
     """Takes the gradient by autograd. Also the yardstick for `dqn_by_hand`.
 
+    Attributes:
+        quickened: The loss, which may be compiled.
+        mixed: Whether networks compute in bfloat16 where that is enough.
+
     Args:
         online: From `[B, size]` to what the rule reads; learns.
         target: Likewise; values the next actions.
@@ -76,26 +82,39 @@ class AutogradDQNGradient:
     ) -> None:
         self._online, self._target, self._flat = online, target, flat
         self._rule = rule or ValueRule()
+        self.mixed = False
+        self.quickened: Quickened[Judged] = Quickened(_judged, attrgetter("loss"))
 
     def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        tensors = to_tensors(rows, self._flat.parameter.device)
-        with torch.no_grad():
-            following = self._target(tensors.next_obs)
-            chooser = self._online(tensors.next_obs) if Parts.of(dqn).double else following
-            aim = self._rule.aim(tensors, following, chooser, dqn)
-        judged = self._rule.judge(self._online(tensors.obs), aim, tensors, dqn)
+        tensors, double = to_tensors(rows, self._flat.parameter.device), Parts.of(dqn).double
+        judged = self.quickened(self._online, self._target, self._rule, tensors, dqn, double, self.mixed)
         self._flat.gradient.zero_()
         judged.loss.backward()  # type: ignore[no-untyped-call]
         return told(judged)
 
 
+def _judged(
+    online: nn.Module,
+    target: nn.Module,
+    rule: Rule,
+    rows: TensorRows,
+    dqn: DQNSettings,
+    double: bool,
+    mixed: bool,
+) -> Judged:
+    """Aim and judge, as `AutogradDQNGradient` says."""
+    with torch.no_grad():
+        following = forward(target, rows.next_obs, mixed=mixed)
+        chooser = forward(online, rows.next_obs, mixed=mixed) if double else following
+        aim = rule.aim(rows, following, chooser, dqn)
+    return rule.judge(forward(online, rows.obs, mixed=mixed), aim, rows, dqn)
+
+
 def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
     """Copy rows to where the networks live."""
-    obs, action, reward, next_obs, discount = (torch.tensor(column, device=device) for column in rows[:5])
-    next_mask, weight = (
-        None if column is None else torch.tensor(column, device=device) for column in rows[5:]
-    )
+    obs, action, reward, next_obs, discount = (to_device(column, device) for column in rows[:5])
+    next_mask, weight = (None if column is None else to_device(column, device) for column in rows[5:])
     return TensorRows(obs, action, reward, next_obs, discount, next_mask, weight)
 
 

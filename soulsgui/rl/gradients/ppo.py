@@ -1,6 +1,7 @@
 """The gradient of PPO's loss, by autograd: for any network and device."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from soulsgui.rl.distributions import Categorical, Distribution
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.losses import ppo as losses
-from soulsgui.rl.settings import PPOSettings
+from soulsgui.rl.quickened import Quickened, forward
 
 _AT_ONCE = 1024
 """Most observations whose values are computed at once."""
@@ -40,6 +41,16 @@ class PPORows(NamedTuple):
     mask: Tensor
 
 
+class PPOWeights(NamedTuple):
+    """What the loss looks at, as of now: `ppo.clip` and so on, where they follow schedules their values."""
+
+    clip: float
+    entropy_coef: float
+    value_coef: float
+    value_clip: float | None
+    value_huber: float | None
+
+
 class PPOFigures(NamedTuple):
     """What a step tells: `log_ratio` `[B]`, and `policy_loss`, `value_loss`, `entropy` as `terms` `[3]`."""
 
@@ -50,7 +61,7 @@ class PPOFigures(NamedTuple):
 class PPOGradient(Protocol):
     """Writes the gradient of `policy_loss + value_coef * value_loss - entropy_coef * entropy`."""
 
-    def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
+    def __call__(self, rows: PPORows, ppo: PPOWeights) -> PPOFigures:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
 
     def values(self, obs: Tensor) -> NDArray[np.float32]:
@@ -62,8 +73,25 @@ def one_choice(logits: Tensor, mask: Tensor) -> Distribution:
     return Categorical(logits, mask if mask.shape[1] else None)
 
 
+class _Weights(NamedTuple):
+    """`PPOWeights`, with what may follow a schedule as tensors `[]`.
+
+    What is compiled has numbers built in, and would be compiled anew for each new one.
+    """
+
+    clip: Tensor
+    entropy_coef: Tensor
+    value_coef: float
+    value_clip: float | None
+    value_huber: float | None
+
+
 class AutogradPPOGradient:
     """Takes the gradient by autograd. Also the yardstick for `ppo_by_hand`.
+
+    Attributes:
+        quickened: The loss, which may be compiled.
+        mixed: Whether networks compute in bfloat16 where that is enough.
 
     Args:
         policy: From `[B, size]` to what `distribution` takes.
@@ -81,23 +109,25 @@ class AutogradPPOGradient:
     ) -> None:
         self._policy, self._value, self._flat = policy, value, flat
         self._distribution = distribution or one_choice
+        self.mixed = False
+        self._told: PPOWeights | None = None  # what `_weights` was made of
+        self.quickened: Quickened[_Judged] = Quickened(_judged, attrgetter("loss"))
 
-    def __call__(self, rows: PPORows, ppo: PPOSettings) -> PPOFigures:
+    def __call__(self, rows: PPORows, ppo: PPOWeights) -> PPOFigures:
         """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        distribution = self._distribution(self._policy(rows.obs), rows.mask)
-        value = self._value(rows.obs).squeeze(1)
-        log_ratio = distribution.log_prob(rows.action) - rows.log_prob
-        log_ratio = log_ratio.clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
-        policy_loss = losses.clipped_policy_loss(log_ratio, rows.advantage, ppo.clip)
-        if ppo.value_clip is None:
-            value_loss = losses.value_loss(value, rows.target)
-        else:
-            value_loss = losses.clipped_value_loss(value, rows.target, rows.old_value, ppo.value_clip)
-        entropy = distribution.entropy().mean()
-        loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
+        judged = self.quickened(
+            self._policy, self._value, self._distribution, rows, self._on_device(ppo), self.mixed
+        )
         self._flat.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return PPOFigures(log_ratio.detach(), torch.stack((policy_loss, value_loss, entropy)).detach())
+        judged.loss.backward()  # type: ignore[no-untyped-call]
+        return judged.figures
+
+    def _on_device(self, ppo: PPOWeights) -> _Weights:
+        if ppo != self._told:
+            clip, coef = torch.tensor((ppo.clip, ppo.entropy_coef), device=self._flat.parameter.device)
+            self._told = ppo
+            self._weights = _Weights(clip, coef, ppo.value_coef, ppo.value_clip, ppo.value_huber)
+        return self._weights
 
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""
@@ -107,3 +137,33 @@ class AutogradPPOGradient:
             parts = [self._value(obs[start : start + _AT_ONCE]).squeeze(1) for start in starts]
             values: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
         return values
+
+
+class _Judged(NamedTuple):
+    loss: Tensor
+    figures: PPOFigures
+
+
+def _judged(
+    policy: nn.Module,
+    value_network: nn.Module,
+    distribution_of: Callable[[Tensor, Tensor], Distribution],
+    rows: PPORows,
+    ppo: _Weights,
+    mixed: bool,
+) -> _Judged:
+    """Return the loss at `rows`, and what it tells."""
+    distribution = distribution_of(forward(policy, rows.obs, mixed=mixed), rows.mask)
+    value = forward(value_network, rows.obs, mixed=mixed).squeeze(1)
+    log_ratio = distribution.log_prob(rows.action) - rows.log_prob
+    log_ratio = log_ratio.clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
+    policy_loss = losses.clipped_policy_loss(log_ratio, rows.advantage, ppo.clip)
+    huber = ppo.value_huber
+    if ppo.value_clip is None:
+        value_loss = losses.value_loss(value, rows.target, huber)
+    else:
+        value_loss = losses.clipped_value_loss(value, rows.target, rows.old_value, ppo.value_clip, huber)
+    entropy = distribution.entropy().mean()
+    loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
+    terms = torch.stack((policy_loss, value_loss, entropy)).detach()
+    return _Judged(loss, PPOFigures(log_ratio.detach(), terms))

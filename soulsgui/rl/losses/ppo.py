@@ -3,45 +3,63 @@
 import torch
 from torch import Tensor
 
-MASKED_LOGIT = -1e9
-"""Logit of an action that is not valid: finite, so that 0 · log 0 in the entropy is 0 and no NaN."""
-
 LARGEST_LOG_RATIO = 20.0
 """A ratio beyond e to this is one that nobody meant; its power would leave the range of float32."""
 
 _LARGEST_OF_KL = 5.0
 
 
-def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
 
     | symbol | shape | description |
     |---|---|---|
     | log_ratio | `[B]` | log-probability now minus the one at collection |
     | advantage | `[B]` | advantage of the action |
-    | clip | float | ε: how far the ratio may move before it stops to pay |
+    | clip | float, or `[]` | ε: how far the ratio may move before it stops to pay |
     | returns | `[]` | the loss |
     """
     ratio = log_ratio.exp()
-    return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage).mean()
+    # It takes two numbers or two tensors; for either of both its types have no word.
+    clipped = ratio.clamp(1.0 - clip, 1.0 + clip)  # type: ignore[arg-type]
+    return -torch.minimum(ratio * advantage, clipped * advantage).mean()
 
 
-def value_loss(value: Tensor, target: Tensor) -> Tensor:
-    """Half the mean squared error of the value: `0.5 * mean((v - target)^2)`.
+def error_cost(error: Tensor, huber: float | None = None) -> Tensor:
+    """Half the squared error; with `huber` linear beyond it: `d (|e| - d / 2)` (Huber 1964).
+
+    | symbol | shape | description |
+    |---|---|---|
+    | error | `[B]` | |
+    | huber | float or None | d: where the cost turns linear; None: nowhere |
+    | returns | `[B]` | the cost of each |
+    """
+    half_squared = 0.5 * error.square()
+    if huber is None:
+        return half_squared
+    size = error.abs()
+    return torch.where(size <= huber, half_squared, huber * (size - 0.5 * huber))
+
+
+def value_loss(value: Tensor, target: Tensor, huber: float | None = None) -> Tensor:
+    """Half the mean squared error of the value: `0.5 * mean((v - target)^2)`, or its Huber loss.
 
     | symbol | shape | description |
     |---|---|---|
     | value | `[B]` | value now |
     | target | `[B]` | advantage plus value when the advantages were computed |
+    | huber | float or None | as in `error_cost` |
     | returns | `[]` | the loss |
     """
-    return 0.5 * (value - target).square().mean()
+    return error_cost(value - target, huber).mean()
 
 
-def clipped_value_loss(value: Tensor, target: Tensor, old_value: Tensor, clip: float) -> Tensor:
+def clipped_value_loss(
+    value: Tensor, target: Tensor, old_value: Tensor, clip: float, huber: float | None = None
+) -> Tensor:
     """Value loss that stops to pay where the value moved further than `clip` from the one at collection.
 
-    `0.5 * mean(max((v - target)^2, (v_clipped - target)^2))`: detail 9 of "The 37 implementation details of
+    `mean(max(cost(v - target), cost(v_clipped - target)))`: detail 9 of "The 37 implementation details of
     PPO"; arXiv 2006.05990 finds that it does not help.
 
     | symbol | shape | description |
@@ -50,10 +68,11 @@ def clipped_value_loss(value: Tensor, target: Tensor, old_value: Tensor, clip: f
     | target | `[B]` | as in `value_loss` |
     | old_value | `[B]` | value before the update |
     | clip | float | largest useful change of the value |
+    | huber | float or None | as in `error_cost` |
     | returns | `[]` | the loss |
     """
     clipped = old_value + (value - old_value).clamp(-clip, clip)
-    return 0.5 * torch.maximum((value - target).square(), (clipped - target).square()).mean()
+    return torch.maximum(error_cost(value - target, huber), error_cost(clipped - target, huber)).mean()
 
 
 def approximate_kl(log_ratio: Tensor) -> Tensor:

@@ -40,8 +40,7 @@ def impala_resnet(shape: Sequence[int], hidden_sizes: Sequence[int], activation:
     """Build the network: three sections of 16, 32 and 32 channels, then dense layers (256 units there).
 
     A section is a convolution of 3×3, the largest of 3×3 at stride 2, and two `ResidualBlock`s. Inside them
-    the source has relu; `activation` follows the sections and each dense layer (relu in the source). Bytes
-    are scaled to 0 … 1.
+    the source has relu; `activation` follows the sections and each dense layer (relu in the source).
 
     Args:
         shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 8×8.
@@ -62,7 +61,7 @@ def impala_resnet(shape: Sequence[int], hidden_sizes: Sequence[int], activation:
     sizes = [channels * math.prod(sides), *hidden_sizes]
     for fan_in, fan_out in pairwise(sizes):
         modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
-    return Torso(nn.Sequential(*modules), sizes[-1], scale=1.0 / 255.0, channels_last=layout.channels_last)
+    return Torso(nn.Sequential(*modules), sizes[-1], channels_last=layout.channels_last)
 
 
 def truncated_normal_(network: nn.Module, generator: torch.Generator) -> None:

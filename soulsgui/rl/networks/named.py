@@ -8,17 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.spaces import ObservationSpec, PartsSpec
 from soulsgui.errors import UsageError
+from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
 from soulsgui.rl.networks.initial import fan_in_, orthogonal_
+from soulsgui.rl.networks.joined import joined_torso
 from soulsgui.rl.networks.mlp import named_layers
-from soulsgui.rl.networks.torso import mlp_layer_norm, nature_cnn
+from soulsgui.rl.networks.torso import Torso, mlp_layer_norm, nature_cnn, small_cnn
+from soulsgui.rl.settings import SeeingSettings
 
 MLP = "mlp"
 """The network that clients run without torch; `networks.mlp` builds it."""
 
-_Builder = Callable[[Sequence[int], Sequence[int], str], nn.Module]
+_Builder = Callable[[Sequence[int], Sequence[int], str], Torso]
 _Initialise = Callable[[nn.Module, torch.Generator], None]
 
 
@@ -29,20 +32,29 @@ def _orthogonal(network: nn.Module, generator: torch.Generator) -> None:
 NAMED: dict[str, tuple[_Builder, _Initialise]] = {
     "mlp_layer_norm": (mlp_layer_norm, _orthogonal),
     "nature_cnn": (nature_cnn, _orthogonal),
+    "small_cnn": (small_cnn, _orthogonal),
     "impala_resnet": (impala_resnet, truncated_normal_),
 }
 """Torso and initial weights of each: orthogonal ones as for the MLP of on-policy agents, with which PPO got
 its Atari results from the Nature network, too (Huang et al. 2022, "The 37 implementation details"); IMPALA's.
 """
 
-IMAGE_NETWORKS = ("nature_cnn", "impala_resnet")
+IMAGE_NETWORKS = ("nature_cnn", "small_cnn", "impala_resnet")
 
 
-def sees_images(name: str, observation: BoxSpec) -> bool:
-    """Whether a network takes observations as bytes and scales them itself: no statistics normalise those."""
+def sees_images(name: str, observation: ObservationSpec) -> bool:
+    """Whether a network takes images as bytes and scales them itself: no statistics normalise those."""
     if name in IMAGE_NETWORKS:
         return True
-    return ":" in name and observation.dtype == "uint8" and len(observation.shape) == 3
+    image = observation.fields[0][1]
+    return ":" in name and image.dtype == "uint8" and len(image.shape) == 3
+
+
+def inputs_of(observation: ObservationSpec, settings: SeeingSettings) -> Inputs:
+    """Return what the networks of an agent take of observations."""
+    name, normalize = settings.network.name, settings.normalize
+    images = sees_images(name, observation)
+    return Inputs(observation, images, name == MLP, normalize.observations, normalize.clip)
 
 
 class HeadedNetwork(nn.Module):
@@ -66,8 +78,7 @@ class HeadedNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.torso = torso
-        self.head = nn.Linear(features, outputs)
-        orthogonal_(self.head, output_scale, generator)
+        self.head = _last_layer(features, outputs, output_scale, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return `[B, outputs]` for observations `[B, *shape]`."""
@@ -77,7 +88,7 @@ class HeadedNetwork(nn.Module):
 
 def named_torso(
     name: str,
-    observation: BoxSpec,
+    observation: ObservationSpec,
     hidden_sizes: Sequence[int],
     activation: str,
     generator: torch.Generator,
@@ -91,7 +102,7 @@ def named_torso(
         name: A key of `NAMED`, or `module:Class` of an own torso: called with the shape of an observation,
             the hidden sizes and the activation, it makes a module from `[B, *shape]` to `[B, features]` with
             an attribute `features`. Its initial weights are its own.
-        observation: Space of one observation.
+        observation: Space of what it sees; of an image with numbers, the image is what the torso sees.
         hidden_sizes: Widths of the dense layers.
         activation: `tanh` or `relu`.
         generator: Where the weights are drawn from.
@@ -103,6 +114,14 @@ def named_torso(
     Raises:
         UsageError: There is no such network, or it can't see such observations.
     """
+    torso: nn.Module
+    if isinstance(observation, PartsSpec):
+        (_, image), (_, numbers) = observation.fields
+        torso, features = named_torso(name, image, hidden_sizes, activation, generator, by_fan_in)
+        joined = joined_torso(torso, features, image.shape, numbers.size, hidden_sizes, activation)
+        if joined.layers is not None:
+            (fan_in_ if by_fan_in else _orthogonal)(joined.layers, generator)
+        return joined, joined.features
     if name in IMAGE_NETWORKS and observation.dtype != "uint8":
         raise UsageError(
             f"The network {name} needs images of bytes (uint8), not of {observation.dtype}.",
@@ -111,6 +130,8 @@ def named_torso(
     if name in NAMED:
         build, initialise = NAMED[name]
         torso = build(observation.shape, hidden_sizes, activation)
+        if name in IMAGE_NETWORKS:
+            torso.scale = 1.0 / float(observation.limits[1].max())  # 255 of screens, 1 of maps of bits
         (fan_in_ if by_fan_in and initialise is _orthogonal else initialise)(torso, generator)
     else:
         torso = _own_torso(name, observation, hidden_sizes, activation, generator)
@@ -119,7 +140,7 @@ def named_torso(
 
 def build_network(
     name: str,
-    observation: BoxSpec,
+    observation: ObservationSpec,
     hidden_sizes: Sequence[int],
     activation: str,
     outputs: int,
@@ -144,6 +165,28 @@ def build_network(
     return HeadedNetwork(torso, features, outputs, output_scale, generator).eval()
 
 
+def sharing(policy: nn.Module, output_scale: float, generator: torch.Generator) -> nn.Module:
+    """Build a value network that has all layers of a policy's but its last one, whose number it says instead.
+
+    Args:
+        policy: Of `networks.mlp` or `build_network`.
+        output_scale: Scale of the last layer's weights.
+        generator: Where those are drawn from.
+    """
+    if isinstance(policy, nn.Sequential):
+        *hidden, last = policy
+        assert isinstance(last, nn.Linear)
+        return nn.Sequential(*hidden, _last_layer(last.in_features, 1, output_scale, generator))
+    assert isinstance(policy, HeadedNetwork)
+    return HeadedNetwork(policy.torso, policy.head.in_features, 1, output_scale, generator).eval()
+
+
+def _last_layer(features: int, outputs: int, scale: float, generator: torch.Generator) -> nn.Linear:
+    layer = nn.Linear(features, outputs)
+    orthogonal_(layer, scale, generator)
+    return layer
+
+
 def named_tensors(network: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
     """Name every tensor of a network: those of an MLP by layer (`named_layers`), others by their place."""
     if isinstance(network, nn.Sequential):
@@ -155,7 +198,7 @@ def named_tensors(network: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor
 
 def _own_torso(
     path: str,
-    observation: BoxSpec,
+    observation: ObservationSpec,
     hidden_sizes: Sequence[int],
     activation: str,
     generator: torch.Generator,
@@ -184,7 +227,7 @@ def _own_torso(
     return torso
 
 
-def _features(torso: nn.Module, name: str, observation: BoxSpec) -> int:
+def _features(torso: nn.Module, name: str, observation: ObservationSpec) -> int:
     """Return the number of features, after a look at what really comes out."""
     features = getattr(torso, "features", None)
     dtype = torch.uint8 if sees_images(name, observation) else torch.float32

@@ -14,7 +14,7 @@ class NoisyLinear(nn.Module):
     `e_w[j, i] = f(e_j) f(e_i)`, `e_b[j] = f(e_j)`, `f(x) = sign(x) √|x|` (eq. 10 and 11). The means are drawn
     evenly within `±1 / √inputs`, the sigmas begin at `sigma / √inputs` (section 3.2).
 
-    The noise stands still until `resample`; it is part of the state. In `eval` mode there is none.
+    The noise stands still until `resample_noise`; it is part of the state. In `eval` mode there is none.
 
     Args:
         inputs: Number of inputs.
@@ -35,12 +35,6 @@ class NoisyLinear(nn.Module):
         self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma * bound))
         self.register_buffer("noise_in", torch.zeros(inputs))
         self.register_buffer("noise_out", torch.zeros(outputs))
-
-    def resample(self, generator: torch.Generator) -> None:
-        """Draw new noise from a generator of the CPU."""
-        for noise in (self.noise_in, self.noise_out):
-            drawn = torch.randn(noise.shape, generator=generator)
-            noise.copy_(drawn.sign() * drawn.abs().sqrt())
 
     def plain(self) -> tuple[Tensor, Tensor]:
         """Return weight and bias of the linear layer that this one is with its present noise."""
@@ -69,7 +63,15 @@ def still_noise(network: nn.Module) -> None:
 
 
 def resample_noise(network: nn.Module, generator: torch.Generator) -> None:
-    """Draw new noise for all noisy layers of a network: before each update, and between actions."""
-    for layer in network.modules():
-        if isinstance(layer, NoisyLinear):
-            layer.resample(generator)
+    """Draw new noise for all noisy layers of a network from a generator of the CPU.
+
+    Before each update, and between actions; at once, since there are many small ones.
+    """
+    layers = [layer for layer in network.modules() if isinstance(layer, NoisyLinear)]
+    noises = [noise for layer in layers for noise in (layer.noise_in, layer.noise_out)]
+    drawn = torch.randn(sum(noise.numel() for noise in noises), generator=generator)
+    drawn = drawn.sign() * drawn.abs().sqrt()
+    start = 0
+    for noise in noises:
+        noise.copy_(drawn[start : start + noise.numel()])
+        start += noise.numel()

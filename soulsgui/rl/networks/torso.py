@@ -17,21 +17,19 @@ class Torso(nn.Module):
 
     Attributes:
         features: Number of features.
+        scale: What observations are multiplied by first.
 
     Args:
         layers: What does it.
         features: Number of features.
-        scale: What observations are multiplied by first.
         channels_last: Images are `[B, height, width, channels]`; the layers take the channels first.
     """
 
-    def __init__(
-        self, layers: nn.Sequential, features: int, scale: float = 1.0, channels_last: bool = False
-    ) -> None:
+    def __init__(self, layers: nn.Sequential, features: int, channels_last: bool = False) -> None:
         super().__init__()
         self.layers = layers
         self.features = features
-        self._scale = scale
+        self.scale = 1.0
         self._channels_last = channels_last
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -39,7 +37,7 @@ class Torso(nn.Module):
         inputs = obs if obs.is_floating_point() else obs.float()
         if self._channels_last:
             inputs = inputs.permute(0, 3, 1, 2)
-        features: Tensor = self.layers(inputs if self._scale == 1.0 else inputs * self._scale)
+        features: Tensor = self.layers(inputs if self.scale == 1.0 else inputs * self.scale)
         return features
 
 
@@ -53,7 +51,7 @@ class ImageLayout(NamedTuple):
 
 
 def image_layout(shape: Sequence[int], name: str, least: int) -> ImageLayout:
-    """Tell what an image's sides are: channels first, or last where there are at most 4 of them.
+    """Tell what an image's sides are: channels first; last where there are at most 4, or only those differ.
 
     Args:
         shape: Shape of one observation.
@@ -65,7 +63,7 @@ def image_layout(shape: Sequence[int], name: str, least: int) -> ImageLayout:
     """
     if len(shape) == 3:
         first, middle, last = shape
-        if last <= 4 < first:
+        if last <= 4 < first or first == middle != last:
             layout = ImageLayout(last, first, middle, True)
         else:
             layout = ImageLayout(first, middle, last, False)
@@ -112,7 +110,7 @@ def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: st
     """Build the network of Mnih et al. 2015 (Nature 518, "Methods: Model architecture").
 
     32 filters of 8×8 at stride 4, 64 of 4×4 at stride 2, 64 of 3×3 at stride 1, then dense layers (512 units
-    in the source), each followed by the activation (relu in the source). Bytes are scaled to 0 … 1.
+    in the source), each followed by the activation (relu in the source).
 
     Args:
         shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 36×36.
@@ -123,47 +121,64 @@ def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: st
         UsageError: The observation is no such image.
     """
     layout = image_layout(shape, "nature_cnn", 36)
+    return _filtered(layout, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), hidden_sizes, activation)
+
+
+def small_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+    """Build the network of MinAtar (Young & Tian 2019, arXiv 1903.03176, section 3).
+
+    For images of few pixels: 16 filters of 3×3 at stride 1, then dense layers (128 units in the source), each
+    followed by the activation (relu in the source).
+
+    Args:
+        shape: As in `nature_cnn`, at least 3×3.
+        hidden_sizes: As there.
+        activation: As there.
+
+    Raises:
+        UsageError: The observation is no such image.
+    """
+    return _filtered(image_layout(shape, "small_cnn", 3), ((16, 3, 1),), hidden_sizes, activation)
+
+
+def _filtered(
+    layout: ImageLayout,
+    convolutions: Sequence[tuple[int, int, int]],
+    hidden_sizes: Sequence[int],
+    activation: str,
+) -> Torso:
+    """Build convolutions, each (filters, side of the kernel, stride), and dense layers behind them."""
     modules: list[nn.Module] = []
     sides, channels = [layout.height, layout.width], layout.channels
-    for filters, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+    for filters, kernel, stride in convolutions:
         modules += [nn.Conv2d(channels, filters, kernel, stride), ACTIVATIONS[activation]()]
         sides, channels = [(side - kernel) // stride + 1 for side in sides], filters
     modules.append(nn.Flatten())
     sizes = [channels * math.prod(sides), *hidden_sizes]
     for fan_in, fan_out in pairwise(sizes):
         modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
-    return Torso(nn.Sequential(*modules), sizes[-1], scale=1.0 / 255.0, channels_last=layout.channels_last)
+    return Torso(nn.Sequential(*modules), sizes[-1], channels_last=layout.channels_last)
 
 
-TORSOS: dict[str, Callable[[Sequence[int], Sequence[int], str], Torso]] = {
-    "mlp": mlp_torso,
-    "nature_cnn": nature_cnn,
-}
-
-
-def build_torso(
-    name: str,
+def perceptron(
     shape: Sequence[int],
     hidden_sizes: Sequence[int],
     activation: str,
     initialise: Callable[[nn.Module, torch.Generator], None],
     generator: torch.Generator,
 ) -> Torso:
-    """Build a torso.
+    """Build an `mlp_torso` with its first weights.
 
     Args:
-        name: A key of `TORSOS`.
         shape: Shape of one observation.
-        hidden_sizes: Widths of the dense layers.
+        hidden_sizes: Widths of the layers.
         activation: `tanh` or `relu`.
         initialise: Draws the weights, for instance `initial.fan_in_`.
         generator: Where they are drawn from.
 
     Raises:
-        UsageError: There is no such network, or it can't see such observations.
+        UsageError: There is no hidden layer.
     """
-    if name not in TORSOS:
-        raise UsageError(f"There is no network {name!r}.", f"Choose one of: {', '.join(TORSOS)}.")
-    torso = TORSOS[name](shape, hidden_sizes, activation)
+    torso = mlp_torso(shape, hidden_sizes, activation)
     initialise(torso, generator)
     return torso

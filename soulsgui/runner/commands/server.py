@@ -21,6 +21,7 @@ async def hello(runner: "BaseRunner", _params: Empty) -> Hello:
         data_dir=str(runner.folders.data),
         config_dir=str(runner.folders.config),
         capabilities=sorted(runner.handlers),
+        ends_with_window=runner.ends_with_window,
     )
 
 

@@ -76,6 +76,7 @@ class ClientRunner(BaseRunner):
         self.folder = ClientFolder(folders.client)
         self.returns = OwnReturns(name)
         self._unwatched_limit_s = unwatched_limit_s
+        self.ends_with_window = unwatched_limit_s is not None
         self._presence = presence or Presence()
         self._ending = threading.Event()
         self._server = self._watch_of(invitation)

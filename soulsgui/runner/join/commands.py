@@ -8,7 +8,6 @@ from soulsgui.runner.base import Handler
 from soulsgui.runner.commands import history, server
 from soulsgui.runner.history import log_lines
 from soulsgui.runner.join import servers
-from soulsgui.runner.join.player import CLIENT
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services import RUNNER
 from soulsgui.wire.control import (
@@ -23,6 +22,7 @@ from soulsgui.wire.control import (
     RulesState,
     ServiceParams,
 )
+from soulsgui.wire.situation import CLIENT
 
 if TYPE_CHECKING:
     from soulsgui.runner.join.app import ClientRunner

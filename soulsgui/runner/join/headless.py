@@ -42,6 +42,8 @@ async def _run(folders: Folders, name: str, watched: bool, invitation: Invitatio
     try:
         where = f"{invitation.server_name} ({invitation.places})" if invitation else "this computer's server"
         logger.info("%s helps %s; control API at %s", name, where, runner.control.url)
+        if not watched:
+            logger.info("from a second terminal: soulsgui join pause, continue, status, stop")
         await runner.closing.wait()
     finally:
         await runner.close()

@@ -16,11 +16,9 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode, ServiceStatus
 from soulsgui.wire.messages.neighbour import Held
 from soulsgui.wire.messages.owner import ClientFolder, OwnerState, OwnerWish
+from soulsgui.wire.situation import CLIENT
 
 logger = logging.getLogger(__name__)
-
-CLIENT = "client"
-"""Name of the service."""
 
 _READY_LIMIT_S = 30.0
 _NOT_ENDING = ("run", "pause", "pause_after_episode")
@@ -108,7 +106,7 @@ class Player:
         async with self._lock:
             self.wanted = True
             if self.wish != "run":
-                logger.info("it is paused by its owner: resume it in the window, in client mode")
+                logger.info("it is paused by its owner: resume it in the window, or: soulsgui join continue")
             await self._start()
 
     async def until_ready(self) -> None:

@@ -84,7 +84,7 @@ class SimulatedClient:
             await self._beat_when_due()
             await _sleep(stop, _STEP_S)
             return
-        maker = SampleMaker(config)
+        maker = self._view.maker_of(config)
         await self._say_hello(config)
         moment = time.monotonic()
         while not (stop.is_set() or self._ended):

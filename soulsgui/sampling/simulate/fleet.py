@@ -61,7 +61,9 @@ class Fleet:
             SimulatedClient(
                 self._connection(),
                 keys,
-                Progress(f"{name}-{number}", instance, num_envs, versions),
+                Progress(
+                    f"{name}-{number}", instance, num_envs, versions, simulated=True, keeps_episodes=False
+                ),
                 self.view,
                 rate,
                 random.Random(number),

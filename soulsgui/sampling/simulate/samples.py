@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.actions import ActionSpec, BoxActionSpec
 from soulsgui.environments.choices import MultiBinarySpec, MultiDiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.frame_stacks import field_of
 from soulsgui.wire.messages.chunk import TERMINATED, Segments, digest_number, pack_chunk
 from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.weights import WeightsHeader
@@ -22,7 +23,7 @@ class SampleMaker:
     """
 
     def __init__(self, config: ServerConfig) -> None:
-        self._config = config
+        self.config = config
         self._spaces = SpacesSpec.from_json(config.spaces)
         self._state = state_of(config.policy)
 
@@ -53,17 +54,19 @@ class SampleMaker:
             action_mask=np.ones((steps + 1, actions), np.bool_) if actions else None,
             state={name: np.zeros((1, *shape), np.float32) for name, shape in self._state.items()},
         )
-        return pack_chunk(self._config.run_id, self._config.contract, made)
+        return pack_chunk(self.config.run_id, self.config.contract, made)
 
     @lru_cache(maxsize=64)  # noqa: B019 - as many as there are lengths; the maker lives as long as its run
     def _content(self, steps: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return observations, actions and log-probabilities of so many steps of a uniform policy."""
         rng = np.random.default_rng(steps)
         space = self._spaces.observation
-        low, high = space.limits
-        drawn = rng.normal(size=(steps + 1, *space.shape))
-        obs = np.clip(drawn, low.astype(np.float64), high.astype(np.float64)).astype(space.dtype)
-        return obs, *_chosen(self._spaces.action, steps, rng)
+        obs = np.zeros((steps + 1, *space.shape), space.dtype)
+        for name, box in space.fields:
+            low, high = (limit.astype(np.float64) for limit in box.limits)
+            drawn = rng.normal(size=(steps + 1, *box.shape))
+            field_of(obs, name)[:] = np.clip(drawn, low, high).astype(box.dtype)
+        return space.rounded(obs), *_chosen(self._spaces.action, steps, rng)
 
 
 def _chosen(

@@ -7,6 +7,7 @@ from contextlib import suppress
 import redis
 import redis.asyncio
 
+from soulsgui.sampling.simulate.samples import SampleMaker
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Backoff
 from soulsgui.wire.keys import Keys
@@ -35,6 +36,7 @@ class SharedView:
         self.header: WeightsHeader | None = None
         self._redis = connection
         self._keys = keys
+        self._maker: SampleMaker | None = None
         self._woken: set[str] = set()
         self._all_after = 0
         self._seen: dict[str, int] = {}
@@ -47,6 +49,12 @@ class SharedView:
             self._woken.discard(client)
             return True
         return for_all
+
+    def maker_of(self, config: ServerConfig) -> SampleMaker:
+        """Return what makes samples of a run: the same for all, since it keeps what is costly to draw."""
+        if self._maker is None or self._maker.config != config:
+            self._maker = SampleMaker(config)
+        return self._maker
 
     async def follow(self, stop: asyncio.Event) -> None:
         """Listen until stopped, through absences of the server."""

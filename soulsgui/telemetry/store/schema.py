@@ -134,11 +134,11 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         version = _version(connection)
-        if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {FORMAT}; COMMIT;")
-        elif version != FORMAT:
+        if version not in (0, FORMAT):
             raise _newer(path, version)
-        connection.executescript(evaluations.TABLES)
+        # Whole or not at all: somebody may read between two statements.
+        tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
+        connection.executescript(f"BEGIN IMMEDIATE; {tables} {evaluations.TABLES} COMMIT;")
     except sqlite3.DatabaseError as error:
         connection.close()
         if is_damage(error):

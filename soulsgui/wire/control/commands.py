@@ -10,7 +10,7 @@ from soulsgui.wire.messages.neighbour import Rules
 class Params(BaseModel):
     """Parameters of a command; unknown ones are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

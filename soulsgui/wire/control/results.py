@@ -13,7 +13,11 @@ from soulsgui.wire.versions import Lack
 
 
 class Hello(Message):
-    """Result of `server.hello`."""
+    """Result of `server.hello`.
+
+    Attributes:
+        ends_with_window: Whether it ends soon after the last window that follows it is gone.
+    """
 
     version: str
     api: int = API_VERSION
@@ -25,6 +29,7 @@ class Hello(Message):
     data_dir: str
     config_dir: str
     capabilities: list[str]
+    ends_with_window: bool = False
 
 
 class CheckpointInfo(Message):
@@ -36,6 +41,7 @@ class CheckpointInfo(Message):
         created: Seconds since the epoch.
         valid: Whether every file is there with the hash its manifest names.
         resumable: Whether training can go on from it.
+        memory: Whether the replay memory is in it.
     """
 
     id: str
@@ -52,6 +58,7 @@ class CheckpointInfo(Message):
     note: str = ""
     valid: bool
     resumable: bool = True
+    memory: bool = False
     error: str = ""
 
 

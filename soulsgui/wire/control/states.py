@@ -45,6 +45,8 @@ class RunStatus(Message):
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
+        goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`). When an evaluation
+            has, `mean_return` is its.
         wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
     """
 
@@ -66,6 +68,7 @@ class RunStatus(Message):
     goal_return: float | None = None
     goal_env_steps: int | None = None
     goal_window: int = 0
+    goal_judged_by: Literal["training", "evaluation"] = "training"
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0
@@ -136,6 +139,7 @@ class ClientStatus(Message):
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often its environment was made anew because it had failed.
         invited: When it was invited, seconds since the epoch; None for one that was not.
+        invited_again: Whether it had been invited before, too.
     """
 
     id: str
@@ -173,6 +177,7 @@ class ClientStatus(Message):
     checks: dict[str, bool] = Field(default_factory=dict)
     lacks: list[Lack] = Field(default_factory=list)
     invited: float | None = None
+    invited_again: bool = False
 
 
 class ServerStatus(Message):

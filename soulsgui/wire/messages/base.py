@@ -20,7 +20,7 @@ Details = Annotated[str, AfterValidator(lambda text: printable(text, LONGEST_DET
 class Message(BaseModel):
     """A JSON message. Unknown fields are ignored, so that newer senders are understood."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     def to_json(self) -> str:
         """Return the message as JSON text."""

@@ -8,6 +8,8 @@ A chunk is a head, then its columns, little-endian, each whole:
     head (`HEAD`) | S records (`RECORD`) | action [N] | reward [N] | log_prob [N]
     | each field of the state [S] | action_mask [N + S], a bit for each action | obs [N + S]
 
+The observations of images with numbers beside them are two columns, the numbers first.
+
 What an observation and an action are, whether there are masks, and which fields the state has, both sides
 know from the contract; the bytes must be exactly as many as it says. Images are compressed
 (`messages.frames`).
@@ -21,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import Observations
+from soulsgui.frame_stacks import IMAGE, NUMBERS, Observations, field_of
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import is_image, pack_frames
@@ -82,7 +84,7 @@ class Segments:
     | model_id_first, model_id_last | `[S]` int64 | weights that chose the first and the last action |
     | digest | `[S]` uint64 | first 8 bytes of the hash of those weights, big-endian |
     | flags | `[S]` uint8 | `TERMINATED`, `TRUNCATED`, of the last step |
-    | obs | `[N + S, *obs_shape]` | observations, segment after segment; stacked frames may be `FrameStacks` |
+    | obs | `[N + S, *obs_shape]` | observations, segment after segment (`frame_stacks.Observations`) |
     | action | `[N, *action_shape]` | as they are stored (`environments.actions`): `[N]` int64 for Discrete |
     | reward | `[N]` float32 | |
     | log_prob | `[N]` float32 | log-probability of the action when it was chosen |
@@ -127,7 +129,7 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
     for name in RECORD.names or ():
         if name != "padding":
             records[name] = getattr(segments, name)
-    stacking, obs = _obs_column(segments)
+    stacking, *obs = _obs_columns(segments.obs, segments.length)
     fields = MAGIC, PROTOCOL, stacking, b"", mark(run_id), mark(contract), segments.count, segments.steps
     mask = segments.action_mask
     return b"".join(
@@ -139,14 +141,21 @@ def pack_chunk(run_id: str, contract: str, segments: Segments) -> bytes:
             segments.log_prob.astype(FLOAT, copy=False).tobytes(),
             *(segments.state[name].astype(FLOAT, copy=False).tobytes() for name in sorted(segments.state)),
             b"" if mask is None else np.packbits(mask, axis=1).tobytes(),
-            obs,
+            *obs,
         )
     )
 
 
-def _obs_column(segments: Segments) -> tuple[int, bytes]:
-    """Return how the observations are stacked, and their bytes."""
-    obs = np.asarray(segments.obs)
-    if is_image(obs.shape[1:], obs.dtype.str):
-        return pack_frames(obs, segments.length)
-    return 0, np.ascontiguousarray(obs).astype(obs.dtype.newbyteorder("<"), copy=False).tobytes()
+def _obs_columns(obs: Observations, lengths: NDArray[np.int32]) -> tuple[Any, ...]:
+    """Return how the observations are stacked, and their bytes, numbers beside images apart."""
+    if obs.dtype.names:
+        stacking, images = _obs_columns(field_of(obs, IMAGE), lengths)
+        return stacking, _bytes_of(field_of(obs, NUMBERS)), images
+    array = np.asarray(obs)
+    if is_image(array.shape[1:], array.dtype.str):
+        return pack_frames(array, lengths)
+    return 0, _bytes_of(array)
+
+
+def _bytes_of(array: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.frame_stacks import Observations
+from soulsgui.frame_stacks import IMAGE, NUMBERS, Images, Observations, Pictures
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, ChunkError, Reason, Segments
+from soulsgui.wire.messages.chunk_columns import ChunkColumns
 from soulsgui.wire.messages.chunk_layout import FLOAT, HEAD, MAGIC, RECORD, mark
 from soulsgui.wire.messages.frames import (
     FramesError,
@@ -37,11 +38,6 @@ class OpenedChunks(NamedTuple):
     counts: NDArray[np.int64]
     steps: NDArray[np.int64]
     errors: dict[int, ChunkError]
-
-    @property
-    def source(self) -> NDArray[np.int64]:
-        """`[S]`: which chunk each segment came in, as a position in what was given."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 class ChunkForm:
@@ -77,7 +73,11 @@ class ChunkForm:
         self._shape = obs_shape
         self._dtype = np.dtype(obs_dtype).newbyteorder("<")
         self._obs_bytes = math.prod(obs_shape) * self._dtype.itemsize
-        self.is_compressed = is_image(obs_shape, obs_dtype)
+        # Of images with numbers beside them the images alone are compressed.
+        self._numbers: np.dtype[Any] | None = None
+        if self._dtype.fields is not None:
+            self._shape, self._numbers = self._dtype.fields[IMAGE][0].shape, self._dtype.fields[NUMBERS][0]
+        self.is_compressed = self._numbers is not None or is_image(obs_shape, obs_dtype)
         self._action_shape = action_shape
         self._action_dtype = np.dtype(action_dtype).newbyteorder("<")
         self._action_bytes = math.prod(action_shape) * self._action_dtype.itemsize
@@ -86,8 +86,9 @@ class ChunkForm:
         self._state = {name: tuple(shape) for name, shape in sorted((state or {}).items())}
         sizes = [math.prod(shape) * FLOAT.itemsize for shape in self._state.values()]
         # Of what has a size of its own, whatever stands in it: bytes a step, and bytes a segment.
-        self._step_bytes = self._action_bytes + 2 * FLOAT.itemsize + self._mask_bytes
-        self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes
+        self._beside_bytes = 0 if self._numbers is None else self._numbers.itemsize
+        self._step_bytes = self._action_bytes + 2 * FLOAT.itemsize + self._mask_bytes + self._beside_bytes
+        self._segment_bytes = RECORD.itemsize + sum(sizes) + self._mask_bytes + self._beside_bytes
         if not self.is_compressed:
             self._step_bytes += self._obs_bytes
             self._segment_bytes += self._obs_bytes
@@ -106,18 +107,19 @@ class ChunkForm:
         The arrays are copies; a chunk that must be refused does not disturb the others.
         """
         errors: dict[int, ChunkError] = {}
-        counts, steps = self._sizes(chunks, errors)
-        records = self._records(chunks, counts)
+        columns = ChunkColumns(chunks)
+        counts, steps = self._sizes(columns, errors)
+        records = self._records(columns, counts)
         wrong = _wrong_lengths(records, counts, steps)
         if len(wrong):
             errors |= {int(position): ChunkError(Reason.SHAPE, "lengths") for position in wrong}
             counts[wrong] = steps[wrong] = 0
-            records = self._records(chunks, counts)
-        obs: Observations | None = None
+            records = self._records(columns, counts)
+        obs: Images | None = None
         if self.is_compressed:
             obs = self._unpack_all(chunks, counts, steps, records["length"], errors)
-            records = self._records(chunks, counts)
-        return OpenedChunks(self._join(chunks, counts, steps, records, obs), counts, steps, errors)
+            records = self._records(columns, counts)
+        return OpenedChunks(self._join(columns, counts, steps, records, obs), counts, steps, errors)
 
     def _unpack_all(
         self,
@@ -126,7 +128,7 @@ class ChunkForm:
         steps: NDArray[np.int64],
         lengths: NDArray[np.int32],
         errors: dict[int, ChunkError],
-    ) -> Observations:
+    ) -> Images:
         """Return the images of all chunks; one whose frames are bad counts for nothing from then on."""
         opened = np.flatnonzero(counts).tolist()
         stackings = {position: chunks[position][_STACKING_AT] for position in opened}
@@ -164,14 +166,13 @@ class ChunkForm:
             return 0, self._shape
 
     def _sizes(
-        self, chunks: Sequence[bytes], errors: dict[int, ChunkError]
+        self, columns: ChunkColumns, errors: dict[int, ChunkError]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how many segments and steps each chunk holds, 0 for those that are none of this run.
 
         What is wrong with those is put into `errors`.
         """
-        sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
-        heads = _heads(chunks)
+        sizes, heads = columns.sizes, columns.heads()
         counts, steps = heads["count"].astype(np.int64), heads["steps"].astype(np.int64)
         rows, behind = counts + steps, sizes - HEAD.itemsize
         expected = counts * self._segment_bytes + steps * self._step_bytes
@@ -198,38 +199,40 @@ class ChunkForm:
         return counts, steps
 
     @staticmethod
-    def _records(chunks: Sequence[bytes], counts: NDArray[np.int64]) -> NDArray[Any]:
-        ends = (HEAD.itemsize + counts * RECORD.itemsize).tolist()
-        joined = b"".join([data[HEAD.itemsize : end] for data, end in zip(chunks, ends, strict=True)])
-        return np.frombuffer(joined, RECORD)
+    def _records(columns: ChunkColumns, counts: NDArray[np.int64]) -> NDArray[Any]:
+        begins = np.full(len(counts), HEAD.itemsize)
+        return columns.take(begins, counts * RECORD.itemsize).view(RECORD)
 
     def _join(
         self,
-        chunks: Sequence[bytes],
+        columns: ChunkColumns,
         counts: NDArray[np.int64],
         steps: NDArray[np.int64],
         records: NDArray[Any],
-        images: Observations | None,
+        images: Images | None,
     ) -> Segments:
         begins = HEAD.itemsize + counts * RECORD.itemsize
 
-        def column(step_bytes: int, segment_bytes: int) -> bytes:
+        def column(step_bytes: int, segment_bytes: int) -> NDArray[np.uint8]:
             nonlocal begins
             sizes = steps * step_bytes + counts * segment_bytes
-            found = _column(chunks, begins, sizes)
+            found = columns.take(begins, sizes)
             begins = begins + sizes
             return found
 
-        action = np.frombuffer(column(self._action_bytes, 0), self._action_dtype)
-        reward, log_prob = (np.frombuffer(column(FLOAT.itemsize, 0), FLOAT) for _ in range(2))
+        action = column(self._action_bytes, 0).view(self._action_dtype)
+        reward, log_prob = (column(FLOAT.itemsize, 0).view(FLOAT) for _ in range(2))
         state = {
-            name: np.frombuffer(column(0, math.prod(shape) * FLOAT.itemsize), FLOAT).reshape(-1, *shape)
+            name: column(0, math.prod(shape) * FLOAT.itemsize).view(FLOAT).reshape(-1, *shape)
             for name, shape in self._state.items()
         }
         mask = self._mask(column(self._mask_bytes, self._mask_bytes)) if self._masked_actions else None
-        if images is None:
-            flat = np.frombuffer(column(self._obs_bytes, self._obs_bytes), self._dtype)
-            obs: Observations = flat.reshape(-1, *self._shape)
+        if self._numbers is not None and images is not None:
+            numbers = column(self._beside_bytes, self._beside_bytes).view(self._numbers.base)
+            obs: Observations = Pictures(images, numbers.reshape(-1, *self._numbers.shape))
+        elif images is None:
+            flat = column(self._obs_bytes, self._obs_bytes).view(self._dtype)
+            obs = flat.reshape(-1, *self._shape)
         else:
             obs = images
         return Segments(
@@ -242,21 +245,9 @@ class ChunkForm:
             state=state,
         )
 
-    def _mask(self, data: bytes) -> NDArray[np.bool_]:
-        bits = np.frombuffer(data, np.uint8).reshape(-1, self._mask_bytes)
+    def _mask(self, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        bits = data.reshape(-1, self._mask_bytes)
         return np.unpackbits(bits, axis=1, count=self._masked_actions).view(np.bool_)
-
-
-def _heads(chunks: Sequence[bytes]) -> NDArray[Any]:
-    """Return the heads of chunks; where one is too short zeros follow it."""
-    beginnings = [data[: HEAD.itemsize].ljust(HEAD.itemsize, b"\0") for data in chunks]
-    return np.frombuffer(b"".join(beginnings), HEAD)
-
-
-def _column(chunks: Sequence[bytes], begins: NDArray[np.int64], sizes: NDArray[np.int64]) -> bytes:
-    """Return a column of all chunks; of a chunk that is left out `sizes` says 0."""
-    ends = (begins + sizes).tolist()
-    return b"".join([data[a:b] for data, a, b in zip(chunks, begins.tolist(), ends, strict=True)])
 
 
 def _wrong_lengths(
@@ -271,28 +262,3 @@ def _wrong_lengths(
     wrong = (np.add.reduceat(length, starts) != steps[filled]) | (np.minimum.reduceat(length, starts) < 1)
     found: NDArray[np.int64] = filled[wrong]
     return found
-
-
-def unpack_chunk(
-    data: bytes,
-    run_id: str,
-    contract: str,
-    obs_shape: tuple[int, ...],
-    obs_dtype: str,
-    masked_actions: int = 0,
-    state: Mapping[str, Sequence[int]] | None = None,
-    action_shape: tuple[int, ...] = (),
-    action_dtype: str = "int64",
-) -> Segments:
-    """Return the segments of one chunk, as `ChunkForm.open`.
-
-    Raises:
-        ChunkError: With the reason.
-    """
-    form = ChunkForm(
-        run_id, contract, obs_shape, obs_dtype, masked_actions, state, action_shape, action_dtype
-    )
-    opened = form.open([data])
-    if opened.errors:
-        raise opened.errors[0]
-    return opened.segments

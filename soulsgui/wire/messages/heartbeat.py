@@ -57,6 +57,7 @@ class Heartbeat(Message):
         late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
+        simulated: Whether it steps no environment (`client --simulate`).
         leaving: Set in the last beat of a clean stop.
     """
 
@@ -93,6 +94,7 @@ class Heartbeat(Message):
     human_steps: Count = 0
     env_restarts: Count = 0
     answered: Answer | None = None
+    simulated: bool = False
     leaving: bool = False
 
     @classmethod

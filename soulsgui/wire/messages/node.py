@@ -27,7 +27,7 @@ class Verdict(Message):
         best_model_id: Best model so far, None before there is one.
         best_score: What it is ranked by (`evaluation.best_by`): mean return of its evaluation, or of training
             episodes.
-        reached: Whether `stop.mean_return` was reached.
+        reached: Whether `stop.mean_return` was reached, by what `stop.judged_by` says.
         reached_with: The mean return that reached it; what is played until the end may lower the mean again.
     """
 

@@ -91,6 +91,7 @@ class Grant(Message):
         ladder: How epsilon differs among environments; None: it does not.
         rejected: Segments refused since the hello, by reason.
         round: The part of the present round, None while it plays no part.
+        resting: Whether the run is paused: nothing is taken, and who can wait loses nothing.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -106,6 +107,7 @@ class Grant(Message):
     ladder: Ladder | None = None
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
+    resting: bool = False
 
 
 WishState = Literal["run", "pause", "finish", "stop"]

@@ -167,7 +167,7 @@ def test_the_server_is_named_with_its_address() -> None:
     assert server_words(_status())[1] == "this computer, 127.0.0.1:6379"
     good, away = server_words(_status())[0], server_words(_status(reachable=False))[0]
     assert good.icon != away.icon
-    assert server_words(Status())[1] == "this computer"
+    assert server_words(Status())[1] == "this computer, not reached"
 
 
 def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:

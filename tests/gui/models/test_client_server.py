@@ -30,7 +30,7 @@ def test_a_server_that_answers_is_said_with_its_round_trip_and_one_that_does_not
     server = ServerStatus(url="redis://10.0.0.5:6379", name="atelier", reachable=True, round_trip_s=0.02)
     assert server_words(Status(server=server))[1] == "atelier, 10.0.0.5:6379, answers in 20 ms"
     lost = server.model_copy(update={"reachable": False})
-    assert server_words(Status(server=lost))[1] == "atelier, 10.0.0.5:6379"
+    assert server_words(Status(server=lost))[1] == "atelier, 10.0.0.5:6379, not reached"
 
 
 @pytest.mark.parametrize(

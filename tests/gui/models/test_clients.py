@@ -211,9 +211,15 @@ def selected(table: Table) -> set[str]:
         ({"state": "online", "stalled": True}, "Online, stalled"),
         ({"state": "lost", "age_s": 3.5 * 86_400, "wish": "pause"}, "Lost for 3 d, will pause when back"),
         ({"state": "joining", "age_s": None, "invited": 1.0}, "Invited, never seen"),
+        (
+            {"state": "joining", "age_s": None, "invited": 1.0, "invited_again": True},
+            "Invited again, not yet seen",
+        ),
         ({"state": "joining", "age_s": None, "local": True}, "Joining"),
         ({"state": "left", "wish": "stop"}, "Left, will stop when back"),
         ({"state": "online", "wish": "pause"}, "Online"),
+        ({"state": "paused", "wish": "pause"}, "Paused"),
+        ({"state": "paused"}, "Paused there"),
         ({"state": "draining"}, "Finishing"),
     ],
 )

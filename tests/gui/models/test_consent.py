@@ -41,6 +41,7 @@ def test_it_says_who_asks_what_runs_what_is_sent_what_it_costs_and_who_decides()
     assert "atelier, at 192.168.1.5:6379, [fd00::5]:6379, atelier:6379 and 1 more address" in said["who"]
     assert "knows this computer as gamer-01. It answers at 192.168.1.5:6379, in 3 ms" in said["who"]
     assert said["what"].startswith("Toy-v0, 4 copies side by side")
+    assert "warnings and errors" in said["sent"]
     assert "No files" in said["sent"]
     assert said["sent"].endswith("it is not encrypted.")
     pinned = INVITATION.model_copy(update={"pin": "0" * 64})

@@ -136,7 +136,7 @@ def test_mistakes_in_the_text_are_shown_at_line_and_setting(
 def test_a_rule_between_settings_is_told_by_the_server(qtbot: QtBot, page: ConfigPage) -> None:
     editor = page.editor
     editor.views.setCurrentIndex(TEXT)
-    editor.views.text.setPlainText("ppo:\n  learning_rate_schedule: linear\n")
+    editor.views.text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
     qtbot.waitUntil(lambda: bool(editor.problem_bar.problems), timeout=LIMIT_MS)
     assert "stop.env_steps" in editor.views.text.problems[2]
 

@@ -203,6 +203,7 @@ def test_only_stopping_the_trainer_of_a_run_is_asked_about() -> None:
         ("resume", client(), False),
         ("resume", client(state="paused", wish="pause"), True),
         ("resume", client(state="lost", wish="pause"), True),
+        ("resume", client(state="paused"), False),
         ("resume", client(state="left", local=True), True),
         ("resume", client(state="left"), False),
         ("drain", client(), True),
@@ -427,6 +428,14 @@ def test_rounds_without_those_who_are_paused(
 )
 def test_the_mean_return_says_what_it_is_over(window: int, words: str) -> None:
     assert window_words(RUNNING.model_copy(update={"goal_window": window})) == words
+
+
+def test_where_evaluations_decide_that_is_said() -> None:
+    run = RUNNING.model_copy(update={"goal_judged_by": "evaluation"})
+    assert "Evaluations decide" in next(one.tip for one in figures(run) if one.name == "return")
+    ended = end_words(run.model_copy(update={"state": "finished", "reached": "mean_return"}))
+    assert ended is not None
+    assert ended.detail.startswith("Mean of an evaluation: ")
 
 
 def test_boxes_are_put_side_by_side_while_there_is_room() -> None:

@@ -99,6 +99,20 @@ def test_without_runs_it_says_what_to_do_next(qtbot: QtBot, fake: FakeFeed, shel
     page.hide()
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "offered"), [("dqn", True), ("sac", True), ("ppo", False), ("vtrace", False)]
+)
+def test_a_quicksave_has_the_replay_memory_where_there_is_one_and_it_is_wanted(
+    page: RunsPage, server: FakeFeed, algorithm: str, offered: bool
+) -> None:
+    tab = page.details.checkpoints
+    server.change_run(GOES_ON.model_copy(update={"algorithm": algorithm}))
+    assert tab.memory.isVisibleTo(tab) is offered
+    tab.memory.setChecked(True)
+    tab.save.click()
+    assert server.sent_of("checkpoint.save")[-1].params["buffer"] is offered
+
+
 def test_the_active_run_is_chosen_at_first(page: RunsPage) -> None:
     assert page.chosen is not None
     assert page.chosen.id == "r3"

@@ -103,10 +103,10 @@ def test_modified_only_leaves_ones_own_values_saved_or_typed(qtbot: QtBot, form:
 def test_problems_the_server_finds_stand_at_their_setting_until_it_is_changed(
     qtbot: QtBot, form: SettingsForm
 ) -> None:
-    form.show_problems({"ppo.learning_rate_schedule": "`linear` needs stop.env_steps.", "unknown": "x"})
-    assert "needs stop.env_steps" in form.row("ppo.learning_rate_schedule").problem
+    form.show_problems({"ppo.learning_rate": "this schedule needs stop.env_steps.", "unknown": "x"})
+    assert "needs stop.env_steps" in form.row("ppo.learning_rate").problem
     form.show_problems({})
-    assert form.row("ppo.learning_rate_schedule").problem == ""
+    assert form.row("ppo.learning_rate").problem == ""
 
 
 def test_a_setting_can_be_brought_into_view(qtbot: QtBot, form: SettingsForm) -> None:

@@ -7,6 +7,7 @@ from soulsgui.gui.settings_form.row import effect_words
 from soulsgui.gui.settings_form.spec import Kind, section_titles, specs, title_of
 
 DEFAULTS = Settings()
+RAMP = {"schedule": "linear", "from": 0.001, "to": 0.0}
 
 
 @pytest.mark.parametrize("key", list(all_settings()))
@@ -39,6 +40,8 @@ def test_every_setting_has_a_section_an_explanation_and_a_known_effect(key: str)
         ("ppo.n_steps", Kind.WHOLE),
         ("ppo.n_clients", Kind.WHOLE),
         ("ppo.gamma", Kind.NUMBER),
+        ("ppo.learning_rate", Kind.SCHEDULE),
+        ("vtrace.clip", Kind.SCHEDULE),
     ],
 )
 def test_each_type_gets_its_editor(key: str, kind: Kind) -> None:
@@ -50,6 +53,8 @@ def test_each_type_gets_its_editor(key: str, kind: Kind) -> None:
     [
         ("ppo.learning_rate", "1e-3", 0.001),
         ("ppo.learning_rate", " 0.5 ", 0.5),
+        ("ppo.learning_rate", "{schedule: linear, from: 1e-3, to: 0}", RAMP),
+        ("vtrace.clip", "", None),
         ("ppo.n_steps", "1e3", 1000),
         ("ppo.n_steps", "2_048", 2048),
         ("ppo.n_clients", "", None),

@@ -2,13 +2,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.closing import ClosingDialog
+from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.dialogs.new_run import NewRunDialog
 from soulsgui.gui.preferences import AtClosing, Preferences
 from soulsgui.gui.theme import Theme
@@ -375,6 +376,19 @@ def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Th
     assert dialog.note.geometry().bottom() < dialog.clients.geometry().top()
     assert dialog.preset.width() > dialog.fontMetrics().horizontalAdvance(title)
     assert dialog.clients.lineEdit().textMargins().left() > 0
+
+
+def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot, theme: Theme) -> None:
+    dialog = GrowingDialog()
+    qtbot.addWidget(dialog)
+    label = QLabel("short", dialog)
+    QVBoxLayout(dialog).addWidget(label)
+    dialog.show()
+    room = dialog.screen().availableGeometry()
+    dialog.move(room.right() - 150, room.bottom() - 50)
+    label.setMinimumSize(400, 300)
+    qtbot.waitUntil(lambda: dialog.width() >= 400)
+    assert room.contains(dialog.frameGeometry())
 
 
 def test_closing_names_no_command_that_may_not_be_there(qtbot: QtBot, theme: Theme, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
+from soulsgui.gui.pages.welcome import WelcomePage
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell import Action
 from soulsgui.gui.theme import Theme, ThemeChoice
@@ -327,6 +328,8 @@ def test_title_and_status_line_say_how_the_run_goes(qtbot: QtBot, make: Make, fe
     qtbot.waitUntil(lambda: "lunar-2, running" in window.status_line.words)
     assert window.windowTitle().startswith("lunar-2, running")
     assert "61.0 GB free" in window.status_line.words
+    window.show_mode(Mode.CLIENT)
+    qtbot.waitUntil(lambda: window.status_line.words.startswith("This computer's own server · lunar-2"))
 
 
 def test_resume_asks_for_the_newest_run_and_shows_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
@@ -812,6 +815,30 @@ def test_the_menu_invites_while_there_is_a_server(make: Make, feed: FakeFeed) ->
     window.menu.invite.trigger()
     (dialog,) = window.findChildren(InviteDialog)
     dialog.reject()
+
+
+def test_a_computer_that_only_plays_opens_in_client_mode_starts_no_server_and_says_what_is_missing(
+    qtbot: QtBot, make: Make, feed: FakeFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.gui.main_window.can_train", lambda: False)
+    monkeypatch.setattr("soulsgui.gui.pages.welcome.can_train", lambda: False)
+    started: list[int] = []
+    feed.connect_as(Connection(S.WELCOME))
+    window = make()
+    window.start_wanted.connect(lambda: started.append(1))
+    assert window.mode is Mode.CLIENT
+    feed.connect_as(Connection(S.START_FAILED, "my-server", detail="no Redis"))
+    assert not window.banner.isVisible(), "what the server lacks is no matter of this page"
+    feed.connect_as(Connection(S.WELCOME))
+    window.show_page("welcome")
+    assert (window.mode, started) == (Mode.SERVER, [])
+    page = WelcomePage(feed, window)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    assert not page.try_it.isEnabled()
+    assert not page.train.isEnabled()
+    assert page.help.isEnabled()
+    assert "PyTorch, which training needs, is not installed" in page.tiles[0].why.text()
+    assert page.tiles[0].why.text() == page.tiles[1].why.text()
 
 
 def test_a_server_that_is_started_anew_is_shut_down_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSystemTrayIcon
+from PySide6.QtWidgets import QLabel, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -20,7 +20,7 @@ from soulsgui.gui.preferences import AtLeaving, Preferences
 from soulsgui.gui.states import Look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.tray import Tray, state_icon
-from soulsgui.wire.control import ClientStatus, ServerStatus, ServiceStatus, Snapshot, Status
+from soulsgui.wire.control import ClientStatus, Hello, ServerStatus, ServiceStatus, Snapshot, Status
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed
 from tests.gui.shell.stub_pages import stub_pages
 
@@ -181,3 +181,27 @@ def test_the_icon_of_another_state_is_another_picture(theme: Theme) -> None:
         for icon, tone in (("state-good", Tone.GOOD), ("state-paused", Tone.PAUSED))
     ]
     assert pictures[0] != pictures[1]
+
+
+@pytest.mark.parametrize(("ends", "words"), [(True, "helps no longer"), (False, "it plays on there")])
+def test_what_quitting_means_is_told_as_it_is(window: MainWindow, ends: bool, words: str) -> None:
+    own = window.client_side().feed
+    own.greet(
+        Hello(
+            version="1",
+            role="client",
+            server_id="s",
+            pid=1,
+            started=1.0,
+            data_dir="/d",
+            config_dir="/c",
+            capabilities=[],
+            ends_with_window=ends,
+        )
+    )
+    window.close()
+    dialog = window.leaver.dialog
+    assert dialog is not None
+    said = " ".join(label.text() for label in dialog.findChildren(QLabel))
+    assert words in said
+    dialog.reject()

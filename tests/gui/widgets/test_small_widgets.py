@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QCursor, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QLineEdit, QMenu, QPushButton, QTimeEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import LIGHT, Tone
@@ -10,9 +10,11 @@ from soulsgui.gui.models.runs import RunsModel
 from soulsgui.gui.states import client_look
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.banner import Banner
+from soulsgui.gui.widgets.button_menu import give_menu
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.labels import ElidedLabel, IconLabel, StateLabel
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
+from soulsgui.gui.widgets.number_edit import give_room
 from soulsgui.gui.widgets.status_line import StatusLine, status_words
 from soulsgui.gui.widgets.table import Table
 from soulsgui.gui.widgets.toggle import ToggleSwitch
@@ -278,3 +280,39 @@ def test_columns_that_were_kept_with_large_letters_fit_small_ones(qtbot: QtBot, 
     small.restore_columns(kept, line_px)
     assert small.columnWidth(1) == 300 * small.line_px // line_px
     assert small.columnWidth(1) < 300
+
+
+# --- a button with a menu ---
+
+
+def test_a_button_whose_menu_was_left_elsewhere_looks_as_if_nobody_points_at_it(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    button = QPushButton("For")
+    menu = QMenu(button)
+    menu.addAction("an hour")
+    qtbot.addWidget(button)
+    give_menu(button, menu)
+    button.show()
+    for place, pointed_at in ((button.rect().center(), True), (button.rect().bottomRight() * 3, False)):
+        monkeypatch.setattr(QCursor, "pos", lambda place=place: button.mapToGlobal(place))
+        button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, True)
+        menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
+        menu.close()
+        assert button.underMouse() is pointed_at
+
+
+# --- fields with arrows ---
+
+
+def test_a_time_keeps_off_the_edge_of_its_field_and_is_whole(qtbot: QtBot, theme: Theme) -> None:
+    edit = QTimeEdit()
+    qtbot.addWidget(edit)
+    edit.setDisplayFormat("HH:mm")
+    give_room(edit)
+    edit.resize(edit.sizeHint())
+    edit.show()
+    inner = edit.findChildren(QLineEdit)[0]
+    room = inner.width() - inner.textMargins().left()
+    assert inner.textMargins().left() > 0
+    assert room > inner.fontMetrics().horizontalAdvance("00:00")

@@ -16,8 +16,9 @@ from soulsgui.policies.normalise import normalise
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.base import Agent
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.buffers.replay import TransitionBatch, UniformReplay
+from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient
+from tests.rl.drawing import drawn
 from tests.rl.support import SPACES, dqn_settings, transitions
 
 
@@ -70,7 +71,6 @@ def test_numpy_and_torch_take_the_same_greedy_action_on_10000_inputs(
     decided = (best_two.values[:, 0] - best_two.values[:, 1] > 1e-5).numpy()
     assert decided.mean() > 0.99
     np.testing.assert_array_equal(policy.greedy(obs)[decided], expected[decided])
-    np.testing.assert_array_equal(agent.act_greedy(obs)[decided], expected[decided])
 
 
 class Recorder:
@@ -145,9 +145,11 @@ def test_a_final_state_is_not_looked_beyond_and_a_cut_off_one_is() -> None:
     batch = batch._replace(reward=np.ones(64, np.float32))
     learned = {}
     for terminated in (True, False):
-        agent = DQNAgent(SPACES, dqn_settings(gamma=0.5, target_interval=10), seed=0)
+        agent = DQNAgent(SPACES, dqn_settings(target_interval=10), seed=0)
         agent.observe(batch.obs)
-        looped = batch._replace(next_obs=batch.obs, terminated=np.full(64, terminated))
+        looped = batch._replace(
+            next_obs=batch.obs, discount=np.full(64, 0.0 if terminated else 0.5, np.float32)
+        )
         for _ in range(600):
             agent.update(looped)
         agent.figures()
@@ -221,7 +223,7 @@ def filled_replay() -> UniformReplay:
 
 def learn(agent: DQNAgent, replay: UniformReplay, updates: int) -> None:
     for _ in range(updates):
-        agent.update(replay.sample(32, agent.sample_rng))
+        agent.update(drawn(replay, 32, agent.sample_rng))
 
 
 @pytest.mark.parametrize("updates", [0, 7])
@@ -288,7 +290,7 @@ def test_image_like_and_integer_observations_are_flattened() -> None:
     spaces = SpacesSpec(BoxSpec((3, 2), "uint8", (0,), (255,)), DiscreteSpec(2))
     agent = trained_agent(spaces=spaces)
     obs = np.random.default_rng(0).integers(0, 7, (200, 3, 2)).astype(np.uint8)
-    np.testing.assert_array_equal(numpy_policy(agent).greedy(obs), agent.act_greedy(obs))
+    np.testing.assert_array_equal(numpy_policy(agent).greedy(obs), agent.outputs(obs).argmax(1))
     assert np.isfinite(list(agent.figures().values())).all()
 
 
@@ -307,7 +309,7 @@ def test_read_only_arrays_are_taken(recwarn: pytest.WarningsRecorder) -> None:
     for column in batch[:5]:
         column.flags.writeable = False
     agent.observe(batch.obs)
-    agent.update(TransitionBatch(*batch))
+    agent.update(batch)
     agent._gradient = AutogradDQNGradient(agent.online, agent.target, agent._flat)
     agent.update(batch)
     assert agent.updates == 2
@@ -319,10 +321,11 @@ def test_the_greedy_action_is_a_valid_one() -> None:
     obs = rng.normal(3, 2, (200, 4)).astype(np.float32)
     mask = rng.random((200, 3)) < 0.5
     mask[:, 1] |= ~mask.any(axis=1)
-    greedy = agent.act_greedy(obs, mask)
+    policy = numpy_policy(agent)
+    greedy = policy.greedy(obs, mask)
     assert mask[np.arange(200), greedy - 1].all()
     everything = np.ones((200, 3), np.bool_)
-    np.testing.assert_array_equal(agent.act_greedy(obs, everything), agent.act_greedy(obs))
+    np.testing.assert_array_equal(policy.greedy(obs, everything), policy.greedy(obs))
 
 
 def test_only_valid_next_actions_enter_the_target() -> None:

@@ -13,6 +13,7 @@ from safetensors.numpy import load, save
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient
 from tests.rl.support import SPACES, ppo_settings, random_batch
@@ -21,7 +22,7 @@ from tests.rl.support import SPACES, ppo_settings, random_batch
 def trained_agent(seed: int = 0, updates: int = 2, spaces: SpacesSpec = SPACES, **changes: Any) -> PPOAgent:
     agent = PPOAgent(spaces, ppo_settings(minibatch_size=32, **changes), seed)
     for index in range(updates):
-        agent.update(random_batch(agent, seed=index), progress=0.0)
+        agent.update(random_batch(agent, seed=index), START)
     return agent
 
 
@@ -65,7 +66,7 @@ def test_numpy_and_torch_policies_agree_on_10000_inputs(activation: str, observa
     best_two = expected.topk(2, dim=1).values
     decided = (best_two[:, 0] - best_two[:, 1] > 1e-5).numpy()
     assert decided.mean() > 0.99
-    np.testing.assert_array_equal(policy.greedy(obs)[decided], agent.act_greedy(obs)[decided])
+    np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1).numpy()[decided] + 1)
 
 
 def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(monkeypatch: py
             return figures
 
     monkeypatch.setattr(agent, "_gradient", Recorder())
-    agent.update(random_batch(agent, seed=5), progress=0.0)
+    agent.update(random_batch(agent, seed=5), START)
     torch.testing.assert_close(ratios[0], torch.ones_like(ratios[0]), atol=1e-5, rtol=0)
     assert (ratios[-1] - 1).abs().max() > 1e-3, "later ones have moved"
 
@@ -92,7 +93,7 @@ def test_statistics_change_only_with_the_update_that_used_the_old_ones() -> None
     agent = trained_agent(updates=0)
     before = agent.export_weights()
     batch = random_batch(agent)
-    agent.update(batch, progress=0.0)
+    agent.update(batch, START)
     after = agent.export_weights()
     assert not before["normaliser.mean"].any()
     np.testing.assert_allclose(after["normaliser.mean"], batch.obs[batch.step_rows].mean(0), rtol=1e-5)
@@ -103,7 +104,7 @@ def test_exported_weights_stay_as_they_were() -> None:
     agent = trained_agent()
     weights = agent.export_weights()
     copies = {name: array.copy() for name, array in weights.items()}
-    agent.update(random_batch(agent), progress=0.0)
+    agent.update(random_batch(agent), START)
     assert all(np.array_equal(weights[name], copies[name]) for name in weights)
     assert not np.array_equal(weights["policy.0.weight"], agent.export_weights()["policy.0.weight"])
 
@@ -121,7 +122,7 @@ def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
     resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
     assert same_state(agent, resumed)
     for index in range(3):
-        metrics = [one.update(random_batch(one, seed=index), progress=0.1) for one in (agent, resumed)]
+        metrics = [one.update(random_batch(one, seed=index), START) for one in (agent, resumed)]
         assert metrics[0] == metrics[1]
     assert same_state(agent, resumed)
     assert resumed.updates == updates + 3
@@ -140,22 +141,29 @@ def test_a_state_of_other_networks_is_refused_and_changes_nothing() -> None:
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
-def test_a_linear_schedule_ends_at_zero() -> None:
-    agent = trained_agent(updates=0, learning_rate_schedule="linear")
-    rates = [agent.update(random_batch(agent), progress)["learning_rate"] for progress in (0.0, 0.25, 1.0)]
-    assert rates == pytest.approx([1e-3, 0.75e-3, 0])
+def test_schedules_follow_the_run_and_are_told() -> None:
+    agent = trained_agent(
+        updates=0,
+        learning_rate={"schedule": "linear", "from": 1e-3, "to": 0.0},
+        clip={"schedule": "exponential", "from": 0.4, "to": 0.1, "over": 2000},
+        entropy_coef={"schedule": "piecewise", "points": [[0, 0.02], [500, 0.01], [1000, 0.0]]},
+    )
+    told = [agent.update(random_batch(agent), Moment(steps, 1000)) for steps in (0, 250, 1000)]
+    assert [one["learning_rate"] for one in told] == pytest.approx([1e-3, 0.75e-3, 0])
+    assert [one["clip"] for one in told] == pytest.approx([0.4, 0.4 * 0.25**0.125, 0.2])
+    assert [one["entropy_coef"] for one in told] == pytest.approx([0.02, 0.015, 0])
 
 
 def test_a_target_kl_ends_the_update_early() -> None:
     agent = trained_agent(updates=0, learning_rate=0.05, target_kl=1e-4)
-    metrics = agent.update(random_batch(agent), progress=0.0)
+    metrics = agent.update(random_batch(agent), START)
     assert metrics["epochs_done"] < 10
     assert metrics["approx_kl"] > 1e-4
 
 
 def test_metrics_say_what_happened() -> None:
     agent = trained_agent(updates=0)
-    metrics = agent.update(random_batch(agent), progress=0.0)
+    metrics = agent.update(random_batch(agent), START)
     assert set(metrics) == {
         "policy_loss",
         "value_loss",
@@ -181,7 +189,7 @@ def test_advantages_are_recomputed_before_each_pass_if_wanted(
     calls = []
     values = agent._gradient.values
     monkeypatch.setattr(agent._gradient, "values", lambda obs: calls.append(1) or values(obs))
-    agent.update(random_batch(agent), progress=0.0)
+    agent.update(random_batch(agent), START)
     assert len(calls) == (4 if recompute else 1)
 
 
@@ -201,12 +209,21 @@ def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_siz
             return gradient(rows, ppo)
 
     monkeypatch.setattr(agent, "_gradient", Recorder())
-    agent.update(batch, progress=0.0)
+    agent.update(batch, START)
     assert [len(rows) for rows in seen] == [32, 32, 32, 32]
     used = np.concatenate(seen)
     acted = batch.obs[batch.step_rows]
     assert not np.array_equal(used, acted), "shuffled"
     np.testing.assert_array_equal(used[np.lexsort(used.T)], acted[np.lexsort(acted.T)])
+
+
+def test_every_gradient_step_of_a_long_update_is_a_sign_of_life() -> None:
+    agent = trained_agent(updates=0, epochs=3)
+    batch = random_batch(agent, seed=0)
+    seen: list[int] = []
+    agent.after_step = lambda: seen.append(agent.updates)
+    agent.update(batch, START)
+    assert seen == [0] * 3 * round(batch.steps / 32)
 
 
 def test_image_like_and_integer_observations_are_flattened() -> None:
@@ -224,7 +241,7 @@ def test_a_round_that_blows_up_is_an_error_not_a_silent_nan() -> None:
     reward = np.full_like(batch.reward, np.inf)
     broken = replace(batch, reward=reward)
     with np.errstate(invalid="ignore"), pytest.raises(ServiceError, match="not finite"):
-        agent.update(broken, progress=0.0)
+        agent.update(broken, START)
 
 
 def test_read_only_arrays_are_taken() -> None:
@@ -232,7 +249,7 @@ def test_read_only_arrays_are_taken() -> None:
     batch = random_batch(agent)
     for array in (batch.obs, batch.action, batch.log_prob, batch.reward, batch.terminated):
         array.flags.writeable = False
-    agent.update(batch, progress=0.0)
+    agent.update(batch, START)
     assert agent.updates == 1
 
 
@@ -240,7 +257,7 @@ def test_an_update_by_autograd_ends_at_the_same_weights() -> None:
     by_hand, by_autograd = (trained_agent(updates=0, entropy_coef=0.01) for _ in range(2))
     by_autograd._gradient = AutogradPPOGradient(by_autograd.policy, by_autograd.value, by_autograd._flat)
     batch = random_batch(by_hand)
-    metrics, others = (agent.update(batch, progress=0.0) for agent in (by_hand, by_autograd))
+    metrics, others = (agent.update(batch, START) for agent in (by_hand, by_autograd))
     assert metrics == pytest.approx(others, rel=1e-3, abs=1e-4)
     tensors, expected = by_hand.state()[0], by_autograd.state()[0]
     for name in tensors:
@@ -257,11 +274,12 @@ def test_masked_actions_change_neither_ratio_nor_choice() -> None:
     action, log_prob = policy.act(batch.obs[batch.step_rows], rng, mask[batch.step_rows])
     masked = replace(batch, action=action, log_prob=log_prob, action_mask=mask)
     assert mask[batch.step_rows, action - 1].all()
-    figures = agent.update(masked, 0.0)
+    figures = agent.update(masked, START)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
     assert figures["clip_fraction"] == 0
     assert 0 < figures["entropy"] < np.log(3)
-    assert agent.update(replace(masked, action_mask=None), 0.0)["approx_kl"] > 0.01
-    greedy = agent.act_greedy(batch.obs, mask)
+    assert agent.update(replace(masked, action_mask=None), START)["approx_kl"] > 0.01
+    greedy = numpy_policy(agent).greedy(batch.obs, mask)
     assert mask[np.arange(len(mask)), greedy - 1].all()
-    assert (greedy == numpy_policy(agent).greedy(batch.obs, mask)).mean() > 0.99
+    expected = np.where(mask, agent.outputs(batch.obs), -np.inf).argmax(1) + 1
+    assert (greedy == expected).mean() > 0.99

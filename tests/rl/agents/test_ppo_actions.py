@@ -15,6 +15,7 @@ from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from tests.environments.toys import SPACES_TAKEN
@@ -41,7 +42,7 @@ def spaces_of(takes: str, masked: bool = False) -> SpacesSpec:
 def trained(takes: str, updates: int = 1, **changes: Any) -> PPOAgent:
     agent = PPOAgent(spaces_of(takes), ppo_settings(minibatch_size=32, **changes), 0)
     for index in range(updates):
-        agent.update(random_batch(agent, seed=index), 0.0)
+        agent.update(random_batch(agent, seed=index), START)
     return agent
 
 
@@ -76,7 +77,7 @@ def test_numpy_and_torch_agree_on_10000_inputs(takes: str, changes: dict[str, An
     np.testing.assert_allclose(policy.outputs(obs), agent.outputs(obs), rtol=1e-5, atol=1e-5)
     taken = policy.to_environment(action)
     assert all(space.contains(row) for row in taken[:500])
-    greedy = agent.act_greedy(obs)
+    greedy = agent.head.stored(distribution.mode().numpy())
     assert np.isclose(greedy, policy.greedy(obs), rtol=1e-5, atol=1e-5).mean() > 0.999
     assert np.isfinite(policy.log_prob(obs, greedy)).all()
 
@@ -104,7 +105,7 @@ def test_masks_reach_every_choice(takes: str) -> None:
     action, log_prob = numpy_policy(agent).act(obs, rng, mask)
     rows = np.arange(len(obs))
     assert spec.allowed(action, mask, rows).all()
-    assert spec.allowed(agent.act_greedy(obs, mask), mask, rows).all()
+    assert spec.allowed(numpy_policy(agent).greedy(obs, mask), mask, rows).all()
     drawn = torch.from_numpy(agent.head.drawn(action))
     expected = in_torch(agent, obs, mask).log_prob(drawn).numpy()
     np.testing.assert_allclose(log_prob, expected, rtol=1e-5, atol=1e-5)
@@ -125,7 +126,7 @@ def recorded(agent: PPOAgent, batch: RolloutBatch, monkeypatch: pytest.MonkeyPat
             return figures
 
     monkeypatch.setattr(agent, "_gradient", Recorder())
-    agent.update(batch, 0.0)
+    agent.update(batch, START)
     return seen
 
 
@@ -229,7 +230,7 @@ def test_a_saved_agent_goes_on_exactly() -> None:
     resumed = PPOAgent(agent.spaces, agent.settings, 9)
     resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
     batch = random_batch(agent, seed=7)
-    assert agent.update(batch, 0.0) == resumed.update(batch, 0.0)
+    assert agent.update(batch, START) == resumed.update(batch, START)
     for name, array in agent.export_weights().items():
         np.testing.assert_array_equal(array, resumed.export_weights()[name])
     with pytest.raises(CheckpointError, match=r"policy\.std"):
@@ -280,7 +281,7 @@ def test_it_finds_the_best_action(
     settings = ppo_settings(learning_rate=0.003, gamma=0.0, hidden_sizes=(16,), **changes)
     agent, rng = PPOAgent(spaces_of(takes), settings, 0), np.random.default_rng(0)
     for _ in range(12):
-        agent.update(round_of(agent, rng, reward), 0.0)
+        agent.update(round_of(agent, rng, reward), START)
     policy, obs = numpy_policy(agent), observations(200)
     np.testing.assert_allclose(
         policy.to_environment(policy.greedy(obs / 10)).mean(axis=0), best, atol=near or 1e-6

@@ -14,6 +14,7 @@ from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.returns import gae
@@ -123,7 +124,7 @@ class Recorder:
 def recorded(agent: RecurrentPPOAgent, batch: RolloutBatch) -> Recorder:
     recorder = Recorder(agent)
     agent._gradient = recorder
-    agent.update(batch, progress=0.0)
+    agent.update(batch, START)
     return recorder
 
 
@@ -189,7 +190,7 @@ def test_however_a_chain_is_cut_it_is_one_long_unroll(cell: str, most: int) -> N
 
 
 def test_advantages_are_those_of_whole_chains() -> None:
-    agent = recurrent_agent(updates=1, sequence_length=5, gae_lambda=0.7, normalize_advantage=False)
+    agent = recurrent_agent(updates=1, sequence_length=5, gae_lambda=0.7, normalize_advantage="none")
     cuts = ((3, False), (8, False), (6, True), (7, False))
     batch = played(agent, seed=4, cuts=cuts)
     advantage, target, value = agent._targets(batch, agent._inputs(batch.obs))
@@ -237,7 +238,7 @@ def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: i
     for one in obs:
         assert policies[0].greedy(one) == policies[1].greedy(one)
     for index in range(2):
-        metrics = [one.update(played(one, seed=index), progress=0.1) for one in (agent, resumed)]
+        metrics = [one.update(played(one, seed=index), START) for one in (agent, resumed)]
         assert metrics[0] == metrics[1]
     assert same_state(agent, resumed)
 
@@ -259,7 +260,7 @@ def test_it_learns_to_repeat_what_it_saw_first() -> None:
     paid = 0.0
     for _ in range(25):
         batch = _told_once(agent, rng)
-        agent.update(batch, progress=0.0)
+        agent.update(batch, START)
         paid = float(batch.reward.mean())
     assert paid > 0.95
 

@@ -11,6 +11,7 @@ import torch
 from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.losses.vtrace import vtrace
@@ -26,7 +27,6 @@ def make_agent(seed: int = 0, spaces: SpacesSpec = SPACES, **changes: Any) -> VT
         "c_clip": 1.0,
         "epochs": 1,
         "learning_rate": 1e-2,
-        "learning_rate_schedule": "constant",
         "clip": None,
         "entropy_coef": 0.0,
         "value_coef": 0.5,
@@ -61,11 +61,11 @@ TAKING = [replace(SPACES, action=action_from_space(SPACES_TAKEN[takes])) for tak
 @pytest.mark.parametrize("spaces", [SPACES, *TAKING], ids=["one choice", "choices", "box"])
 def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None:
     agent = make_agent(spaces=spaces, epochs=2)
-    agent.update(random_batch(agent, seed=1), 0.0)
+    agent.update(random_batch(agent, seed=1), START)
     assert agent.normaliser.count, "statistics have moved away from their start"
     agent.figures()
     agent.settings.vtrace.epochs = 1  # type: ignore[misc]
-    agent.update(random_batch(agent, seed=2), 0.0)
+    agent.update(random_batch(agent, seed=2), START)
     figures = agent.figures()
     assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
     assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-5)
@@ -75,7 +75,7 @@ def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None
 def test_actions_of_every_kind_have_ratio_1_at_first_and_are_learned_from(takes: str) -> None:
     agent = make_agent(spaces=SpacesSpec(SPACES.observation, action_from_space(SPACES_TAKEN[takes])))
     for index in range(2):
-        agent.update(random_batch(agent, seed=index), 0.0)
+        agent.update(random_batch(agent, seed=index), START)
         figures = agent.figures()
         assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
         assert figures["behaviour_kl"] == pytest.approx(0, abs=1e-4)
@@ -110,7 +110,7 @@ def test_the_gradient_is_that_of_the_loss_written_out(clip: float | None) -> Non
     loss = policy_loss + 0.5 * value_loss - 0.1 * entropy
     parameters = [*agent.policy.parameters(), *agent.value.parameters()]
     expected = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, parameters)])
-    agent.update(batch, 0.0)
+    agent.update(batch, START)
     assert expected.abs().max() > 1e-3
     torch.testing.assert_close(agent._flat.gradient, expected, atol=1e-5, rtol=1e-4)
     figures = agent.figures()
@@ -131,7 +131,7 @@ def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:
         log_prob=batch.log_prob - 1,
     )
     before = agent.state()[0]
-    agent.update(done, 0.0)
+    agent.update(done, START)
     after = agent.state()[0]
     assert np.array_equal(before["policy.0.weight"], after["policy.0.weight"])
     assert not np.array_equal(before["value.0.weight"], after["value.0.weight"])
@@ -160,7 +160,7 @@ def test_values_of_the_policy_of_now_are_learned_from_what_another_one_played() 
     )
     kept = [parameter.clone() for parameter in agent.policy.parameters()]
     for _ in range(300):
-        agent.update(batch, 0.0)
+        agent.update(batch, START)
         with torch.no_grad():
             for parameter, before in zip(agent.policy.parameters(), kept, strict=True):
                 parameter.copy_(before)
@@ -174,7 +174,7 @@ def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: fl
     batch = random_batch(agent)
     batch.log_prob[3] = said
     batch.reward[3] = -50.0
-    agent.update(batch, 0.0)
+    agent.update(batch, START)
     assert agent._flat.gradient.norm() < 1e4
     assert all(np.isfinite(array).all() for array in agent.state()[0].values())
     figures = agent.figures()
@@ -186,13 +186,13 @@ def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: fl
 def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
     agent = make_agent(seed=3, epochs=2)
     for index in range(updates):
-        agent.update(random_batch(agent, seed=index), 0.0)
+        agent.update(random_batch(agent, seed=index), START)
     tensors, meta = agent.state()
     resumed = make_agent(seed=99, epochs=2)
     resumed.load_state(tensors, meta)
     batch = random_batch(agent, seed=9)
     for each in (agent, resumed):
-        each.update(batch, 0.5)
+        each.update(batch, START)
     assert same_state(agent, resumed)
     assert agent.figures() == resumed.figures()
 
@@ -213,9 +213,9 @@ def test_a_state_of_another_agent_is_refused_and_changes_nothing() -> None:
 
 
 def test_figures_are_means_since_they_were_asked_for_last() -> None:
-    agent = make_agent(learning_rate_schedule="linear")
+    agent = make_agent(learning_rate={"schedule": "linear", "from": 1e-2, "to": 0.0})
     assert agent.figures() == {}
-    agent.update(random_batch(agent, seed=1), 0.25)
+    agent.update(random_batch(agent, seed=1), Moment(250, 1000))
     first = agent.figures()
     assert first["learning_rate"] == pytest.approx(0.75e-2)
     assert 0 < first["entropy"] <= np.log(3)
@@ -224,6 +224,6 @@ def test_figures_are_means_since_they_were_asked_for_last() -> None:
 
 def test_numbers_that_are_not_finite_are_told() -> None:
     agent = make_agent()
-    agent.update(replace(random_batch(agent), reward=np.full(128, np.inf, np.float32)), 0.0)
+    agent.update(replace(random_batch(agent), reward=np.full(128, np.inf, np.float32)), START)
     with pytest.raises(ServiceError, match="not finite"):
         agent.figures()

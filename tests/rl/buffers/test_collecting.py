@@ -154,3 +154,17 @@ def test_segments_of_an_episode_are_joined_where_one_goes_on_from_the_other(
     joined = store.batch(["a"]).joined
     assert joined is not None
     assert joined.tolist() == [False, True, True, False, False, False, False, True, False]
+
+
+def test_where_segments_come_from_is_told_in_their_order_or_not_at_all() -> None:
+    store = RolloutStore(OBSERVATION)
+    store.begin(100)
+    parts = [_segment(1, 0, 2, 0, 3), _segment(0, 1, 5, 4, 2)]
+    for part, source in zip(parts, (70, 80), strict=True):
+        store.add(part._replace(source=np.array([source])))
+    origin = store.batch(["a", "b"]).origin
+    assert origin is not None
+    assert [column.tolist() for column in origin] == [[80, 70], [5, 2], [4, 0]]
+    store.begin(100)
+    store.add(parts[0])
+    assert store.batch(["a", "b"]).origin is None

@@ -7,6 +7,7 @@ from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.prioritised import PrioritisedReplay
 from soulsgui.rl.buffers.replay import UniformReplay
+from tests.rl.drawing import in_slots
 
 BOX = BoxSpec((2,), "float32")
 
@@ -95,7 +96,8 @@ def test_an_error_that_arrives_after_its_transition_gave_way_touches_nothing() -
 def test_numbers_lead_to_the_transitions_drawn(steps: int) -> None:
     replay = replay_of(7, 4)
     add(replay, steps)
-    drawn, batch = replay.sample(200, 0.4, np.random.default_rng(0))
+    drawn = replay.draw(200, 0.4, np.random.default_rng(0))
+    batch = in_slots(replay.ring, replay.ring.slot(drawn.number))
     assert set(batch.action.tolist()) == set(range(steps + 4)[-7:])
     # A segment longer than the memory loses its head before it is numbered.
     lost = replay.ring.inserted - replay.ring.stored
@@ -113,7 +115,7 @@ def test_an_error_that_is_not_finite_is_refused_and_changes_nothing() -> None:
 
 def test_nothing_is_drawn_from_nothing() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
-        PrioritisedReplay(UniformReplay(5, BOX), 0.6).sample(1, 0.4, np.random.default_rng(0))
+        PrioritisedReplay(UniformReplay(5, BOX), 0.6).draw(1, 0.4, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("steps", [0, 5, 23])
@@ -126,12 +128,10 @@ def test_after_save_and_restore_the_same_draws_follow(steps: int) -> None:
     again.load_state({name: array.copy() for name, array in replay.state().items()})
     for memory in (replay, again):
         add(memory, 4)
-    for one, other in zip(
-        replay.sample(50, 0.4, np.random.default_rng(0)),
-        again.sample(50, 0.4, np.random.default_rng(0)),
-        strict=True,
-    ):
-        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    one, other = (memory.draw(50, 0.4, np.random.default_rng(0)) for memory in (replay, again))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    rows = [in_slots(memory.ring, memory.ring.slot(one.number))[:5] for memory in (replay, again)]
+    assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
     assert (again.ring.inserted, again.ring.stored) == (replay.ring.inserted, replay.ring.stored)
 
 
@@ -158,6 +158,6 @@ def test_masks_go_into_the_ring_and_come_with_the_transitions() -> None:
     replay.add(
         np.zeros((4, 2)), np.array([3]), np.arange(3), np.zeros(3), np.array([False]), action_mask=masks
     )
-    _, batch = replay.sample(9, 0.4, np.random.default_rng(0))
+    batch = in_slots(replay.ring, replay.draw(9, 0.4, np.random.default_rng(0)).number)
     assert batch.next_mask is not None
     np.testing.assert_array_equal(batch.next_mask, masks[batch.action + 1])

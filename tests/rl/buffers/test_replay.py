@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.rl.buffers.replay import UniformReplay
+from tests.rl.drawing import drawn, in_slots
 
 BOX = BoxSpec((2,), "float32")
 
@@ -53,20 +54,20 @@ def mask_of(obs: Any) -> Any:
 
 def held(replay: UniformReplay) -> set[int]:
     """Return the numbers of the steps that can be drawn, after a look at many draws."""
-    batch = replay.sample(60 * len(replay), np.random.default_rng(0))
+    batch = drawn(replay, 60 * len(replay), np.random.default_rng(0))
     return set(batch.action.tolist())
 
 
 def check_draws(replay: UniformReplay, source: Source, lengths: list[int]) -> None:
     """Make sure that every transition drawn is one of those added, whole."""
     ends = set((np.cumsum(lengths) - 1).tolist())
-    batch = replay.sample(60 * len(replay), np.random.default_rng(0))
-    for obs, action, reward, next_obs, terminated in zip(*batch[:5], strict=True):
+    batch = drawn(replay, 60 * len(replay), np.random.default_rng(0))
+    for obs, action, reward, next_obs, discount in zip(*batch[:5], strict=True):
         following = [action, -1] if int(action) in ends else [action + 1, 1]
         assert obs.tolist() == [action, 1]
         assert next_obs.tolist() == following, "the next observation of its own segment"
         assert reward == -action
-        assert terminated == (int(action) in source.ended)
+        assert (discount == 0) == (int(action) in source.ended)
 
 
 def test_transitions_come_back_whole_and_typed() -> None:
@@ -76,8 +77,14 @@ def test_transitions_come_back_whole_and_typed() -> None:
     assert (len(replay), replay.inserted) == (9, 9)
     assert held(replay) == set(range(9))
     check_draws(replay, source, [3, 1, 5])
-    batch = replay.sample(6, np.random.default_rng(0))
-    assert [column.dtype for column in batch[:5]] == [np.float32, np.int64, np.float32, np.float32, np.bool_]
+    batch = drawn(replay, 6, np.random.default_rng(0))
+    assert [column.dtype for column in batch[:5]] == [
+        np.float32,
+        np.int64,
+        np.float32,
+        np.float32,
+        np.float32,
+    ]
     assert [column.shape for column in batch[:5]] == [(6, 2), (6,), (6,), (6, 2), (6,)]
 
 
@@ -85,9 +92,9 @@ def test_only_the_last_step_of_a_segment_terminates() -> None:
     replay, source = UniformReplay(10, BOX), Source()
     replay.add(**source.segments(3, terminated=True))
     replay.add(**source.segments(2, terminated=False))
-    batch = replay.sample(500, np.random.default_rng(0))
-    assert {int(k) for k in batch.action[batch.terminated]} == {2}
-    assert {int(k) for k in batch.action[~batch.terminated]} == {0, 1, 3, 4}
+    batch = drawn(replay, 500, np.random.default_rng(0))
+    assert {int(k) for k in batch.action[batch.discount == 0]} == {2}
+    assert {int(k) for k in batch.action[batch.discount == 1]} == {0, 1, 3, 4}
 
 
 def test_exactly_the_oldest_give_way_also_within_a_segment() -> None:
@@ -157,12 +164,23 @@ def test_an_observation_is_kept_once_and_long_segments_leave_half_the_rows_untou
     assert touched == 1_000 + 20, "a row per observation: 20 segments of 50 steps and one more"
 
 
+def test_observations_that_follow_each_other_lie_together_however_often_the_memory_was_filled() -> None:
+    replay, source = UniformReplay(1_000, BOX), Source()
+    lengths = [60, 30, 10] * 55
+    for begin in range(0, len(lengths), 5):
+        replay.add(**source.segments(*lengths[begin : begin + 5]))
+    row, last = replay._row, replay._last
+    follow = (np.diff(row) == 1) | last[:-1]
+    assert np.count_nonzero(~follow) < 20, "so that they are written in a few pieces"
+    check_draws(replay, source, lengths)
+
+
 def test_memory_is_laid_out_once() -> None:
     replay, source = UniformReplay(50, BOX), Source()
+    replay.add(**source.segments(3))
     parts = (replay, replay._rows)
     arrays = [(part, *named) for part in parts for named in vars(part).items()]
     laid_out = [(part, name, array) for part, name, array in arrays if isinstance(array, np.ndarray)]
-    replay.add(**source.segments(3))
     for _ in range(10):
         replay.add(**source.segments(1, 7, 30, terminated=True))
     assert all(getattr(part, name) is array for part, name, array in laid_out)
@@ -172,7 +190,7 @@ def test_every_transition_is_drawn_alike() -> None:
     replay, source = UniformReplay(20, BOX), Source()
     for _ in range(9):
         replay.add(**source.segments(1, 5, 1, terminated=True))
-    batch = replay.sample(20_000, np.random.default_rng(0))
+    batch = drawn(replay, 20_000, np.random.default_rng(0))
     found = np.bincount(batch.action - (source.steps - 20), minlength=20)
     assert ((found - 1_000) ** 2 / 1_000).sum() < 43.8, "exceeded by chance once in 1000 (19 degrees)"
 
@@ -181,7 +199,7 @@ def test_the_generator_alone_decides_the_draw() -> None:
     replay, source = UniformReplay(50, BOX), Source()
     replay.add(**source.segments(40))
     first, again, other = (
-        replay.sample(20, np.random.default_rng(seed)).action.tolist() for seed in (1, 1, 2)
+        drawn(replay, 20, np.random.default_rng(seed)).action.tolist() for seed in (1, 1, 2)
     )
     assert first == again != other
 
@@ -189,7 +207,7 @@ def test_the_generator_alone_decides_the_draw() -> None:
 def test_a_batch_is_not_changed_by_what_is_added_later() -> None:
     replay, source = UniformReplay(5, BOX), Source()
     replay.add(**source.segments(5))
-    batch = replay.sample(10, np.random.default_rng(0))
+    batch = drawn(replay, 10, np.random.default_rng(0))
     copies = [column.copy() for column in batch[:5]]
     replay.add(**source.segments(5))
     assert all(np.array_equal(column, old) for column, old in zip(batch[:5], copies, strict=True))
@@ -200,7 +218,7 @@ def test_images_keep_their_shape_and_type() -> None:
     obs = np.arange(5 * 24, dtype=np.uint8).reshape(5, 3, 4, 2)
     action = np.arange(4)
     replay.add(obs, np.array([4]), action, action.astype(np.float32), np.array([False]))
-    batch = replay.sample(50, np.random.default_rng(0))
+    batch = drawn(replay, 50, np.random.default_rng(0))
     assert batch.obs.dtype == batch.next_obs.dtype == np.uint8
     np.testing.assert_array_equal(batch.obs, obs[batch.action])
     np.testing.assert_array_equal(batch.next_obs, obs[batch.action + 1])
@@ -210,7 +228,7 @@ def test_nothing_is_added_by_nothing_and_nothing_is_drawn_from_nothing() -> None
     replay = UniformReplay(10, BOX)
     assert replay.add(**Source().segments()) == 0
     with pytest.raises(ValueError, match="no transition"):
-        replay.sample(1, np.random.default_rng(0))
+        drawn(replay, 1, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +257,7 @@ def test_each_transition_comes_with_the_mask_of_its_next_observation() -> None:
     for lengths in ([4, 9], [25], [1, 1, 8], [40]):
         made = source.segments(*lengths)
         replay.add(**made, action_mask=mask_of(made["obs"]))
-    batch = replay.sample(500, np.random.default_rng(0))
+    batch = drawn(replay, 500, np.random.default_rng(0))
     assert batch.next_mask is not None
     np.testing.assert_array_equal(batch.next_mask, mask_of(batch.next_obs))
 
@@ -261,7 +279,7 @@ def test_windows_sequences_and_saved_memories_have_their_masks() -> None:
         steps = memory.steps(path, np.array([[True, True], [True, True], [False, True]]))
         assert steps.next_mask is not None
         assert steps.next_mask.shape == (3, 2, 5)
-        np.testing.assert_array_equal(steps.next_mask, mask_of(steps.next_obs))
+        np.testing.assert_array_equal(steps.next_mask, mask_of(steps.obs[1:]))
     np.testing.assert_array_equal(again.state()["action_mask"], replay.state()["action_mask"])
     for memory, saved in (
         (UniformReplay(8, BOX), replay.state()),
@@ -295,7 +313,7 @@ def test_after_save_and_restore_the_same_draws_follow_and_no_row_is_lost(lengths
     for memory in (replay, again):
         memory.add(**following)
     assert (len(again), again.inserted, again.stored) == (len(replay), replay.inserted, replay.stored)
-    first, second = (memory.sample(60, np.random.default_rng(0)) for memory in (replay, again))
+    first, second = (drawn(memory, 60, np.random.default_rng(0)) for memory in (replay, again))
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
     check_draws(again, source, [*lengths, 2, 3])
 
@@ -320,7 +338,7 @@ def test_numbers_stay_with_their_transitions_until_these_give_way() -> None:
     numbers = np.arange(9)
     held_now = replay.holds(numbers)
     assert held_now.tolist() == [False, False, True, True, True, True, True, False, False]
-    assert replay.at(replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
+    assert in_slots(replay, replay.slot(numbers[held_now])).action.tolist() == [2, 3, 4, 5, 6]
 
 
 ACTIONS: list[tuple[tuple[int, ...], str]] = [((3,), "int64"), ((5,), "int8"), ((2,), "float32")]
@@ -333,19 +351,19 @@ def test_actions_of_any_shape_stay_with_their_observations(shape: tuple[int, ...
         made = source.segments(7, 3, 1)
         rows = np.broadcast_to(made["action"][:, None], (11, *shape)) / 2
         replay.add(**made | {"action": rows.astype(dtype)})
-    drawn = replay.sample(300, np.random.default_rng(0))
-    expected = np.broadcast_to(drawn.obs[:, :1] / 2, (300, *shape)).astype(dtype)
-    np.testing.assert_array_equal(drawn.action, expected)
-    assert drawn.action.dtype == dtype
+    sampled = drawn(replay, 300, np.random.default_rng(0))
+    expected = np.broadcast_to(sampled.obs[:, :1] / 2, (300, *shape)).astype(dtype)
+    np.testing.assert_array_equal(sampled.action, expected)
+    assert sampled.action.dtype == dtype
     again = UniformReplay(30, BOX, action_shape=shape, action_dtype=dtype)
     again.load_state(replay.state())
-    np.testing.assert_array_equal(again.sample(300, np.random.default_rng(0)).action, drawn.action)
+    np.testing.assert_array_equal(drawn(again, 300, np.random.default_rng(0)).action, sampled.action)
     slots = replay.slot(np.arange(44, 55))
     np.testing.assert_array_equal(
-        replay.windows(slots[:1], np.full(30, -1), 1, 0.9).action, replay.at(slots[:1]).action
+        replay.windows(slots[:1], np.full(30, -1), 1, 0.9).action, in_slots(replay, slots[:1]).action
     )
     steps = replay.steps(slots[:3, None], np.array([[True], [True], [False]]))
-    np.testing.assert_array_equal(steps.action[:2, 0], replay.at(slots[:2]).action)
+    np.testing.assert_array_equal(steps.action[:2, 0], in_slots(replay, slots[:2]).action)
     assert not steps.action[2].any()
 
 

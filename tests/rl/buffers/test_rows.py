@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.parts import Part
+from soulsgui.environments.spaces import BoxSpec, PartsSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import FrameStacks
+from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Pictures
 from soulsgui.rl.buffers.replay import UniformReplay
+from tests.rl.drawing import drawn, in_slots
 
 DEPTH, SIDE = 3, 2
 SHAPES = {1: (DEPTH, SIDE, SIDE), -1: (SIDE, SIDE, DEPTH)}
@@ -33,7 +35,7 @@ def added(obs: Any, lengths: list[int], ring: UniformReplay) -> None:
 
 def assert_alike(one: UniformReplay, other: UniformReplay) -> None:
     slots = np.arange(len(one))
-    for found, expected in zip(one.at(slots)[:5], other.at(slots)[:5], strict=True):
+    for found, expected in zip(in_slots(one, slots)[:5], in_slots(other, slots)[:5], strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -112,7 +114,7 @@ def test_a_saved_memory_of_stacks_goes_on_alike_and_holds_each_frame_once(axis: 
     for one in (ring, again):
         added(made, [4], one)
     assert ring._rows.in_use == again._rows.in_use
-    draws = [one.sample(40, np.random.default_rng(0)) for one in (ring, again)]
+    draws = [drawn(one, 40, np.random.default_rng(0)) for one in (ring, again)]
     np.testing.assert_array_equal(draws[0].obs, draws[1].obs)
     with pytest.raises(CheckpointError, match="frames are not those"):
         again.load_state(saved | {"first": saved["first"] + 50})
@@ -125,5 +127,34 @@ def test_masks_stay_with_their_stacks() -> None:
         made = stacks(rng, [3], 1)
         masks = np.asarray(made)[:, 0, 0, :2] % 2 == 0
         ring.add(made, np.array([3]), np.arange(3), np.zeros(3), np.array([False]), masks)
-    batch = ring.at(np.arange(5))
+    batch = in_slots(ring, np.arange(5))
     np.testing.assert_array_equal(batch.next_mask, batch.next_obs[:, 0, 0, :2] % 2 == 0)
+
+
+def with_numbers(rng: np.random.Generator, lengths: list[int], stacked: bool) -> Pictures:
+    """Images with numbers beside them, which say how bright the newest frame is."""
+    images = stacks(rng, lengths, 1)
+    newest = np.asarray(images)[:, -1, :, :].reshape(len(images), -1)
+    return Pictures(images if stacked else np.asarray(images), newest.astype(np.float32))
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_numbers_stay_beside_their_images_and_frames_are_kept_once(stacked: bool) -> None:
+    rng = np.random.default_rng(7)
+    space = PartsSpec((Part(("a",), BoxSpec(SHAPES[1], "uint8")), Part(("b",), BoxSpec((4,), "float32"))))
+    ring, again = UniformReplay(10, space), UniformReplay(10, space)
+    for lengths in ([4], [2, 3], [4]):
+        added(with_numbers(rng, lengths, stacked), lengths, ring)
+    saved = ring.state()
+    again.load_state({name: array.copy() for name, array in saved.items()})
+    assert ("frames" in saved) is stacked
+    # Of the first segment one step is left.
+    assert ring._rows.in_use == (10 + 4 * DEPTH if stacked else 10 + 4)
+    for one in (ring, again):
+        batch = in_slots(one, np.arange(10))
+        for obs in (batch.obs, batch.next_obs):
+            assert (obs.shape, obs.dtype) == ((10,), np.dtype(space.dtype))
+            np.testing.assert_array_equal(obs[NUMBERS], obs[IMAGE][:, -1].reshape(10, -1))
+    for wrong in (np.zeros((3, *SHAPES[1]), np.uint8), np.zeros(3, "(2,2)u1,(4,)f4")):
+        with pytest.raises(ValueError, match="is needed"):
+            added(wrong, [2], ring)

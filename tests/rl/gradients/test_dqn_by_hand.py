@@ -79,7 +79,7 @@ def random_rows(count: int, actions: int, seed: int = 0, gamma: float = 0.9) -> 
     spaces = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(actions))
     batch = transitions(count, seed, spaces)
     # Half a unit wide: the errors lie on both sides of Huber's bend.
-    discount = np.where(batch.terminated, np.float32(0), np.float32(gamma))
+    discount = np.where(batch.discount == 0, np.float32(0), np.float32(gamma))
     return DQNRows(batch.obs / 4, batch.action, 0.5 * batch.reward, batch.next_obs / 4, discount)
 
 

@@ -1,17 +1,20 @@
 """The gradient by hand against the one by autograd."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, one_choice
 from soulsgui.rl.gradients.ppo_by_hand import HandMLP, HandPPOGradient
 from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.named import sharing
 from tests.rl.support import ppo_settings
 
 
@@ -26,6 +29,8 @@ class Case:
     entropy_coef: float
     value_coef: float
     value_clip: float | None
+    value_huber: float | None
+    shared: bool
     seed: int
 
 
@@ -40,6 +45,8 @@ cases = st.builds(
     entropy_coef=st.sampled_from([0.0, 0.01, 1.0]),
     value_coef=st.sampled_from([0.5, 2.0]),
     value_clip=st.sampled_from([None, 0.1, 1.0]),
+    value_huber=st.sampled_from([None, 0.5, 2.0]),
+    shared=st.booleans(),
     seed=st.integers(0, 2**16),
 )
 
@@ -49,7 +56,10 @@ cases = st.builds(
 def test_equals_autograd(case: Case) -> None:
     generator = torch.Generator().manual_seed(case.seed)
     policy = build_mlp(4, case.hidden_sizes, case.actions, case.activation, 1.0, generator)
-    value = build_mlp(4, case.hidden_sizes, 1, case.activation, 1.0, generator)
+    if case.shared:
+        value = cast(nn.Sequential, sharing(policy, 1.0, generator))
+    else:
+        value = build_mlp(4, case.hidden_sizes, 1, case.activation, 1.0, generator)
     flat = FlatParameters([policy, value])
     rows = _rows(policy, case, generator)
     ppo = ppo_settings(
@@ -57,6 +67,7 @@ def test_equals_autograd(case: Case) -> None:
         entropy_coef=case.entropy_coef,
         value_coef=case.value_coef,
         value_clip=case.value_clip,
+        value_huber=case.value_huber,
     ).ppo
     expected = AutogradPPOGradient(policy, value, flat)(rows, ppo)
     gradient = flat.gradient.clone()
@@ -85,7 +96,7 @@ def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PP
 
 @pytest.mark.parametrize("told", [-1e30, -1e4])
 def test_a_log_probability_that_nobody_can_mean_moves_nothing_by_its_step(told: float) -> None:
-    case = Case("tanh", (8,), 3, False, 4, 0.2, 0.0, 1.0, None, 1)
+    case = Case("tanh", (8,), 3, False, 4, 0.2, 0.0, 1.0, None, None, False, 1)
     generator = torch.Generator().manual_seed(1)
     policy = build_mlp(4, (8,), 3, "tanh", 1.0, generator)
     value = build_mlp(4, (8,), 1, "tanh", 1.0, generator)

@@ -42,6 +42,16 @@ def test_clipped_value_loss_takes_the_larger_of_both_errors() -> None:
     assert losses.clipped_value_loss(value, target, old, 5.0).item() == pytest.approx(0.5)
 
 
+def test_huber_is_square_up_to_its_threshold_and_linear_beyond() -> None:
+    errors = torch.tensor([0.5, -1.0, 3.0, -3.0])
+    costs = losses.error_cost(errors, 1.0)
+    assert costs.tolist() == pytest.approx([0.125, 0.5, 2.5, 2.5])
+    assert losses.value_loss(errors, torch.zeros(4), 1.0).item() == pytest.approx(5.625 / 4)
+    # Moved by 4 towards the target, 1 allowed: 3 away instead of 0, at the price of Huber.
+    far = losses.clipped_value_loss(torch.tensor([4.0]), torch.tensor([4.0]), torch.tensor([0.0]), 1.0, 1.0)
+    assert far.item() == pytest.approx(2.5)
+
+
 def test_the_kl_estimate_is_zero_without_a_change_and_right_on_average() -> None:
     assert losses.approximate_kl(log(1, 1)).item() == 0
     old, new = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])

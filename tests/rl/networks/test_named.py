@@ -9,7 +9,13 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import UsageError
-from soulsgui.rl.networks.named import HeadedNetwork, build_network, named_tensors, sees_images
+from soulsgui.rl.networks.named import (
+    IMAGE_NETWORKS,
+    HeadedNetwork,
+    build_network,
+    named_tensors,
+    sees_images,
+)
 from soulsgui.rl.networks.shapes import LayerShape, shape_lines, shape_report
 from soulsgui.rl.networks.torso import nature_cnn
 
@@ -62,6 +68,23 @@ def test_the_impala_network_has_the_layers_of_its_source() -> None:
     assert counted == convolutions + (32 * 8 * 9 + 1) * 256 + 257 * 5
 
 
+def test_the_network_of_minatar_has_the_layers_of_its_source() -> None:
+    box = BoxSpec((10, 10, 7), "uint8", (0,), (1,))
+    report = shape_report(build("small_cnn", box, (128,)), torch.zeros(2, 10, 10, 7, dtype=torch.uint8))
+    assert [(layer.output, layer.parameters) for layer in report if layer.parameters] == [
+        ((16, 8, 8), (7 * 9 + 1) * 16), ((128,), (1024 + 1) * 128), ((5,), 129 * 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("largest", [255, 1])
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_images_are_scaled_to_1_by_what_their_space_allows(name: str, largest: int) -> None:
+    torso = build(name, BoxSpec((1, 40, 44), "uint8", (0,), (largest,))).torso
+    image = torch.randint(0, largest + 1, (3, 1, 40, 44), dtype=torch.uint8)
+    with torch.no_grad():
+        torch.testing.assert_close(torso(image), torso.layers(image.float() / largest), atol=1e-5, rtol=1e-5)
+
+
 def test_a_residual_block_adds_to_what_went_in() -> None:
     network = build("impala_resnet")
     block = network.torso.layers[2]
@@ -93,7 +116,7 @@ def test_layers_are_normalised_before_their_activation() -> None:
     torch.testing.assert_close(before.mean(1), torch.zeros(4), atol=1e-5, rtol=0.0)
 
 
-@pytest.mark.parametrize("name", ["nature_cnn", "impala_resnet"])
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_channels_may_come_last(name: str) -> None:
     first, last = build(name), build(name, BoxSpec((64, 72, 3), "uint8"))
     image = torch.randint(0, 256, (2, 3, 64, 72), dtype=torch.uint8)

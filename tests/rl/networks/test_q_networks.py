@@ -16,14 +16,14 @@ from soulsgui.rl.networks.q_networks import (
     ValueNetwork,
 )
 from soulsgui.rl.networks.shapes import shape_report
-from soulsgui.rl.networks.torso import Torso, build_torso
+from soulsgui.rl.networks.torso import Torso, perceptron
 
 GENERATOR = torch.Generator()
 OBS = torch.randn(7, 4, generator=torch.Generator().manual_seed(9))
 
 
 def torso() -> Torso:
-    return build_torso("mlp", (4,), (32,), "relu", fan_in_, GENERATOR.manual_seed(0))
+    return perceptron((4,), (32,), "relu", fan_in_, GENERATOR.manual_seed(0))
 
 
 def head(atoms: int, dueling: bool = True, noisy: bool = False, hidden: int = 16) -> ActionHead:

@@ -5,7 +5,7 @@ import torch
 
 from soulsgui.rl.networks.initial import fan_in_
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
-from soulsgui.rl.networks.torso import build_torso
+from soulsgui.rl.networks.torso import perceptron
 
 OBS = torch.randn(12, 3, 4, generator=torch.Generator().manual_seed(9))
 NEVER = torch.zeros(12, 3, dtype=torch.bool)
@@ -13,7 +13,7 @@ NEVER = torch.zeros(12, 3, dtype=torch.bool)
 
 def build(cell: CellName) -> RecurrentTorso:
     generator = torch.Generator().manual_seed(0)
-    return RecurrentTorso(build_torso("mlp", (4,), (8,), "tanh", fan_in_, generator), 16, cell, generator)
+    return RecurrentTorso(perceptron((4,), (8,), "tanh", fan_in_, generator), 16, cell, generator)
 
 
 @pytest.fixture(params=["lstm", "gru"])

@@ -1,7 +1,7 @@
 """Torsos by name: their shapes, their initial weights, and what they refuse."""
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,12 +10,16 @@ from torch import nn
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.initial import fan_in_, orthogonal_
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.networks.torso import Torso, build_torso
+from soulsgui.rl.networks.torso import Torso, mlp_torso, nature_cnn, perceptron
 
 
 def build(name: str = "nature_cnn", shape: tuple[int, ...] = (4, 84, 84), seed: int = 0) -> Torso:
-    sizes = (512,) if name == "nature_cnn" else (32, 16)
-    return build_torso(name, shape, sizes, "relu", fan_in_, torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    if name == "mlp":
+        return perceptron(shape, (32, 16), "relu", fan_in_, generator)
+    torso = nature_cnn(shape, (512,), "relu")
+    fan_in_(torso, generator)
+    return torso
 
 
 def test_the_nature_network_has_the_layers_of_its_source() -> None:
@@ -28,12 +32,6 @@ def test_the_nature_network_has_the_layers_of_its_source() -> None:
         LayerShape("layers.7", "Linear", (512,), 3136 * 512 + 512),
     ]
     assert [layer.kind for layer in report if not layer.parameters] == ["ReLU"] * 3 + ["Flatten", "ReLU"]
-
-
-def test_bytes_are_scaled_to_1() -> None:
-    torso = build(shape=(1, 36, 40))
-    image = torch.randint(0, 256, (3, 1, 36, 40), dtype=torch.uint8)
-    torch.testing.assert_close(torso(image), torso.layers(image.float() / 255), atol=1e-5, rtol=1e-5)
 
 
 def test_a_perceptron_takes_observations_of_any_shape() -> None:
@@ -59,18 +57,13 @@ def test_weights_by_fan_in_fill_their_bounds_evenly() -> None:
 
 
 def test_orthogonal_weights_are_orthogonal_also_in_filters() -> None:
-    torso = build_torso(
-        "nature_cnn", (3, 40, 40), (8,), "relu", partial(_orthogonal, scale=2.0), torch.Generator()
-    )
+    torso = nature_cnn((3, 40, 40), (8,), "relu")
+    orthogonal_(torso, 2.0, torch.Generator())
     first = torso.layers[0]
     assert isinstance(first, nn.Conv2d)
     flat = first.weight.flatten(1)
     torch.testing.assert_close(flat @ flat.T, 4 * torch.eye(32), atol=1e-4, rtol=0.0)
     assert not first.bias.any()
-
-
-def _orthogonal(network: nn.Module, generator: torch.Generator, scale: float) -> None:
-    orthogonal_(network, scale, generator)
 
 
 def test_the_generator_alone_decides_the_weights() -> None:
@@ -80,19 +73,14 @@ def test_the_generator_alone_decides_the_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "sizes"),
-    [
-        ("resnet", (4,), (8,)),
-        ("nature_cnn", (4,), (8,)),
-        ("nature_cnn", (3, 35, 90), (8,)),
-        ("mlp", (4,), ()),
-    ],
+    ("torso", "shape", "sizes"),
+    [(nature_cnn, (4,), (8,)), (nature_cnn, (3, 35, 90), (8,)), (mlp_torso, (4,), ())],
 )
 def test_what_can_not_be_built_is_refused_with_a_remedy(
-    name: str, shape: tuple[int, ...], sizes: tuple[int, ...]
+    torso: Callable[..., Torso], shape: tuple[int, ...], sizes: tuple[int, ...]
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        build_torso(name, shape, sizes, "relu", fan_in_, torch.Generator())
+        torso(shape, sizes, "relu")
     assert caught.value.remedy
 
 

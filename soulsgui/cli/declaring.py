@@ -1,0 +1,169 @@
+"""How commands are declared, and the options that several of them take."""
+
+import argparse
+import difflib
+import re
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+_HERE = "soulsgui.cli"
+
+WHICH_RUN = "id of the run, or how it begins; default: latest"
+_NO_COMMAND = "the following arguments are required: COMMAND"
+_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
+
+
+Commands = Any
+"""The object argparse makes subcommands with; it has no public name."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Says what could have been meant, and shows its help where a command is missing.
+
+    Attributes:
+        shown: The commands it shows; others exist.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shown: list[str] = []
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with code 2, saying what is wrong."""
+        if message == _NO_COMMAND:
+            self.print_help(sys.stderr)
+            self.exit(2)
+        wrong = _WRONG_COMMAND.match(message)
+        if wrong is not None:
+            near = difflib.get_close_matches(wrong[1], self.shown, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(self.shown)}."
+            message = f"{wrong[1]!r} is no command. {hint}"
+        super().error(message)
+
+
+def common_options() -> argparse.ArgumentParser:
+    """Return the options that every command takes."""
+    # Without defaults of its own: as a parent it would undo what stood before the command.
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    everywhere = parser.add_argument_group("everywhere")
+    everywhere.add_argument(
+        "--config-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of your settings; default: your system's place for them",
+    )
+    everywhere.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="folder of runs and server state; default: your system's place for them",
+    )
+    everywhere.add_argument(
+        "--set",
+        action="append",
+        dest="assignments",
+        metavar="KEY=VALUE",
+        help="a setting that wins over every file; may be repeated; default: none",
+    )
+    return parser
+
+
+def add(
+    commands: Commands, name: str, handler: str, text: str, hidden: bool = False
+) -> argparse.ArgumentParser:
+    """Add a command.
+
+    Args:
+        commands: Where to.
+        name: What is typed.
+        handler: `module:function` below `soulsgui.cli` that carries it out.
+        text: What it does.
+        hidden: Leave it out of the help.
+    """
+    shown = {} if hidden else {"help": text}
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, description=text, allow_abbrev=False, parents=[common_options()], **shown
+    )
+    parser.set_defaults(handler=f"{_HERE}.{handler}")
+    if not hidden:
+        commands.shown.append(name)
+    return parser
+
+
+def group(commands: Commands, name: str, text: str) -> Commands:
+    """Add a command that has commands of its own; return where those are added."""
+    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    commands.shown.append(name)
+    return commands_of(parser)
+
+
+def commands_of(parser: CommandParser) -> Commands:
+    """Return where the commands of a parser are added."""
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
+    # One list for both: whoever adds a command also tells the parser what it may name.
+    commands.shown = parser.shown  # type: ignore[attr-defined]
+    return commands
+
+
+def json_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command answer in JSON."""
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        dest="as_json",
+        help="one JSON document on standard output; default: words",
+    )
+
+
+def preset_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a preset."""
+    parser.add_argument(
+        "--preset", default="", metavar="NAME", help="a preset below your own settings; default: none"
+    )
+
+
+def run_name_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command name the new run."""
+    parser.add_argument(
+        "--name", default="", metavar="TEXT", help="name of the new run; default: date and time alone"
+    )
+
+
+def local_clients_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command say how many clients play here."""
+    parser.add_argument(
+        "--local-clients", type=int, metavar="N", help="clients on this machine; default: clients.local"
+    )
+
+
+def note_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a note."""
+    parser.add_argument("--note", default="", metavar="TEXT", help="your own words about it; default: none")
+
+
+def server_file_option(parser: argparse.ArgumentParser) -> None:
+    """Let a command say where the server is told."""
+    parser.add_argument(
+        "--server-file",
+        type=Path,
+        metavar="FILE",
+        help="the file that tells where the server is; default: that of the runner of --data-dir",
+    )
+
+
+def invitation_argument(parser: argparse.ArgumentParser, default: str, more: str = "") -> None:
+    """Let a command take an invitation.
+
+    Args:
+        parser: The command.
+        default: What is done without one, in words.
+        more: What else may stand in its place, in words.
+    """
+    parser.add_argument(
+        "invitation",
+        nargs="?",
+        default="",
+        metavar="INVITATION",
+        help=f"link (soulsgui://join/...) or .soulsgui file of a server's owner{more}; default: {default}",
+    )

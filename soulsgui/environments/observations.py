@@ -1,0 +1,313 @@
+"""What environments show, as plain data: one Box, or parts: choices, and whatever Dicts and Tuples hold.
+
+Of parts there are three forms. The environment shows them as its space says. *Stored* is what travels and is
+kept in memories: a row of numbers, one for each choice, and beside it the image, if there is one. *Seen* is
+what networks take: choices one-hot, all else as it is. Of a Box all three are the same.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from numpy.typing import NDArray
+
+from soulsgui.environments.box import BoxSpec, Number
+from soulsgui.environments.parts import Part, parts_of
+from soulsgui.errors import EnvironmentCheckError
+from soulsgui.frame_stacks import IMAGE, NUMBERS, field_of
+
+Bools = NDArray[np.bool_]
+Field = tuple[str | None, BoxSpec]
+
+# Of what a stranger claims nothing larger is laid out; whole numbers up to the last are exact in float32.
+_MOST_NUMBERS = 2**20
+_MOST_PIXELS = 2**24
+_MOST_FEATURES = 2**16
+_LARGEST = 2**24
+
+
+@dataclass(frozen=True)
+class PartsSpec:
+    """Parts side by side, of which at most one is an image (bytes in two dimensions or more).
+
+    Without an image an observation is stored as `[K]`, float32, or int32 where there are choices alone. With
+    one it has two fields, the image and these numbers; an image alone is stored as it is.
+
+    Args:
+        parts: At least one.
+
+    Raises:
+        ValueError: They can't be stored so.
+    """
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or len([part for part in self.parts if part.is_image]) > 1:
+            raise ValueError("more than one image" if self.parts else "no parts")
+        if sum(part.width for part in self.parts if not part.is_image) > _MOST_NUMBERS:
+            raise ValueError(f"more than {_MOST_NUMBERS} numbers")
+        if self.image is not None and self.image.size > _MOST_PIXELS:
+            raise ValueError(f"an image of more than {_MOST_PIXELS} bytes")
+        options = [option for part in self.parts for option in part.options]
+        if sum(n for _, n in options) > _MOST_FEATURES:
+            raise ValueError(f"choices of more than {_MOST_FEATURES} values")
+        if any(max(abs(start), abs(start + n)) > _LARGEST for start, n in options):
+            raise ValueError(f"choices of values beyond {_LARGEST}")
+
+    # --- as it is stored ---------------------------------------------------------------------------
+
+    @cached_property
+    def image(self) -> BoxSpec | None:
+        """The image among the parts."""
+        found = [part.space for part in self.parts if part.is_image]
+        return found[0] if found and isinstance(found[0], BoxSpec) else None
+
+    @cached_property
+    def numbers(self) -> BoxSpec | None:
+        """The row of all other parts."""
+        if not self._others:
+            return None
+        low: tuple[Number, ...] = tuple(chain.from_iterable(part.bounds[0] for part in self._others))
+        high: tuple[Number, ...] = tuple(chain.from_iterable(part.bounds[1] for part in self._others))
+        floats = any(isinstance(part.space, BoxSpec) for part in self._others)
+        return BoxSpec((len(low),), "float32" if floats else "int32", low, high)
+
+    @cached_property
+    def _others(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.parts if not part.is_image)
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """What a stored observation consists of: a Box each; no name where there is one alone."""
+        image, numbers = self.image, self.numbers
+        if image is not None and numbers is not None:
+            return (IMAGE, image), (NUMBERS, numbers)
+        alone = image or numbers
+        assert alone is not None
+        return ((None, alone),)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one stored observation."""
+        return () if len(self.fields) > 1 else self.fields[0][1].shape
+
+    @property
+    def dtype(self) -> str:
+        """Its dtype: of image and numbers that of a record of both."""
+        if len(self.fields) == 1:
+            return self.fields[0][1].dtype
+        boxes = [box for _, box in self.fields]
+        return ",".join(f"({','.join(map(str, box.shape))},){np.dtype(box.dtype).str[1:]}" for box in boxes)
+
+    @property
+    def size(self) -> int:
+        """Bytes of an image and number of the others, of one observation."""
+        return sum(box.size for _, box in self.fields)
+
+    def read(self, value: Any, count: int | None = None) -> NDArray[Any]:
+        """Return an observation as it is stored, `[*shape]`; of a vector all of them, `[N, *shape]`.
+
+        Args:
+            value: What the environment shows.
+            count: Number of environments in the vector; None for a single one.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        stored = np.zeros((count or 1, *self.shape), self.dtype)
+        at = 0
+        for part in self.parts:
+            rows = part.rows(value, count)
+            if part.is_image:
+                field_of(stored, IMAGE)[:] = rows
+            else:
+                field_of(stored, NUMBERS)[:, at : at + part.width] = rows.reshape(len(rows), part.width)
+                at += part.width
+        # A single one as an array, too: a record by itself would be none.
+        return stored.reshape(self.shape) if count is None else stored
+
+    def contains(self, array: NDArray[Any]) -> Bools:
+        """Say which of the stored observations `[N, *shape]` there can be, as `BoxSpec.contains`."""
+        if array.ndim == 0 or array.shape[1:] != self.shape or array.dtype != np.dtype(self.dtype):
+            return np.zeros(array.shape[:1] or 1, dtype=np.bool_)
+        found = np.ones(len(array), np.bool_)
+        for name, box in self.fields:
+            found &= box.contains(field_of(array, name))
+        if len(self._whole):
+            found &= _are_whole(field_of(array, NUMBERS)[:, self._whole]).all(axis=1)
+        return found
+
+    def all_whole(self, array: Any) -> bool:
+        """Say of stored observations whether every choice is a whole number."""
+        return not len(self._whole) or bool(_are_whole(field_of(array, NUMBERS)[:, self._whole]).all())
+
+    def rounded(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return observations `[N, *shape]` with whole numbers for their choices."""
+        if len(self._whole):
+            numbers = field_of(array, NUMBERS)
+            numbers[:, self._whole] = np.rint(numbers[:, self._whole])
+        return array
+
+    @cached_property
+    def _whole(self) -> NDArray[np.int64]:
+        """Columns of the numbers that are whole, where the dtype does not say so already."""
+        numbers = self.numbers
+        if numbers is None or numbers.dtype != "float32":
+            return np.zeros(0, np.int64)
+        choices = [np.full(part.width, not isinstance(part.space, BoxSpec)) for part in self._others]
+        return np.flatnonzero(np.concatenate(choices))
+
+    # --- as networks see it ------------------------------------------------------------------------
+
+    def seen(self, images: bool) -> "BoxSpec | PartsSpec":
+        """Return the space of what networks take.
+
+        Args:
+            images: They see images as such; otherwise an image is so many numbers before the others.
+        """
+        size = sum(part.features for part in self._others)
+        if self.image is None or not images:
+            return BoxSpec((size + (0 if self.image is None else self.image.size),), "float32")
+        if self.numbers is None:
+            return self.image
+        return _beside(self.image, size)
+
+    def encode(self, obs: Any, images: bool) -> NDArray[Any]:
+        """Return what networks take, `[N, ...]`, of stored observations `[N, *shape]` within their bounds."""
+        stored = np.asarray(obs)
+        image: NDArray[Any] | None = None if self.image is None else field_of(stored, IMAGE)
+        features = None if self.numbers is None else self._encoded(field_of(stored, NUMBERS))
+        if image is None:
+            assert features is not None
+            return features
+        if not images:
+            flat = image.reshape(len(image), -1).astype(np.float32)
+            return flat if features is None else np.concatenate((flat, features), axis=1)
+        if features is None:
+            return image
+        both = np.empty(len(stored), self.seen(True).dtype)
+        both[IMAGE], both[NUMBERS] = image, features
+        return both
+
+    def fixed(self, images: bool) -> Bools:
+        """Say which of the numbers that networks take are never normalised: those of choices."""
+        parts = [np.full(part.features, not isinstance(part.space, BoxSpec)) for part in self._others]
+        before = 0 if images or self.image is None else self.image.size
+        return np.concatenate((np.zeros(before, np.bool_), *parts))
+
+    def _encoded(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
+        """Return numbers `[N, K]` with the choices one-hot, `[N, F]`."""
+        plain_from, plain_to, columns, offsets, size = self._places
+        found = np.zeros((len(numbers), size), np.float32)
+        found[:, plain_to] = numbers[:, plain_from]
+        if len(columns):
+            places = numbers[:, columns].astype(np.int64) + offsets
+            found[np.arange(len(numbers))[:, None], places] = 1.0
+        return found
+
+    @cached_property
+    def _places(self) -> tuple[Any, Any, Any, Any, int]:
+        """Return where each number goes: those that stay as they are, and the choices less their start."""
+        plain: list[tuple[int, int]] = []
+        hot: list[tuple[int, int]] = []
+        column = feature = 0
+        for part in self._others:
+            if part.options:
+                for start, n in part.options:
+                    hot.append((column, feature - start))
+                    column, feature = column + 1, feature + n
+            else:
+                plain += [(column + index, feature + index) for index in range(part.width)]
+                column, feature = column + part.width, feature + part.width
+        ways = [np.array(pairs, np.int64).reshape(-1, 2).T for pairs in (plain, hot)]
+        return *ways[0], *ways[1], feature
+
+    # --- as JSON -----------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description as JSON-able data."""
+        return {"type": "parts", "parts": [part.to_json() for part in self.parts]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PartsSpec":
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: The data are no description of parts.
+        """
+        if data["type"] != "parts":
+            raise ValueError(f"no parts: {data['type']!r}")
+        return cls(tuple(Part.from_json(part) for part in data["parts"]))
+
+
+ObservationSpec = BoxSpec | PartsSpec
+
+
+def seen_of(shape: tuple[int, ...], dtype: str, largest: float | None = None) -> ObservationSpec:
+    """Return the space of what networks see.
+
+    Args:
+        shape: Of it.
+        dtype: Its dtype.
+        largest: Largest value of an image; None: any that its dtype has.
+
+    Raises:
+        ValueError, TypeError: It is none (`PartsSpec.seen`).
+    """
+    record, high = np.dtype(dtype), None if largest is None else (largest,)
+    if record.fields is None:
+        return BoxSpec(shape, dtype, None, high)
+    image, numbers = (record.fields[name][0] for name in (IMAGE, NUMBERS))
+    return _beside(BoxSpec(image.shape, "uint8", None, high), math.prod(numbers.shape))
+
+
+def largest_of(seen: ObservationSpec) -> float | None:
+    """Return the largest value of an image that networks see; None: any that bytes have, or there is none."""
+    image = seen.fields[0][1]
+    if image.dtype != "uint8" or image.high is None or max(image.high) == 255:
+        return None
+    return float(max(image.high))
+
+
+def _beside(image: BoxSpec, numbers: int) -> PartsSpec:
+    row = BoxSpec((numbers,), "float32")
+    return PartsSpec((Part(("image",), image), Part(("numbers",), row)))
+
+
+def observation_from_json(data: Mapping[str, Any]) -> ObservationSpec:
+    """Read what `to_json` of either wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: The data describe no observation.
+    """
+    return PartsSpec.from_json(data) if data["type"] == "parts" else BoxSpec.from_json(data)
+
+
+def observation_from_space(space: Space[Any]) -> ObservationSpec:
+    """Describe a Gymnasium space.
+
+    Raises:
+        EnvironmentCheckError: It is of a kind that is not supported, or is empty.
+    """
+    if isinstance(space, spaces.Box):
+        return BoxSpec.from_space(space)
+    found = parts_of(space)
+    try:
+        return PartsSpec(tuple(found))
+    except ValueError as error:
+        raise EnvironmentCheckError(
+            f"The observation space {space} is not supported: {error}.",
+            "Add a wrapper under env.wrappers that shows less of it, as FilterObservation: {filter_keys: "
+            "[some of its parts]}, or one of your own (module:Class).",
+        ) from error
+
+
+def _are_whole(numbers: NDArray[Any]) -> Bools:
+    found: Bools = np.rint(numbers) == numbers
+    return found

@@ -1,0 +1,200 @@
+"""Networks for policy and value with their optimiser, their normaliser and their state."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.environments.choices import DiscreteSpec
+from soulsgui.environments.observations import largest_of
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.policies.actor import actor_spec
+from soulsgui.policies.encoded import with_encoding
+from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.policies.torch_spec import TorchPolicySpec
+from soulsgui.rl.action_heads import action_head
+from soulsgui.rl.adam import Adam
+from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.named import MLP, build_network, inputs_of, named_tensors, sharing
+from soulsgui.rl.networks.shapes import LayerShape, shape_report
+from soulsgui.rl.returns.reward_scaling import Rewards
+from soulsgui.rl.settings import ActorCriticSettings
+
+Settings = TypeVar("Settings", bound=ActorCriticSettings)
+
+ADAM_EPSILON = 1e-5
+"""ε of Adam where no setting says another: detail 3 of "The 37 implementation details of PPO"."""
+
+
+class ActorCritic(Generic[Settings]):
+    """Networks for policy and value, their optimiser and the normaliser: what every actor-critic needs.
+
+    Policy and value have networks of their own, unless `network.shared` lets them differ in their last layer
+    only; the last policy layer is small and observations are normalised ("What matters in on-policy
+    reinforcement learning", arXiv 2006.05990).
+
+    Attributes:
+        updates: Updates so far.
+        rewards: What is learned from of the environment's rewards.
+
+    Args:
+        spaces: What the environment shows and takes.
+        settings: The groups `network` and `normalize` of the configuration, and that of the algorithm, which
+            is read at each update; the attribute may be replaced in between.
+        seed: Determines the initial weights and every shuffle.
+        device: Where the networks live, as torch names it.
+    """
+
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str) -> None:
+        self.spaces = spaces
+        self.settings = settings
+        self.device = torch.device(device)
+        self.updates = 0
+        self._rng = np.random.default_rng(seed)
+        self.head = action_head(spaces.action, settings.network).to(self.device)
+        self._to_see = inputs_of(spaces.observation, settings)
+        self.normaliser, self._normalises = self._to_see.normaliser, self._to_see.normalises
+        self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
+        self._optimiser = Adam(self._flat.parameter, eps=ADAM_EPSILON)
+        self.rewards = Rewards(settings.normalize)
+        self._mixed = False
+
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+        self._mixed = True
+
+    def _build(self, generator: torch.Generator) -> list[nn.Module]:
+        """Build the networks and return all that is to be learned."""
+        network = self.settings.network
+        self.policy = self._network(
+            network.hidden_sizes, self.head.spec.outputs, network.policy_init_scale, generator
+        )
+        if network.shared:
+            self.value = sharing(self.policy, network.value_init_scale, generator).to(self.device)
+        else:
+            self.value = self._network(network.value_hidden_sizes, 1, network.value_init_scale, generator)
+        return [self.policy, self.value, self.head]
+
+    def _network(
+        self, hidden_sizes: Sequence[int], outputs: int, scale: float, generator: torch.Generator
+    ) -> nn.Module:
+        network, seen = self.settings.network, self._to_see.seen
+        if network.name == MLP:
+            mlp = build_mlp(seen.size, hidden_sizes, outputs, network.activation, scale, generator)
+            return mlp.to(self.device)
+        built = build_network(network.name, seen, hidden_sizes, network.activation, outputs, scale, generator)
+        return built.to(self.device)
+
+    def shapes(self) -> dict[str, list[LayerShape]]:
+        """Return the layers of each network by its name, with shapes and parameters."""
+        inputs = self._inputs(self._to_see.nothing())
+        return {"policy": shape_report(self.policy, inputs), "value": shape_report(self.value, inputs)}
+
+    def policy_spec(self) -> dict[str, Any]:
+        """Return what a client needs to build the policy, as JSON-able data."""
+        network = self._network_spec()
+        if not isinstance(self.spaces.action, DiscreteSpec):
+            network = actor_spec(network, self.head.spec)
+        return with_encoding(network, self.spaces.observation, self._to_see.images)
+
+    def _network_spec(self) -> dict[str, Any]:
+        """Return the description of the policy's network, as JSON-able data."""
+        action = self.spaces.action
+        first = action.start if isinstance(action, DiscreteSpec) else 0
+        if self.settings.network.name != MLP:
+            return TorchPolicySpec(
+                network=self.settings.network.name,
+                observation_shape=self._to_see.seen.shape,
+                observation_dtype=self._to_see.seen.dtype,
+                largest=largest_of(self._to_see.seen),
+                num_actions=self.head.spec.outputs,
+                first_action=first,
+                hidden_sizes=tuple(self.settings.network.hidden_sizes),
+                activation=self.settings.network.activation,
+                normalise=self._normalises,
+            ).to_json()
+        return MLPPolicySpec(
+            observation_shape=self._to_see.seen.shape,
+            num_actions=self.head.spec.outputs,
+            first_action=first,
+            hidden_sizes=tuple(self.settings.network.hidden_sizes),
+            activation=self.settings.network.activation,
+            normalise=self._normalises,
+        ).to_json()
+
+    def export_weights(self) -> Arrays:
+        """Return what a client needs to act: policy and normaliser, copied, float32."""
+        exported = (*named_tensors(self.policy, "policy"), *self.head.named_tensors())
+        arrays = {name: to_numpy(tensor) for name, tensor in exported}
+        if self._normalises:
+            arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
+        return arrays
+
+    def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what the policy network says of stored observations `[B, *shape]`, `[B, outputs]`."""
+        with torch.no_grad():
+            return to_numpy(self.policy(self._inputs(obs)))
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return everything that a bit-equal continuation needs.
+
+        Returns:
+            Arrays by name (weights, the optimiser's moments, the normaliser), and JSON-able data (counters,
+            random state).
+        """
+        arrays = {name: to_numpy(tensor) for name, tensor in self._named_tensors()}
+        arrays |= self._optimiser.state()
+        arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.state().items()}
+        rewards, tails = self.rewards.state()
+        return arrays | rewards, {"updates": self.updates, "rng": self._rng.bit_generator.state} | tails
+
+    def load_state(self, tensors: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+        """Continue from what `state` returned; nothing is changed when it does not fit.
+
+        Raises:
+            CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
+                or the random state can't be read.
+        """
+        check_shapes(tensors, self._shapes(), self._flat.parameter.numel())
+        self.rewards.check(meta)
+        try:
+            updates = int(meta["updates"])
+            self._rng.bit_generator.state = dict(meta["rng"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable_counters(error) from error
+        self.updates = updates
+        with torch.no_grad():
+            for name, tensor in self._named_tensors():
+                tensor.copy_(to_tensor(tensors[name]))
+        self._optimiser.load_state(tensors)
+        self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
+        self.rewards.load(tensors, meta)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of all tensors of a saved state, by name, without Adam's moments."""
+        shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
+        shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
+        return shapes | self.rewards.shapes
+
+    def _learned_from(self, batch: RolloutBatch, gamma: float) -> RolloutBatch:
+        """Take a batch's rewards into their statistics, and return it with those that are learned from."""
+        if not self.rewards.changes:
+            return batch
+        ended = batch.terminated | batch.truncated
+        reward = self.rewards.learned_from(batch.reward, batch.lengths, ended, batch.origin, gamma)
+        return replace(batch, reward=reward)
+
+    def _named_tensors(self) -> list[tuple[str, Tensor]]:
+        layers = (*named_tensors(self.policy, "policy"), *named_tensors(self.value, "value"))
+        return [*layers, *self.head.named_tensors()]
+
+    def _inputs(self, obs: NDArray[Any]) -> Tensor:
+        """Turn stored observations `[N, *shape]` into what the networks take, on the device."""
+        return torch.from_numpy(self._to_see.of(obs, self.normaliser.frozen())).to(self.device)

@@ -1,0 +1,194 @@
+"""Where the observations of a replay memory lie: in memory, or in a file where they would take too much."""
+
+import errno
+import json
+import math
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soulsgui.errors import MemoryGoneError, StorageError
+
+_PART = 64
+"""Into so many parts the file is taken from the disk: one more whenever the one before is full."""
+
+_SPARE_BYTES = 256 * 2**20
+"""What has to be free on the disk beside the file: a full one stops checkpoints and everything else."""
+
+_REMEDY = "Make room there, set a smaller buffer_size, or a larger learner.memory_limit if there is memory."
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+class Room:
+    """Gives memory.
+
+    Attributes:
+        token: What the file is known by again; empty where there is none.
+    """
+
+    token = ""
+
+    def lay_out(self, rows: int, expected: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """Return room for rows `[rows, *row]`, all 0; what was given before is given up.
+
+        Args:
+            rows: Most that may be used.
+            expected: How many will be used, as far as can be said.
+            row: Shape of one.
+            dtype: Its numbers.
+
+        Raises:
+            StorageError: There is no room for them.
+        """
+        return np.zeros((rows, *row), dtype)
+
+    def reserve(self, rows: int) -> None:
+        """Make sure that the first rows can be written to.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+
+    def lay_out_again(self, token: str, stored: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """Return the room of an earlier process with what that has left in it.
+
+        Args:
+            token: Of that room.
+            stored: Transitions ever stored when it was left.
+            row: As for `lay_out`; likewise the next.
+            dtype: As there.
+
+        Raises:
+            MemoryGoneError: It is not there any more, or something was written to it since.
+        """
+        raise MemoryGoneError("The observations of the saved replay memory lie in a file, which is gone.")
+
+    def close(self, stored: int | None = None) -> None:
+        """Give everything up.
+
+        Args:
+            stored: Leave it behind for another process, with so many transitions ever stored; None leaves
+                nothing behind.
+        """
+
+
+class FileRoom(Room):
+    """Gives memory up to a limit, and beyond it a file that the operating system reads and writes.
+
+    The file is `observations` in a folder of its own. Disk is taken from the file system before it is written
+    to, a part at a time: a disk that is full is an error in words, not the end of the process.
+
+    Args:
+        folder: Where the file may be; what an earlier process left there is taken up or removed.
+        limit_bytes: Most memory that is given.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        self._folder, self._limit = folder, limit_bytes
+        self._file, self._seal = folder / "observations", folder / "left.json"
+        self._map: np.memmap[Any, Any] | None = None
+        self._row_bytes = self._rows = self._reserved = 0
+
+    def lay_out(self, rows: int, expected: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """Return room for rows, as `Room.lay_out` does."""
+        self.close()
+        row_bytes = math.prod(row) * np.dtype(dtype).itemsize
+        if expected * row_bytes <= self._limit:
+            return super().lay_out(rows, expected, row, dtype)
+        needed, free = expected * row_bytes + _SPARE_BYTES, _free_bytes(self._folder.parent)
+        if free < needed:
+            raise self._too_small(needed, free)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._file.open("wb") as file:
+                file.truncate(rows * row_bytes)
+        except OSError as error:
+            raise StorageError(f"{self._file} can't be made: {error}.", _REMEDY) from error
+        self.token, self._reserved = secrets.token_hex(8), 0
+        return self._mapped(rows, row, dtype)
+
+    def reserve(self, rows: int) -> None:
+        """Take disk for the first rows, as `Room.reserve` says."""
+        if self._map is None or rows <= self._reserved:
+            return
+        upto = min(max(rows, self._reserved + -(-self._rows // _PART)), self._rows)
+        begin, size = self._reserved * self._row_bytes, (upto - self._reserved) * self._row_bytes
+        try:
+            self._allocate(begin, size)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise StorageError(f"{self._file} can't grow: {error}.", _REMEDY) from error
+            raise self._too_small(size, _free_bytes(self._folder.parent)) from error
+        self._reserved = upto
+
+    def lay_out_again(self, token: str, stored: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        """Return the room of an earlier process, as `Room.lay_out_again` says."""
+        try:
+            left = json.loads(self._seal.read_text())
+            found = [left[name] for name in ("token", "stored", "row", "dtype")]
+            if found != [token, stored, list(row), dtype]:
+                raise ValueError("it was written to since, or belongs to another checkpoint")
+            rows = int(left["rows"])
+            if self._file.stat().st_size != rows * math.prod(row) * np.dtype(dtype).itemsize:
+                raise ValueError("its size has changed")
+            self._seal.unlink()  # from now on it is written to
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise MemoryGoneError(
+                f"The observations of the saved replay memory lay in {self._file}: {error}."
+            ) from error
+        self.token, self._reserved = token, int(left["reserved"])
+        return self._mapped(rows, row, dtype)
+
+    def close(self, stored: int | None = None) -> None:
+        """Give everything up, as `Room.close` says."""
+        if self._map is None or stored is None:
+            self._remove()
+        else:
+            self._map.flush()
+            shape = {"rows": self._rows, "row": list(self._map.shape[1:]), "dtype": str(self._map.dtype)}
+            left = {"token": self.token, "stored": stored, "reserved": self._reserved, **shape}
+            self._seal.write_text(json.dumps(left))
+        self._map, self.token = None, ""
+
+    def _mapped(self, rows: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        self._rows, self._row_bytes = rows, math.prod(row) * np.dtype(dtype).itemsize
+        self._map = np.memmap(self._file, dtype, "r+", shape=(rows, *row))
+        return np.asarray(self._map)
+
+    def _allocate(self, begin: int, size: int) -> None:
+        """Take a part of the file from the disk.
+
+        Raises:
+            OSError: There is not so much.
+        """
+        if not hasattr(os, "posix_fallocate"):  # macOS, Windows
+            if _free_bytes(self._folder.parent) < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._file))
+            return
+        file = os.open(self._file, os.O_RDWR)
+        try:
+            os.posix_fallocate(file, begin, size)
+        finally:
+            os.close(file)
+
+    def _remove(self) -> None:
+        for path in (self._seal, self._file):
+            path.unlink(missing_ok=True)
+        if self._folder.is_dir():
+            self._folder.rmdir()
+
+    def _too_small(self, needed: int, free: int) -> StorageError:
+        return StorageError(
+            f"The observations of the replay memory need {needed / 1e9:.1f} GB on the disk of "
+            f"{self._folder.parent}, where {free / 1e9:.1f} GB are free: they are more than "
+            f"learner.memory_limit, {self._limit / 1e9:.1f} GB.",
+            _REMEDY,
+        )

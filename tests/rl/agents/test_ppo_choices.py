@@ -1,0 +1,245 @@
+"""Each choice of PPO's settings: it has its effect, by hand and by autograd, also after a resume."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from soulsgui.errors import CheckpointError
+from soulsgui.policies.schedules import START, Moment
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, PPOWeights
+from soulsgui.rl.returns import gae
+from soulsgui.rl.returns.reward_scaling import Origin
+from tests.rl.support import SPACES, ppo_settings, random_batch
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "values normalised": {"normalize_value": True},
+    "values normalised and clipped": {"normalize_value": True, "value_clip": 0.2, "value_huber": 0.5},
+    "advantages scaled in minibatches": {"normalize_advantage": "minibatch"},
+    "advantages as they are": {"normalize_advantage": "none", "recompute_advantages": False},
+    "pieces shuffled": {"shuffle": "trajectories"},
+    "pieces in order": {"shuffle": "none"},
+    "layers shared": {"shared": True},
+    "no limit of the gradient": {"max_grad_norm": None},
+    "another Adam": {"adam_beta1": 0.5, "adam_beta2": 0.9, "adam_epsilon": 1e-3},
+    "rewards scaled": {"rewards": True, "reward_clip": 1.0},
+    "schedules": {"learning_rate": {"schedule": "linear", "from": 1e-2, "to": 0.0, "over": 1000}},
+}
+each_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+
+
+def make_agent(seed: int = 0, **changes: Any) -> PPOAgent:
+    return PPOAgent(SPACES, ppo_settings(**{"minibatch_size": 32, "epochs": 3} | changes), seed)
+
+
+def round_of(agent: PPOAgent, number: int) -> RolloutBatch:
+    """Return a round whose last segment goes on in the next one, with returns far from 0."""
+    batch = random_batch(agent, seed=number)
+    segments = len(batch.lengths)
+    ended = np.arange(segments) < segments - 1
+    first = np.where(ended, 0, number * batch.lengths)
+    episode = np.where(ended, number, 0)
+    origin = Origin(np.arange(segments), episode, first)
+    nothing = np.zeros(segments, np.bool_)
+    return replace(batch, terminated=ended, truncated=nothing, origin=origin, reward=batch.reward + 5)
+
+
+def watched(agent: PPOAgent, see: Callable[[PPORows, PPOWeights], None]) -> None:
+    """Let `see` look at each minibatch."""
+    gradient = agent._gradient
+
+    class Watch:
+        values = staticmethod(gradient.values)
+
+        def __call__(self, rows: PPORows, weights: PPOWeights) -> Any:
+            see(rows, weights)
+            return gradient(rows, weights)
+
+    agent._gradient = Watch()
+
+
+@each_choice
+def test_the_ratio_is_1_on_the_first_minibatch_of_every_round(choice: dict[str, Any]) -> None:
+    agent = make_agent(**choice)
+    for number in range(3):
+        first: list[torch.Tensor] = []
+        gradient = agent._gradient
+
+        class Recorder:
+            values = staticmethod(gradient.values)
+
+            def __call__(self, rows: Any, weights: Any, call: Any = gradient, to: Any = first) -> Any:
+                figures = call(rows, weights)
+                to.append(figures.log_ratio)
+                return figures
+
+        agent._gradient = Recorder()
+        agent.update(round_of(agent, number), Moment(100 * number))
+        agent._gradient = gradient
+        torch.testing.assert_close(first[0], torch.zeros_like(first[0]), atol=1e-5, rtol=0)
+        assert first[-1].abs().max() > 1e-4, "later ones have moved"
+
+
+@each_choice
+def test_a_saved_agent_goes_on_to_the_bit(choice: dict[str, Any]) -> None:
+    agent = make_agent(**choice)
+    for number in range(2):
+        agent.update(round_of(agent, number), Moment(100 * number))
+    tensors, meta = agent.state()
+    resumed = make_agent(seed=9, **choice)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    batch = round_of(agent, 2)
+    told = [one.update(batch, Moment(200)) for one in (agent, resumed)]
+    assert told[0] == told[1]
+    after, again = agent.state(), resumed.state()
+    assert after[1] == again[1]
+    assert all(np.array_equal(after[0][name], again[0][name]) for name in after[0] | again[0])
+
+
+@each_choice
+def test_by_hand_and_by_autograd_an_update_ends_at_the_same_weights(choice: dict[str, Any]) -> None:
+    by_hand, by_autograd = make_agent(**choice), make_agent(**choice)
+    by_autograd._gradient = AutogradPPOGradient(by_autograd.policy, by_autograd.value, by_autograd._flat)
+    batch = round_of(by_hand, 0)
+    told = [one.update(batch, START) for one in (by_hand, by_autograd)]
+    assert told[0] == pytest.approx(told[1], rel=1e-3, abs=1e-4)
+    tensors, expected = by_hand.state()[0], by_autograd.state()[0]
+    for name in tensors:
+        if name.startswith(("policy", "value")):
+            np.testing.assert_allclose(tensors[name], expected[name], atol=2e-4)
+
+
+@each_choice
+def test_every_choice_changes_what_is_learned(choice: dict[str, Any]) -> None:
+    agent, plain = make_agent(**choice), make_agent()
+    batch = round_of(plain, 0)
+    for one in (agent, plain):
+        one.update(batch, START)
+    tensors, others = agent.state()[0], plain.state()[0]
+    assert any(not np.array_equal(tensors[name], others[name]) for name in others if name.startswith("value"))
+
+
+def test_normalised_targets_are_those_of_gae_after_the_way_back() -> None:
+    agent = make_agent(normalize_value=True, recompute_advantages=False, normalize_advantage="none", epochs=1)
+    agent.update(round_of(agent, 0), START)
+    batch = round_of(agent, 1)
+    seen: list[PPORows] = []
+    watched(agent, lambda rows, _: seen.append(rows))
+    said = agent._gradient.values(agent._inputs(batch.obs))
+    agent.update(batch, START)
+    scale = agent.values_seen
+    assert scale is not None
+    values = scale.values(said)
+    now, following = values[batch.step_rows], values[batch.step_rows + 1]
+    advantage = gae(batch.reward, now, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
+    targets = scale.values(torch.cat([rows.target for rows in seen]).numpy())
+    np.testing.assert_allclose(np.sort(targets), np.sort(advantage + now), rtol=1e-4)
+    olds = scale.values(torch.cat([rows.old_value for rows in seen]).numpy())
+    np.testing.assert_allclose(np.sort(olds), np.sort(now), rtol=1e-4)
+    used = torch.cat([rows.advantage for rows in seen]).numpy()
+    np.testing.assert_allclose(np.sort(used), np.sort(advantage), rtol=1e-4, atol=1e-4)
+
+
+def test_normalised_values_reach_far_returns_with_steps_that_plain_ones_do_not() -> None:
+    errors = {}
+    for name, choice in {"plain": {}, "normalised": {"normalize_value": True}}.items():
+        agent = make_agent(**choice)
+        batch = replace(round_of(agent, 0), reward=np.full(128, 100, np.float32), terminated=np.ones(4, bool))
+        for _ in range(8):
+            agent.update(batch, START)
+        said = agent._gradient.values(agent._inputs(batch.obs[batch.step_rows]))
+        values = said if agent.values_seen is None else agent.values_seen.values(said)
+        zeros = np.zeros(128)
+        returns = gae(batch.reward, zeros, zeros, batch.terminated_steps, batch.ends, 0.99, 1.0)
+        errors[name] = abs(float(values.mean() - returns.mean()))
+    assert errors["normalised"] < 0.5 * errors["plain"]
+
+
+@pytest.mark.parametrize("over", ["none", "minibatch", "round"])
+def test_advantages_are_scaled_over_what_is_set(over: str) -> None:
+    agent = make_agent(normalize_advantage=over, epochs=1)
+    seen: list[NDArray[np.float32]] = []
+    watched(agent, lambda rows, _: seen.append(rows.advantage.numpy().copy()))
+    agent.update(round_of(agent, 0), START)
+    whole = np.concatenate(seen)
+    scaled = {
+        "minibatch": all(np.allclose((one.mean(), one.std()), (0, 1), atol=1e-4) for one in seen),
+        "round": bool(np.allclose((whole.mean(), whole.std()), (0, 1), atol=1e-4)),
+    }
+    # What is scaled in each of equal parts is scaled over the whole, not the other way round.
+    assert scaled == {"minibatch": over == "minibatch", "round": over != "none"}
+
+
+@pytest.mark.parametrize("shuffle", ["trajectories", "none"])
+def test_pieces_of_episodes_stay_whole(shuffle: str) -> None:
+    agent = make_agent(shuffle=shuffle, sequence_length=8, epochs=1, observations=False)
+    batch = round_of(agent, 0)
+    number = {row.tobytes(): at for at, row in enumerate(batch.obs[batch.step_rows])}
+    seen: list[list[int]] = []
+    watched(agent, lambda rows, _: seen.append([number[row.tobytes()] for row in rows.obs.numpy()]))
+    agent.update(batch, START)
+    drawn = [at for part in seen for at in part]
+    assert sorted(drawn) == list(range(batch.steps))
+    assert (drawn == sorted(drawn)) is (shuffle == "none")
+    assert max(map(len, seen)) <= 32 + 8
+    jumps = sum(after != at + 1 for at, after in pairwise(drawn))
+    assert jumps <= sum(-(-length // 8) for length in batch.lengths), "pieces, not single steps"
+
+
+def test_adam_takes_what_is_set_at_each_update() -> None:
+    agent = make_agent()
+    agent.update(round_of(agent, 0), START)
+    assert agent._optimiser.eps == 1e-5
+    agent.settings.ppo.adam_epsilon, agent.settings.ppo.adam_beta1 = 1e-8, 0.7
+    agent.update(round_of(agent, 1), START)
+    assert (agent._optimiser.eps, agent._optimiser.betas) == (1e-8, (0.7, 0.999))
+
+
+def test_shared_layers_are_the_same_and_moved_by_both_losses() -> None:
+    agent = make_agent(shared=True, value_init_scale=2.0)
+    assert agent.policy[0] is agent.value[0]
+    assert np.linalg.norm(agent.value[-1].weight.detach().numpy()) == pytest.approx(2.0, rel=1e-5)
+    parameters = sum(parameter.numel() for parameter in agent.policy.parameters())
+    assert agent._flat.parameter.numel() == parameters + 65
+    before = agent.export_weights()["policy.0.weight"]
+    # Without advantages only the value network has something to learn.
+    agent.settings.ppo.normalize_advantage = "none"
+    agent.settings.ppo.gae_lambda = 0.0
+    agent.update(round_of(agent, 0), START)
+    assert not np.array_equal(agent.export_weights()["policy.0.weight"], before)
+    restored = make_agent(seed=5, shared=True)
+    restored.load_state(*agent.state())
+    assert restored.policy[0] is restored.value[0]
+
+
+def test_rewards_are_scaled_by_the_return_and_what_is_told_of_the_batch_stays() -> None:
+    agent = make_agent(rewards=True, gae_lambda=1.0)
+    batch = round_of(agent, 0)
+    raw = batch.reward.copy()
+    told = agent.update(batch, START)
+    np.testing.assert_array_equal(batch.reward, raw)
+    totals, place = [], 0
+    for length in batch.lengths:
+        total = 0.0
+        for reward in raw[place : place + length]:
+            total = 0.99 * total + reward
+            totals.append(total)
+        place += length
+    assert told["reward_std"] == pytest.approx(np.std(totals), rel=1e-4)
+
+
+def test_a_state_without_the_statistics_that_are_needed_is_refused() -> None:
+    plain = make_agent()
+    plain.update(round_of(plain, 0), START)
+    for choice, name in (({"normalize_value": True}, "value_normaliser"), ({"rewards": True}, "rewards")):
+        with pytest.raises(CheckpointError, match=name):
+            make_agent(**choice).load_state(*plain.state())

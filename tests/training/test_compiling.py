@@ -1,0 +1,128 @@
+"""When the loss is compiled: beside the learning, where it repays, and kept only if it is quicker."""
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from soulsgui.rl.quickened import Quickened
+from soulsgui.training import compiling
+from soulsgui.training.compiling import Compiling, missing_compiler, repays
+from tests.faults.waiting import until
+
+
+class Part:
+    """Stands for a loss: says what was done to it."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.noted = False
+        self.compiled, self.prepared, self.go, self._failure = False, 0, threading.Event(), failure
+
+    def prepare(self) -> None:
+        self.go.wait(10)
+        self.prepared += 1
+        if self._failure is not None:
+            raise self._failure
+
+    def use(self, compiled: bool) -> None:
+        self.compiled = compiled
+
+
+@pytest.fixture(autouse=True)
+def _a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "missing_compiler", lambda device: "")
+
+
+def made(part: Any, wish: Any = "auto", exact: bool = False) -> Compiling:
+    return Compiling(wish, part, exact, "cpu", window=3)
+
+
+def run(it: Compiling, seconds: float, times: int = 3, expected: float = 1e9) -> None:
+    for _ in range(times):
+        it.look(seconds, expected)
+
+
+def prepared(it: Compiling, part: Part) -> None:
+    """Let the thread compile, and wait for its end."""
+    part.go.set()
+    until(lambda: it._thread is not None and not it._thread.is_alive(), "it is compiled")
+
+
+@pytest.mark.parametrize(("compiled_s", "kept"), [(0.005, True), (0.0098, False), (0.02, False)])
+def test_what_was_compiled_is_kept_if_it_is_quicker(compiled_s: float, kept: bool) -> None:
+    part = Part()
+    it = made(part)
+    run(it, 0.01)
+    run(it, 0.01, 10)
+    assert not part.compiled, "the learner goes on as it was while it is compiled"
+    prepared(it, part)
+    run(it, 0.01, 1)
+    assert part.compiled
+    run(it, compiled_s)
+    assert part.compiled is kept
+    run(it, 0.01, 10)
+    assert (part.compiled, part.prepared) == (kept, 1)
+
+
+def test_nothing_is_compiled_where_the_run_is_over_before_it_repays() -> None:
+    part = Part()
+    it = made(part)
+    run(it, 0.01, 6, expected=1000)
+    assert it._thread is None
+    assert (repays(0.01, 1000), repays(0.01, 100_000)) == (False, True)
+
+
+@pytest.mark.parametrize(("wish", "exact"), [("off", False), ("auto", True)])
+def test_it_is_left_alone_where_it_is_not_wanted(wish: str, exact: bool) -> None:
+    part = Part()
+    it = made(part, wish, exact)
+    run(it, 0.01, 10)
+    assert (it._thread, part.compiled) == (None, False)
+
+
+def test_a_curve_that_is_equal_to_the_bit_is_compiled_from_its_first_update_on_or_not_at_all() -> None:
+    part = Part()
+    it = made(part, "on", exact=True)
+    assert part.compiled
+    assert it._thread is None
+
+
+@pytest.mark.allow_warnings
+def test_a_compiler_that_fails_costs_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    part = Part(RuntimeError("CppCompileError: g++ said no\nand a lot more"))
+    it = made(part)
+    run(it, 0.01)
+    prepared(it, part)
+    run(it, 0.01, 10)
+    assert not part.compiled
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "learner.compile: not compiled: RuntimeError: CppCompileError: g++ said no"
+    ]
+
+
+def test_without_a_compiler_nothing_is_tried(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compiling, "missing_compiler", missing_compiler)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    part = Part()
+    with caplog.at_level(logging.INFO):
+        it = made(part)
+    run(it, 0.01, 10)
+    assert it._thread is None
+    assert "there is no no-such-compiler here" in caplog.text
+    assert missing_compiler("cuda") == ""
+
+
+@pytest.mark.allow_warnings
+def test_what_fails_once_compiled_is_called_as_it_stands(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(number: float) -> float:
+        raise ValueError("no kernel")
+
+    part = Quickened(lambda number: 2 * number, lambda result: result)
+    part._compiled = broken
+    part.use(compiled=True)
+    assert part(3.0) == 6.0
+    assert not part.compiled
+    assert "no kernel" in caplog.text

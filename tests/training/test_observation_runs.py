@@ -1,0 +1,66 @@
+"""Observations of choices, tuples and dictionaries from an environment to the learner, over a real server."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.frame_stacks import IMAGE, NUMBERS
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.chunk_form import ChunkForm
+from tests.sampling.free_trainer import PlayingClient
+from tests.training.nodes import dqn_settings, running_node, small_settings, vtrace_settings
+
+MAKE = {"ppo": small_settings, "dqn": dqn_settings, "vtrace": vtrace_settings}
+ROOM = {
+    "env__id": "tests.environments.toys:ToysRoom-v0",
+    "env__num_envs": 2,
+    "env__kwargs": {"sides": [12, 12]},
+    "env__wrappers": [{"FrameStackObservation": {"stack_size": 3}}],
+    "network__name": "impala_resnet",
+    "ppo__epochs": 1,
+}
+LAKE = {"env__id": "FrozenLake-v1", "env__kwargs": {"is_slippery": False}}
+
+
+def played(address: Address, folder: Path, algorithm: str, settings: dict[str, Any]) -> Any:
+    """Let a client play until there were some updates; return what a replay memory then holds, if any."""
+    with running_node(address, folder, MAKE[algorithm](**settings)) as node:
+        node.connection.hset(node.keys.clients, "c", "{}")
+        client = PlayingClient(address)
+        try:
+            state = node.wait_for_updates(3)
+        finally:
+            client.end()
+        assert client.failure is None
+        assert client.progress.checks["network"]
+        assert state.rejected == {}
+        form: ChunkForm = node.node._intake.ingest._form
+        assert form.is_compressed is (settings is ROOM)
+        return node.node._memory.draw(500, np.random.default_rng(0)).batch if algorithm == "dqn" else None
+
+
+@pytest.mark.allow_warnings  # who leaves in the middle of a round is missed
+@pytest.mark.parametrize("algorithm", MAKE)
+def test_images_and_numbers_are_trained_on(redis_address: Address, tmp_path: Path, algorithm: str) -> None:
+    drawn = played(redis_address, tmp_path, algorithm, ROOM)
+    if drawn is None:
+        return
+    # Each picture came with its own numbers: the door is as many as the picture is bright, and one more.
+    assert drawn.obs[IMAGE].shape == (500, 3, 12, 12)
+    for obs in (drawn.obs, drawn.next_obs):
+        np.testing.assert_array_equal(obs[NUMBERS][:, :3] - 1, obs[IMAGE][:, :, 0, 0])
+
+
+@pytest.mark.allow_warnings  # who leaves in the middle of a round is missed
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [("ppo", LAKE), ("dqn", {"env__id": "Blackjack-v1"}), ("vtrace", {"env__id": "Taxi-v4"})],
+)
+def test_choices_are_trained_on(
+    redis_address: Address, tmp_path: Path, algorithm: str, settings: dict[str, Any]
+) -> None:
+    drawn = played(redis_address, tmp_path, algorithm, settings)
+    if drawn is not None:
+        assert (drawn.obs.dtype, drawn.obs.shape) == (np.int32, (500, 3))
