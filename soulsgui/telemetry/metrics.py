@@ -48,16 +48,22 @@ class MetricsStream:
 
     def resume(self, connection: redis.Redis) -> None:
         """After (re)connecting: begin anew when the server came back without our place on the stream."""
+        self._own.clear()  # a server without its data may give one of these ids to a row of the trainer
         try:
             info = cast("dict[str, bytes]", connection.xinfo_stream(self._stream))
         except redis.ResponseError as error:
             if "no such key" not in str(error):
                 raise
-            self.cursor = EntryId(0, 0)
+            self._begin_anew()
             return
         if EntryId.parse(info["last-generated-id"]) < self.cursor:
             logger.info("the server came back without its rows: reading those it has")
-            self.cursor = EntryId(0, 0)
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.cursor = EntryId(0, 0)
+        self._left.clear()
+        self._left_bytes = 0
 
     def read(self, connection: redis.Redis, block_ms: int = 0) -> list[TrainerRow]:
         """Return the trainer's rows of this run behind the cursor, and move the cursor behind them.

@@ -80,6 +80,17 @@ def test_a_server_that_lost_the_stream_is_read_from_its_beginning(
     assert metrics.cursor == place
 
 
+def test_a_row_with_the_id_that_one_of_ours_had_before_the_server_lost_its_data_is_read(
+    metrics: MetricsStream, stage: Stage, redis_client: redis.Redis, keys: Keys
+) -> None:
+    metrics.publish(redis_client, _message(1))
+    ((entry, _),) = redis_client.xrange(keys.metrics)  # type: ignore[misc]
+    redis_client.delete(keys.metrics)
+    redis_client.xadd(keys.metrics, {ROW_FIELD: update_row(2).to_json()}, id=entry)
+    metrics.resume(redis_client)
+    assert metrics.read(redis_client) == [update_row(2)]
+
+
 def test_the_newest_published_row_of_this_run_is_found_behind_others(
     metrics: MetricsStream, stage: Stage, redis_client: redis.Redis
 ) -> None:
