@@ -99,6 +99,12 @@ def test_outside_the_hours_nothing_else_matters(tmp_path: Path) -> None:
     assert _neighbour(tmp_path / "rules.json", _Room(), rules, hour=23).held() == ""
 
 
+@pytest.mark.parametrize(("hour", "day"), [(12, 20), (23, 21)])
+def test_when_its_hours_begin_is_told(tmp_path: Path, hour: int, day: int) -> None:
+    neighbour = _neighbour(tmp_path / "rules.json", _Room(), Rules(only_hours=True, begin=22 * 60 + 15), hour)
+    assert datetime.fromtimestamp(neighbour.hours_begin()) == datetime(2026, 11, day, 22, 15)
+
+
 def test_a_rule_that_can_t_be_followed_holds_nothing_back_and_says_why(tmp_path: Path) -> None:
     room = _Room()
     room.idle = None

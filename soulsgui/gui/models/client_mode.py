@@ -127,7 +127,7 @@ def _with_service(
         word = _paused_words(client.paused_until, now)
         return _look("state-paused", Tone.PAUSED, word), _away_words(status.server, now)
     if client is not None and client.held and where is Situation.HELD:
-        return _held(client.held), tr("It plays on by itself when that is over.")
+        return _held(client.held), _held_words(client.held_until, now)
     if where is Situation.RETRYING:
         seconds = text.about(service.restart_in_s or 0.0)
         look = _look("state-retry", Tone.WARNING, tr("Trying again in {time}").format(time=seconds))
@@ -144,6 +144,12 @@ def _held(why: Held) -> Look:
         "hours": tr("Paused: outside the hours"),
     }
     return _look("state-paused", Tone.PAUSED, words[why])
+
+
+def _held_words(until: float | None, now: float) -> str:
+    if until is None:
+        return tr("It plays on by itself when that is over.")
+    return tr("It plays on by itself at {time}.").format(time=text.until(until, now))
 
 
 def _paused_words(until: float | None, now: float) -> str:

@@ -315,7 +315,12 @@ class ClientRunner(BaseRunner):
     def _client(self) -> ClientStatus:
         returns = self.returns
         client = self._reports.client(self.name, self.player.wish, returns.env_steps, returns.episodes)
-        owner = {"paused_until": self.player.paused_until, "held": self.player.held}
+        held = self.player.held
+        owner = {
+            "paused_until": self.player.paused_until,
+            "held": held,
+            "held_until": self.neighbour.hours_begin() if held == "hours" else None,
+        }
         client = client.model_copy(update=owner)
         if self._server.search.revoked:
             update = {"state": ClientState.REVOKED.value, "error": self._server.status.error}

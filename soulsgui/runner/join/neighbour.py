@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from soulsgui.system import CannotTell, Presence, can_pin, hold_back, write_private
@@ -75,6 +75,12 @@ class Neighbour:
             if rules.only_idle and self._presence.idle_s() < IDLE_AFTER_S:
                 return "busy"
         return ""
+
+    def hours_begin(self) -> float:
+        """Return when the hours of the rules begin next, seconds since the epoch."""
+        now, begin = self._local_time(), self.rules.begin
+        then = now.replace(hour=begin // 60, minute=begin % 60, second=0, microsecond=0)
+        return (then if then > now else then + timedelta(days=1)).timestamp()
 
     def hold_back(self, pid: int) -> None:
         """Let the client take no more of the processor than it may.

@@ -66,7 +66,8 @@ def state_words(status: Status) -> str:
             until = until_words(client.paused_until) if client.paused_until is not None else ""
             return f"paused by you{until}; go on: soulsgui join continue"
         case Situation.HELD:
-            return _HELD[client.held] if client.held else "paused"
+            until = until_words(client.held_until) if client.held_until is not None else ""
+            return _HELD[client.held] + until if client.held else "paused"
         case Situation.RETRYING:
             return f"trying again in {duration_words(service.restart_in_s or 0.0)}: {service.outcome}"
         case Situation.FINISHING:

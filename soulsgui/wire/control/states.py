@@ -130,6 +130,7 @@ class ClientStatus(Message):
         paused_until: In client mode: when the owner's pause ends by itself, seconds since the epoch; None
             when it does not.
         held: In client mode: why it holds back by itself, by its owner's rules.
+        held_until: In client mode: when that ends, seconds since the epoch; None where nobody can say.
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
         lacks: In client mode: what the server needs and this computer has not.
@@ -167,6 +168,7 @@ class ClientStatus(Message):
     wish: str = "run"
     paused_until: float | None = None
     held: Held = ""
+    held_until: float | None = None
     version: str = ""
     error: str = ""
     error_details: str = ""

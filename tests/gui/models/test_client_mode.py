@@ -117,6 +117,11 @@ def test_a_runner_that_comes_up_to_play_is_connecting(state: ConnectionState) ->
         (_status(state="paused", held="full_screen"), "Paused: full-screen program", "by itself"),
         (_status(state="paused", held="busy"), "Paused: somebody is at the computer", "by itself"),
         (_status("starting", held="hours"), "Paused: outside the hours", "by itself"),
+        (
+            _status(state="paused", held="hours", held_until=NOW + 1800),
+            "Paused: outside the hours",
+            f"It plays on by itself at {HALF_PAST}.",
+        ),
         (_status(state="paused", held="hours", wish="pause"), "Paused by you", ""),
         (_status(state="quarantined", held="hours", error="60 refused"), "Cut off", "60 refused"),
         (_status(reachable=False), AWAY, "tried again"),
