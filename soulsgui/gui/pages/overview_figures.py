@@ -13,6 +13,7 @@ from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import RunStatus, ServiceStatus
+from soulsgui.wire.messages.chunk import Reason
 
 _GAP_CHARACTERS = 2
 _HEAD_CHARACTERS = 18
@@ -139,9 +140,9 @@ def _losses(run: RunStatus) -> list[Figure]:
     found = []
     if any(run.rejected.values()):
         total = text.count(sum(run.rejected.values()))
-        found.append(
-            Figure("rejected", tr("Rejected"), total, text.reasons(run.rejected), Tone.WARNING),
-        )
+        # Chunks on their way while a client leaves or joins are nothing to look into.
+        tone = Tone.WARNING if set(run.rejected) - {Reason.NOT_ADMITTED} else Tone.TEXT
+        found.append(Figure("rejected", tr("Rejected"), total, text.reasons(run.rejected), tone))
     if run.lost_chunks:
         tip = tr("Chunks that clients sent and that never arrived")
         found.append(Figure("lost", tr("Lost"), text.count(run.lost_chunks), tip, Tone.WARNING))

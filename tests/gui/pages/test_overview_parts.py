@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.colours import Tone
 from soulsgui.gui.pages.overview_client_rules import (
     client_actions,
     possible,
@@ -91,6 +92,9 @@ def test_what_was_lost_is_shown_only_when_something_was() -> None:
     found = {figure.name: figure for figure in figures(run)}
     assert found["rejected"].value == "12"
     assert found["rejected"].tip == "9 shape, 3 late"
+    assert found["rejected"].tone is Tone.WARNING
+    on_their_way = RUNNING.model_copy(update={"rejected": {"not_admitted": 2}})
+    assert [one.tone for one in figures(on_their_way) if one.name == "rejected"] == [Tone.TEXT]
     assert found["lost"].value == "2"
     assert "rejected" not in said(RUNNING)
 
