@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
@@ -17,7 +16,8 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import app_icon
 from soulsgui.gui.leaving import Leaver
 from soulsgui.gui.navigation import Navigation
-from soulsgui.gui.offer import OfferBar, offer_for
+from soulsgui.gui.offer import OfferBar
+from soulsgui.gui.offering import Offering
 from soulsgui.gui.page_stack import PageStack
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
@@ -31,6 +31,7 @@ from soulsgui.gui.toolbar import Toolbar
 from soulsgui.gui.widgets.banner import Banner
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
+from soulsgui.gui.window_dialogs import WindowDialogs
 from soulsgui.gui.window_menu import WindowMenu
 from soulsgui.installing import can_train
 from soulsgui.wire.control import ApiError, CheckpointInfo, Event
@@ -72,7 +73,6 @@ class MainWindow(QMainWindow):
         self._entries = table.pages()
         # A computer that can't train is there to play.
         self._mode = mode or (preferences.mode if can_train() else Mode.CLIENT)
-        self._run_before = feed.status.run
         self._user_chose = preferences.page not in ("", table.WELCOME)
         self._first_show_began = self._was_shown = False
         self._restarter = Restarter(feed, self)
@@ -97,6 +97,8 @@ class MainWindow(QMainWindow):
             [entry for entry in self._entries.values() if entry.listed and entry.mode is Mode.SERVER], self
         )
         self.pages = PageStack(self._entries, self._feed, self, self)
+        self._dialogs = WindowDialogs(self._feed, self.pages, self, self)
+        self._offering = Offering(self._feed, self.offer, self.pages, self)
         right = QWidget(self)
         around = QVBoxLayout(right)
         around.setContentsMargins(0, 0, 0, 0)
@@ -123,17 +125,17 @@ class MainWindow(QMainWindow):
         feed = self._feed
         feed.connection_changed.connect(self._connection_changed)
         feed.snapshot_taken.connect(self._snapshot_taken)
-        feed.run_changed.connect(self._run_changed)
-        for signal in (feed.server_changed, feed.clients_changed, feed.services_changed):
+        for signal in (feed.run_changed, feed.server_changed, feed.clients_changed, feed.services_changed):
             signal.connect(self._status.request)
         self._theme.changed.connect(self._recolour)
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
         self.pages.start_wanted.connect(self.start_wanted)
         self.pages.mend_wanted.connect(self.open_config)
-        feed.asked.connect(self._asked)
-        self.offer.next_wanted.connect(self._start_preset)
-        self.offer.go_on_wanted.connect(self._go_on_without_goal)
+        self._dialogs.started.connect(self._show_overview)
+        self._dialogs.mended.connect(self.start_wanted)
+        self._offering.begun.connect(self._show_overview)
+        self._offering.problem.connect(self._refused)
         self.offer.run_wanted.connect(lambda run: self.show_page(table.RUNS, run=run))
         self.toolbar.new_run_wanted.connect(lambda: self.open_new_run())
         self.toolbar.configure_wanted.connect(self.open_config)
@@ -196,24 +198,11 @@ class MainWindow(QMainWindow):
 
     def open_new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
         """Open the dialog that begins a run."""
-        from soulsgui.gui.dialogs.new_run import NewRunDialog
-
-        def go_on(begin: bool) -> None:
-            if begin:
-                dialog = NewRunDialog(self._feed, overrides, preset, self)
-                dialog.started.connect(self._show_overview)
-                dialog.open()
-
-        self.pages.before_run(go_on)
+        self._dialogs.new_run(overrides, preset)
 
     def open_config(self) -> None:
         """Open the editor of the configuration as a dialog; where no server can start for it, mend that."""
-        if self._feed.connection.config is not None:
-            self._mend_config(self._feed.connection.config)
-            return
-        from soulsgui.gui.dialogs.config import ConfigDialog
-
-        ConfigDialog(self._feed, self, self).open()
+        self._dialogs.config()
 
     def open_invitation(self, invitation: Invitation) -> None:
         """Ask about an invitation, on the page of client mode."""
@@ -222,20 +211,11 @@ class MainWindow(QMainWindow):
 
     def open_invite(self) -> None:
         """Open the dialog that invites other computers."""
-        from soulsgui.gui.dialogs.invite import InviteDialog
-
-        InviteDialog(self._feed, self, self).open()
+        self._dialogs.invite()
 
     def restart_server(self) -> None:
         """End the server, its run saved, and start it again."""
         self._restarter.begin()
-
-    def _mend_config(self, path: Path) -> None:
-        from soulsgui.gui.dialogs.mend_config import MendConfigDialog
-
-        dialog = MendConfigDialog(path, self)
-        dialog.mended.connect(self.start_wanted)
-        dialog.open()
 
     def client_side(self) -> ClientSide:
         """Return what the window knows of client mode."""
@@ -267,8 +247,7 @@ class MainWindow(QMainWindow):
         if of_mode is Mode.SERVER:
             self._preferences.page = name
             self._user_chose = True
-        if name in (table.OVERVIEW, table.CLIENT):
-            self.offer.hide()
+        self._offering.page_chosen(name)
         self.navigation.show_page(name)
         if self._was_shown:
             self.pages.show_page(name, **where)
@@ -314,26 +293,9 @@ class MainWindow(QMainWindow):
 
     def _snapshot_taken(self) -> None:
         run = self._feed.status.run
-        if self._run_before.id:
-            self._offer_next()
-        self._run_before = run
         if run_is_active(run.state) and not self._user_chose and self._mode is Mode.SERVER:
             self.show_page(table.OVERVIEW)
         self._status.request()
-
-    def _run_changed(self) -> None:
-        self._offer_next()
-        self._run_before = self._feed.status.run
-        self._status.request()
-
-    def _offer_next(self) -> None:
-        run = self._feed.status.run
-        offer = offer_for(self._run_before, run)
-        if offer is not None and self.pages.shown not in (table.OVERVIEW, table.CLIENT):
-            # The overview itself says so when it is in front; to who plays for others it says nothing.
-            self.offer.make(offer)
-        elif run_is_active(run.state):
-            self.offer.hide()
 
     def _show_status(self) -> None:
         if self.pages.covered:
@@ -355,7 +317,7 @@ class MainWindow(QMainWindow):
         elif state is ConnectionState.REDIS_DOWN:
             self.show_page(table.LOGS, service="redis")
         elif state is ConnectionState.TOO_OLD:
-            self._show_update()
+            self._dialogs.update()
         elif state is ConnectionState.TOO_NEW:
             self.notify("info", *how_to_end_older())
         elif state in (ConnectionState.RUNNER_GONE, ConnectionState.SHUT_DOWN, ConnectionState.START_FAILED):
@@ -363,32 +325,8 @@ class MainWindow(QMainWindow):
         else:
             self.retry_wanted.emit()
 
-    def _show_update(self) -> None:
-        from soulsgui.gui.dialogs.update import UpdateDialog
-        from soulsgui.gui.models.updating import installation, update_steps
-
-        steps = update_steps([], installation())
-        if steps is not None:
-            UpdateDialog(tr("The server's runner is newer than this window."), steps, self).open()
-
     def _show_overview(self) -> None:
         self.show_page(table.OVERVIEW)
-
-    def _asked(self, command: str) -> None:
-        if command == "run.start":
-            self.offer.hide()
-
-    def _start_preset(self, preset: str) -> None:
-        self._begin("run.start", {"preset": preset})
-
-    def _go_on_without_goal(self, run: str) -> None:
-        self._begin("run.resume", {"run": run, "without_goal": True})
-
-    def _begin(self, command: str, params: dict[str, Any]) -> None:
-        call = self._feed.call(command, params)
-        call.failed.connect(self._refused)
-        call.silent.connect(self._refused)
-        self._show_overview()
 
     def _refused(self, error: ApiError) -> None:
         notify_problem(self, error)

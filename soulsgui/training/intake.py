@@ -2,7 +2,6 @@
 
 import logging
 import time
-from typing import cast
 
 import redis
 
@@ -13,6 +12,7 @@ from soulsgui.training.flood import FloodGuard, Greetings
 from soulsgui.training.ingest import Ingest
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.read_size import ReadSize
+from soulsgui.training.readmission import Readmission
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.roster import Roster
 from soulsgui.training.rounds import LEFT, NEW_SESSION
@@ -23,7 +23,7 @@ from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, Hello
+from soulsgui.wire.messages.session import Hello
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Intake:
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
         self._greetings = Greetings()
-        self._over: dict[str, str] = {}  # sessions nobody has to ask for again, by client
         self._roster = Roster(keys)
+        self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
         self._next_look = self._look_s = 0.0
         self._most_entries = PER_STREAM
         self._read_size = ReadSize()
@@ -96,41 +96,9 @@ class Intake:
         """
         self._roster.read(connection)
         self.rejects.load(connection)
-        self._readmit(connection)
+        self._to_tell |= self._readmission.look(connection)
         ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
-
-    def _readmit(self, connection: redis.Redis) -> None:
-        """Go on with sessions that nobody here knows, but were admitted before."""
-        beats, known = self._roster.beats, self.sessions.by_client
-        self._over = {client: session for client, session in self._over.items() if client in beats}
-        strangers = [
-            client
-            for client, beat in beats.items()
-            if beat.session and client not in known and self._over.get(client) != beat.session
-        ]
-        if not strangers:
-            return
-        grants = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in strangers]))
-        pipeline = connection.pipeline(transaction=False)
-        for client in strangers:
-            pipeline.xinfo_stream(self._keys.chunks(client))
-        streams = pipeline.execute(raise_on_error=False)
-        # Such a session never goes on; asked for once it has told whether its client was cut off.
-        self._over |= {
-            client: beats[client].session
-            for client in strangers
-            if beats[client].leaving or beats[client].run_id != self._config.run_id
-        }
-        for client, data, stream in zip(strangers, grants, streams, strict=True):
-            grant = Grant.read(data)
-            if grant is None or isinstance(stream, Exception):
-                continue  # no stream, or something else under its name: there is nothing to go on with
-            last = EntryId.parse(stream["last-generated-id"])
-            if self.sessions.readmit(client, grant, beats[client], last, time.monotonic()):
-                logger.info("%s goes on with session %s", client, grant.session)
-                if grant.resting != self.sessions.resting:
-                    self._to_tell.add(client)
 
     def rest(self, connection: redis.Redis, resting: bool) -> None:
         """Tell every client that the run is paused, or goes on.
@@ -182,7 +150,7 @@ class Intake:
         self._tell(connection)
         listed = [client for client in self._roster.clients if client not in self._flooding]
         self.reader.set_clients(connection, listed)
-        self._readmit(connection)
+        self._to_tell |= self._readmission.look(connection)
         self.sessions.set_playing(self.eligible())
         self.sessions.measure(now)
         self._beats_are_new = True
