@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.distributions import (
+    STD_TRANSFORMS,
     Categorical,
     Gaussian,
     MultiBinary,
     MultiDiscrete,
+    StdTransform,
     TanhGaussian,
-    softplus_std,
 )
 
 Floats = NDArray[np.float32]
@@ -41,6 +42,9 @@ Squash = Literal["tanh", "clip"]
 
 STD_NAME = "policy.std"
 """Name of the tensor that holds deviations which don't depend on the observation."""
+
+_OF_NUMBERS = ("std", "initial_std", "squash", "std_transform")
+"""What only the head of a Box must know."""
 
 _NEAREST = 1 - 2.0**-24
 """The largest part of a range, from its middle, that a squashed float32 can stand for."""
@@ -68,16 +72,18 @@ class HeadSpec:
         std: Whether the deviations of a Box are parameters of their own, or outputs of the network.
         initial_std: The deviations at the start.
         squash: How a Box is kept within its bounds.
+        std_transform: What makes deviations of numbers that may be negative.
     """
 
     action: Mapping[str, Any] = field(hash=False)
     std: Std = "state_independent"
     initial_std: float = 0.5
     squash: Squash = "tanh"
+    std_transform: StdTransform = "softplus"
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
-        told = {"std": self.std, "initial_std": self.initial_std, "squash": self.squash}
+        told = {name: getattr(self, name) for name in _OF_NUMBERS}
         return {"action": dict(self.action)} | (told if self.kind == "box" else {})
 
     @classmethod
@@ -88,13 +94,13 @@ class HeadSpec:
             CheckpointError: The data describe no head.
         """
         try:
-            rest = {name: data[name] for name in ("std", "initial_std", "squash") if name in data}
+            rest = {name: data[name] for name in _OF_NUMBERS if name in data}
             spec = cls(data["action"], **rest)
             if spec.kind not in get_args(Kind) or spec.std not in get_args(Std):
                 raise ValueError(f"{spec.kind!r} with {spec.std!r}")
             if spec.squash not in get_args(Squash) or not spec.initial_std > 0 or spec.size < 1:
                 raise ValueError(f"{spec.squash!r}, {spec.initial_std!r}, {spec.size} numbers")
-            softplus_std(np.zeros(1, np.float32), spec.initial_std)
+            spec.std_of(np.zeros(1, np.float32))
             if spec.kind == "box" and (np.dtype(spec.action["dtype"]).kind != "f" or not spec.scale):
                 raise ValueError(f"no numbers: {spec.action!r}")
             return spec
@@ -103,6 +109,10 @@ class HeadSpec:
                 f"The description of the policy's actions can't be read: {error!r}.",
                 "Client and server are of different versions: update the older one.",
             ) from error
+
+    def std_of(self, raw: Floats) -> Floats:
+        """Return the deviations that numbers of any shape stand for."""
+        return STD_TRANSFORMS[self.std_transform](raw, self.initial_std)
 
     @property
     def kind(self) -> Kind:
@@ -195,7 +205,7 @@ class ActionHead:
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `HeadSpec.tensors` names; whoever calls has looked at their shapes."""
         if self.spec.tensors:
-            self._std = softplus_std(tensors[STD_NAME].astype(np.float32), self.spec.initial_std)
+            self._std = self.spec.std_of(tensors[STD_NAME].astype(np.float32))
 
     def distribution(self, outputs: Floats, mask: Mask | None = None) -> Distribution:
         """Return the distribution over actions.
@@ -213,7 +223,7 @@ class ActionHead:
             return MultiBinary(outputs)
         mean, std = outputs[:, : spec.size], self._std
         if spec.std == "state_dependent":
-            std = softplus_std(outputs[:, spec.size :], spec.initial_std)
+            std = spec.std_of(outputs[:, spec.size :])
         if spec.is_squashed:
             return TanhGaussian(mean, std, self._low32, self._high32)
         return Gaussian(mean, std)

@@ -5,8 +5,9 @@ and has `sample(rng)`, `mode()`, `log_prob(action)` and `entropy()`; `[B]` float
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ MASKED_LOGIT = float(np.finfo(np.float32).min)
 """Logit of an action that is not valid: finite, so that 0 · log 0 is 0 in the entropy and in its gradient."""
 
 LEAST_STD = 1e-3
+LARGEST_LOG_STD = 10.0
+"""Beyond it an exponential stands still: one step too far would leave the numbers of float32."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 HERMITE_NODES: Floats = _NODES.astype(np.float32)
 HERMITE_WEIGHTS: Floats = (_WEIGHTS / math.sqrt(2 * math.pi)).astype(np.float32)
@@ -251,12 +254,46 @@ def softplus_std(raw: Floats, initial: float) -> Floats:
     return softplus(raw + np.float32(std_offset(initial))) + np.float32(LEAST_STD)
 
 
+def exponential_std(raw: Floats, initial: float) -> Floats:
+    """Standard deviation out of a network's output: `exp(raw + c) + 0.001`, `initial` where raw is 0.
+
+    The other one that arXiv 2006.05990 compares (section 3.2), and that of most programs; `raw + c` counts up
+    to 10.
+
+    Raises:
+        ValueError: The initial deviation is not above 0.001.
+    """
+    log_std = np.minimum(raw + np.float32(log_std_offset(initial)), np.float32(LARGEST_LOG_STD))
+    std: Floats = np.exp(log_std) + np.float32(LEAST_STD)
+    return std
+
+
+StdTransform = Literal["softplus", "exponential"]
+STD_TRANSFORMS: Mapping[StdTransform, Callable[[Floats, float], Floats]] = {
+    "softplus": softplus_std,
+    "exponential": exponential_std,
+}
+
+
 def std_offset(initial: float) -> float:
     """Return the c of `softplus_std`.
 
     Raises:
         ValueError: The initial deviation is not above 0.001.
     """
+    return math.log(math.expm1(_above_least(initial)))
+
+
+def log_std_offset(initial: float) -> float:
+    """Return the c of `exponential_std`.
+
+    Raises:
+        ValueError: The initial deviation is not above 0.001.
+    """
+    return math.log(_above_least(initial))
+
+
+def _above_least(initial: float) -> float:
     if not initial > LEAST_STD:
         raise ValueError(f"the initial standard deviation must be above {LEAST_STD}, not {initial}")
-    return math.log(math.expm1(initial - LEAST_STD))
+    return initial - LEAST_STD

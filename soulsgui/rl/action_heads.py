@@ -11,13 +11,13 @@ from soulsgui.environments.actions import ActionSpec
 from soulsgui.policies.action_heads import STD_NAME, HeadSpec
 from soulsgui.policies.action_heads import ActionHead as NumpyActionHead
 from soulsgui.rl.distributions import (
+    STD_TRANSFORMS,
     Categorical,
     Distribution,
     Gaussian,
     MultiBinary,
     MultiDiscrete,
     TanhGaussian,
-    softplus_std,
 )
 from soulsgui.rl.settings import NetworkSettings
 
@@ -62,9 +62,8 @@ class ActionHead(nn.Module):
         if spec.kind == "multi_binary":
             return MultiBinary(outputs)
         mean = outputs[:, : spec.size]
-        std = softplus_std(
-            outputs[:, spec.size :] if self.raw_std is None else self.raw_std, spec.initial_std
-        )
+        raw = outputs[:, spec.size :] if self.raw_std is None else self.raw_std
+        std = STD_TRANSFORMS[spec.std_transform](raw, spec.initial_std)
         if spec.is_squashed:
             return TanhGaussian(mean, std, self.low, self.high)
         return Gaussian(mean, std)
@@ -88,4 +87,5 @@ def action_head(action: ActionSpec, network: NetworkSettings) -> ActionHead:
     told = action.to_json()
     if told["type"] != "box":
         return ActionHead(HeadSpec(told))
-    return ActionHead(HeadSpec(told, network.action_std, network.initial_std, network.squash))
+    chosen = (network.action_std, network.initial_std, network.squash, network.std_transform)
+    return ActionHead(HeadSpec(told, *chosen))

@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 from soulsgui.config.schedules import Scheduled
 from soulsgui.policies.action_heads import Squash, Std
+from soulsgui.policies.distributions import StdTransform
 from soulsgui.rl.losses.dqn import TDLossName
 
 
@@ -38,6 +39,10 @@ class NetworkSettings(Protocol):
     @property
     def initial_std(self) -> float:
         """These deviations at the start."""
+
+    @property
+    def std_transform(self) -> StdTransform:
+        """What makes them of numbers that may be negative."""
 
     @property
     def squash(self) -> Squash:

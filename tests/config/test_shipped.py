@@ -58,6 +58,75 @@ def test_presets_are_valid(name: str) -> None:
     assert all(told[key] == value for key, value in layer.values.items())
 
 
+BOTH = {
+    "network.activation": "tanh",
+    "network.shared": False,
+    "network.policy_init_scale": 0.01,
+    "ppo.shuffle": "transitions",
+    "ppo.gamma": 0.99,
+    "ppo.value_huber": None,
+    "ppo.normalize_value": False,
+    "ppo.target_kl": None,
+}
+WHAT_MATTERS = BOTH | {
+    "ppo.clip": 0.25,
+    "network.action_std": "state_dependent",
+    "network.std_transform": "softplus",
+    "network.initial_std": 0.5,
+    "network.squash": "tanh",
+    "normalize.observations": True,
+    "ppo.gae_lambda": 0.9,
+    "ppo.value_clip": None,
+    "ppo.recompute_advantages": True,
+    "ppo.adam_beta1": 0.9,
+    "ppo.learning_rate": {"schedule": "linear", "from": 3e-4, "to": 0},
+    "ppo.entropy_coef": 0.0,
+}
+DETAILS = BOTH | {
+    "ppo.clip": 0.2,
+    "network.action_std": "state_independent",
+    "network.std_transform": "exponential",
+    "network.initial_std": 1.0,
+    "network.squash": "clip",
+    "ppo.gae_lambda": 0.95,
+    "ppo.value_clip": 0.2,
+    "ppo.recompute_advantages": False,
+    "ppo.normalize_advantage": "minibatch",
+    "ppo.adam_epsilon": 1e-5,
+    "ppo.learning_rate": {"schedule": "linear", "from": 2.5e-4, "to": 0},
+    "ppo.entropy_coef": 0.01,
+}
+TUNED = {
+    "env.id": "CartPole-v1",
+    "algorithm": "ppo",
+    "clients.local": 2,
+    "env.num_envs": 4,
+    "ppo.n_steps": 256,
+    "ppo.epochs": 10,
+    "ppo.learning_rate": 1e-3,
+    "ppo.gamma": 0.99,
+    "ppo.gae_lambda": 0.9,
+    "normalize.observations": True,
+    "network.policy_init_scale": 0.01,
+}
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [(None, TUNED), ("ppo_what_matters", WHAT_MATTERS), ("ppo_37_details", DETAILS)],
+    ids=["shipped", "what matters", "37 details"],
+)
+def test_ppo_is_what_its_sources_recommend(preset: str | None, expected: dict[str, object]) -> None:
+    """arXiv 2006.05990, section 3; Huang et al. 2022; and the shipped one is tuned for CartPole."""
+    settings = combine([defaults_layer()] + ([preset_layer(preset)] if preset else []))
+    told = flatten(settings.model_dump(mode="json"))
+    assert {key: told[key] for key in expected} == expected
+    if preset == "ppo_what_matters":
+        hidden, value = told["network.hidden_sizes"], told["network.value_hidden_sizes"]
+        assert len(hidden) == 2
+        assert min(value) > max(hidden), "the value network is wide"
+
+
 def _paths_of(package: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("paths_elsewhere", package / "config" / "paths.py")
     assert spec is not None

@@ -4,6 +4,7 @@
 """
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -319,16 +320,21 @@ def forms(file: str) -> dict[str, str]:
     return found
 
 
-def readme() -> str:
-    """Return the text of `README.md`."""
-    rows = []
-    for name, promise in PROMISES.items():
+def rows(promises: Mapping[str, Promise]) -> str:
+    """Return a row of the table for each test of each promise."""
+    found = []
+    for name, promise in promises.items():
         first = f"**{name}** {promise.what}"
         for place in promise.tests:
             file, _, test = place.partition("::")
-            rows.append(f"| {first} | `{file}` `{test}` | {forms(file)[test]} |\n")
+            found.append(f"| {first} | `{file}` `{test}` | {forms(file)[test]} |\n")
             first = ""
-    return _HEAD + "".join(rows)
+    return "".join(found)
+
+
+def readme() -> str:
+    """Return the text of `README.md`."""
+    return _HEAD + rows(PROMISES)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from soulsgui.policies.distributions import (
     MultiBinary,
     MultiDiscrete,
     TanhGaussian,
+    exponential_std,
     softplus_std,
 )
 
@@ -148,5 +149,9 @@ def test_deviations_begin_at_the_initial_one_and_never_vanish() -> None:
     assert softplus_std(np.zeros(1, np.float32), 0.5).item() == pytest.approx(0.5, rel=1e-6)
     assert softplus_std(np.full(1, -200, np.float32), 0.5).item() == pytest.approx(1e-3)
     assert softplus_std(np.full(1, 50, np.float32), 0.5).item() == pytest.approx(49.57, abs=0.01)
-    with pytest.raises(ValueError, match="above"):
-        softplus_std(np.zeros(1, np.float32), 0.001)
+    raw = np.array([0, 1, -200, 1e30], np.float32)
+    expected = [0.5, 0.001 + 0.499 * math.e, 0.001, math.exp(10)]
+    np.testing.assert_allclose(exponential_std(raw, 0.5), expected, rtol=1e-4)
+    for transform in (softplus_std, exponential_std):
+        with pytest.raises(ValueError, match="above"):
+            transform(np.zeros(1, np.float32), 0.001)

@@ -27,6 +27,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
         "shared": False,
         "action_std": "state_independent",
         "initial_std": 0.5,
+        "std_transform": "softplus",
         "squash": "tanh",
         "recurrent": "none",
         "recurrent_size": 16,

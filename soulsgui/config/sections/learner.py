@@ -36,11 +36,11 @@ class LearnerSettings(Section):
     )
     memory_limit: int | None = setting(
         None,
-        "Memory for the observations of a replay memory. A larger one keeps them in a file in the folder of "
-        "the run, which the system reads and writes as it can: as quick as before while what is drawn fits "
-        "into the computer's memory, else as quick as the disk. The file goes with the run's end; with "
-        "`checkpoint.with_buffer` it stays, and a run that was stopped goes on with it. Empty: half of the "
-        "computer's memory.",
+        "Memory for the observations of a replay memory, the numbers beside images and the action masks "
+        "among them. A larger one keeps them in a file in the folder of the run, which the system reads and "
+        "writes as it can: as quick as before while what is drawn fits into the computer's memory, else as "
+        "quick as the disk. The file goes with the run's end; with `checkpoint.with_buffer` it stays, and a "
+        "run that was stopped goes on with it. Empty: half of the computer's memory.",
         unit="bytes",
         ge=0,
     )

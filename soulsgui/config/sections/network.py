@@ -68,6 +68,11 @@ class NetworkSettings(Section):
         gt=0.001,
         le=100,
     )
+    std_transform: Literal["softplus", "exponential"] = setting(
+        "softplus",
+        "Of `ppo` and `vtrace`: what makes a deviation above 0 of what is learned; arXiv 2006.05990, section "
+        "3.2, recommends the softplus, most programs take the exponential. sac always has a softplus.",
+    )
     squash: Literal["tanh", "clip"] = setting(
         "tanh",
         "How such actions are kept within their bounds: squashed by a tanh, or cut off. Unbounded ones are "

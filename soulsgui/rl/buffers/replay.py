@@ -223,7 +223,7 @@ class UniformReplay:
 
         | name | shape, dtype |
         |---|---|
-        | obs, or what stands for it; action_mask | of `N + S` observations, `ObservationRows.state` |
+        | obs and action_mask, or what stands for them | of `N + S` observations, `ObservationRows.state` |
         | ends | `[N]` bool, last step of its segment |
         | action | `[N, *action_shape]` |
         | reward | `[N]` |
@@ -258,7 +258,7 @@ class UniformReplay:
                 raise ValueError(f"{len(state['action'])} transitions of a memory of {capacity}")
             if obs is not None:
                 self._check_dtype(obs.dtype)
-            self._check_masks(shape[0], state.get("action_mask"))
+                self._check_masks(shape[0], state.get("action_mask"))
             rows = self._rows.take_up(state, stored) if in_file else None
         except (KeyError, ValueError) as error:
             raise CheckpointError(

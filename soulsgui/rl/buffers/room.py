@@ -6,8 +6,9 @@ import math
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,34 @@ _PART = 64
 _SPARE_BYTES = 256 * 2**20
 """What has to be free on the disk beside the file: a full one stops checkpoints and everything else."""
 
+_ALIGN = 4096
+"""Each column begins at a multiple of this: no block of the disk, and no page, belongs to two of them."""
+
 _REMEDY = "Make room there, set a smaller buffer_size, or a larger learner.memory_limit if there is memory."
 
 
 def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
+
+
+class Column(NamedTuple):
+    """What is kept of each observation, as one array.
+
+    Attributes:
+        shape: Of one row.
+        dtype: Its numbers.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+Arrays = list[NDArray[Any]]
 
 
 class Room:
@@ -36,19 +60,18 @@ class Room:
 
     token = ""
 
-    def lay_out(self, rows: int, expected: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
-        """Return room for rows `[rows, *row]`, all 0; what was given before is given up.
+    def lay_out(self, rows: int, expected: int, columns: Sequence[Column]) -> Arrays:
+        """Return room for rows, `[rows, *shape]` for each column, all 0; what was given before is given up.
 
         Args:
             rows: Most that may be used.
             expected: How many will be used, as far as can be said.
-            row: Shape of one.
-            dtype: Its numbers.
+            columns: What each row holds.
 
         Raises:
             StorageError: There is no room for them.
         """
-        return np.zeros((rows, *row), dtype)
+        return [np.zeros((rows, *column.shape), column.dtype) for column in columns]
 
     def reserve(self, rows: int) -> None:
         """Make sure that the first rows can be written to.
@@ -57,14 +80,13 @@ class Room:
             StorageError: The disk is full.
         """
 
-    def lay_out_again(self, token: str, stored: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def lay_out_again(self, token: str, stored: int, columns: Sequence[Column]) -> Arrays:
         """Return the room of an earlier process with what that has left in it.
 
         Args:
             token: Of that room.
             stored: Transitions ever stored when it was left.
-            row: As for `lay_out`; likewise the next.
-            dtype: As there.
+            columns: As for `lay_out`.
 
         Raises:
             MemoryGoneError: It is not there any more, or something was written to it since.
@@ -83,8 +105,9 @@ class Room:
 class FileRoom(Room):
     """Gives memory up to a limit, and beyond it a file that the operating system reads and writes.
 
-    The file is `observations` in a folder of its own. Disk is taken from the file system before it is written
-    to, a part at a time: a disk that is full is an error in words, not the end of the process.
+    The file is `observations` in a folder of its own, one column after the other. Disk is taken from the file
+    system before it is written to, a part at a time: a disk that is full is an error in words, not the end of
+    the process.
 
     Args:
         folder: Where the file may be; what an earlier process left there is taken up or removed.
@@ -95,49 +118,52 @@ class FileRoom(Room):
         self._folder, self._limit = folder, limit_bytes
         self._file, self._seal = folder / "observations", folder / "left.json"
         self._map: np.memmap[Any, Any] | None = None
-        self._row_bytes = self._rows = self._reserved = 0
+        self._columns: Sequence[Column] = ()
+        self._rows = self._reserved = 0
 
-    def lay_out(self, rows: int, expected: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def lay_out(self, rows: int, expected: int, columns: Sequence[Column]) -> Arrays:
         """Return room for rows, as `Room.lay_out` does."""
         self.close()
-        row_bytes = math.prod(row) * np.dtype(dtype).itemsize
+        row_bytes = sum(column.row_bytes for column in columns)
         if expected * row_bytes <= self._limit:
-            return super().lay_out(rows, expected, row, dtype)
+            return super().lay_out(rows, expected, columns)
         needed, free = expected * row_bytes + _SPARE_BYTES, _free_bytes(self._folder.parent)
         if free < needed:
             raise self._too_small(needed, free)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._file.open("wb") as file:
-                file.truncate(rows * row_bytes)
+                file.truncate(_begins(rows, columns)[-1])
         except OSError as error:
             raise StorageError(f"{self._file} can't be made: {error}.", _REMEDY) from error
         self.token, self._reserved = secrets.token_hex(8), 0
-        return self._mapped(rows, row, dtype)
+        return self._mapped(rows, columns)
 
     def reserve(self, rows: int) -> None:
         """Take disk for the first rows, as `Room.reserve` says."""
         if self._map is None or rows <= self._reserved:
             return
         upto = min(max(rows, self._reserved + -(-self._rows // _PART)), self._rows)
-        begin, size = self._reserved * self._row_bytes, (upto - self._reserved) * self._row_bytes
+        size = 0
         try:
-            self._allocate(begin, size)
+            for begin, column in zip(_begins(self._rows, self._columns), self._columns, strict=False):
+                size = (upto - self._reserved) * column.row_bytes
+                self._allocate(begin + self._reserved * column.row_bytes, size)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise StorageError(f"{self._file} can't grow: {error}.", _REMEDY) from error
             raise self._too_small(size, _free_bytes(self._folder.parent)) from error
         self._reserved = upto
 
-    def lay_out_again(self, token: str, stored: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def lay_out_again(self, token: str, stored: int, columns: Sequence[Column]) -> Arrays:
         """Return the room of an earlier process, as `Room.lay_out_again` says."""
         try:
             left = json.loads(self._seal.read_text())
-            found = [left[name] for name in ("token", "stored", "row", "dtype")]
-            if found != [token, stored, list(row), dtype]:
+            found = [left[name] for name in ("token", "stored", "columns")]
+            if found != [token, stored, _told(columns)]:
                 raise ValueError("it was written to since, or belongs to another checkpoint")
             rows = int(left["rows"])
-            if self._file.stat().st_size != rows * math.prod(row) * np.dtype(dtype).itemsize:
+            if self._file.stat().st_size != _begins(rows, columns)[-1]:
                 raise ValueError("its size has changed")
             self._seal.unlink()  # from now on it is written to
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -145,7 +171,7 @@ class FileRoom(Room):
                 f"The observations of the saved replay memory lay in {self._file}: {error}."
             ) from error
         self.token, self._reserved = token, int(left["reserved"])
-        return self._mapped(rows, row, dtype)
+        return self._mapped(rows, columns)
 
     def close(self, stored: int | None = None) -> None:
         """Give everything up, as `Room.close` says."""
@@ -153,15 +179,19 @@ class FileRoom(Room):
             self._remove()
         else:
             self._map.flush()
-            shape = {"rows": self._rows, "row": list(self._map.shape[1:]), "dtype": str(self._map.dtype)}
+            shape = {"rows": self._rows, "columns": _told(self._columns)}
             left = {"token": self.token, "stored": stored, "reserved": self._reserved, **shape}
             self._seal.write_text(json.dumps(left))
         self._map, self.token = None, ""
 
-    def _mapped(self, rows: int, row: tuple[int, ...], dtype: str) -> NDArray[Any]:
-        self._rows, self._row_bytes = rows, math.prod(row) * np.dtype(dtype).itemsize
-        self._map = np.memmap(self._file, dtype, "r+", shape=(rows, *row))
-        return np.asarray(self._map)
+    def _mapped(self, rows: int, columns: Sequence[Column]) -> Arrays:
+        self._rows, self._columns = rows, tuple(columns)
+        self._map = np.memmap(self._file, np.uint8, "r+")
+        whole = np.asarray(self._map)
+        return [
+            whole[begin : begin + rows * column.row_bytes].view(column.dtype).reshape(rows, *column.shape)
+            for begin, column in zip(_begins(rows, columns), columns, strict=False)
+        ]
 
     def _allocate(self, begin: int, size: int) -> None:
         """Take a part of the file from the disk.
@@ -192,3 +222,17 @@ class FileRoom(Room):
             f"learner.memory_limit, {self._limit / 1e9:.1f} GB.",
             _REMEDY,
         )
+
+
+def _begins(rows: int, columns: Sequence[Column]) -> list[int]:
+    """Return where in the file each column begins, in bytes, and where the last one ends."""
+    begins = [0]
+    for column in columns:
+        begins[-1] = -(-begins[-1] // _ALIGN) * _ALIGN
+        begins.append(begins[-1] + rows * column.row_bytes)
+    return begins
+
+
+def _told(columns: Sequence[Column]) -> list[list[Any]]:
+    """Return columns as JSON gives them back."""
+    return [[list(column.shape), np.dtype(column.dtype).str] for column in columns]

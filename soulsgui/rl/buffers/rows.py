@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Images, Observations, Pictures, field_of
-from soulsgui.rl.buffers.room import Room
+from soulsgui.rl.buffers.room import Arrays, Column, Room
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -18,7 +18,7 @@ _LEAST_RUN = 16
 
 
 class ObservationRows:
-    """Keeps observations in memory that is laid out once; those that are given up first were put first.
+    """Keeps observations in room that is laid out once; those that are given up first were put first.
 
     A row holds a whole observation. Where the first observations ever put are stacks of frames, it holds a
     frame: an observation is found by its newest frame, and each frame knows the one before it. So rows of
@@ -53,9 +53,7 @@ class ObservationRows:
             shape, dtype = image.shape, str(image.base)
         self._image_shape, self._image_dtype = shape, dtype
         self._room = room or Room()
-        self._frames: NDArray[Any] = np.zeros((0, *shape), dtype)  # laid out with the first ones
-        self._masks: Bools = np.zeros((0, masked_actions), np.bool_)
-        self._numbers: NDArray[Any] | None = None
+        self._give(Room().lay_out(0, 0, self._columns(shape)))  # they are laid out with the first ones
         self._laid_out = False
         self._depth = self._axis = 1
         self._free: Ints = np.zeros(0, np.int64)
@@ -76,16 +74,29 @@ class ObservationRows:
             frame = frame[1:] if axis == 1 else frame[:-1]
         if left is None:
             # Room is for two rows a transition, of which long segments use one.
-            self._frames = self._room.lay_out(rows, self._count // 2, frame, self._image_dtype)
+            arrays = self._room.lay_out(rows, self._count // 2, self._columns(frame))
         else:
-            self._frames = self._room.lay_out_again(*left, frame, self._image_dtype)
+            arrays = self._room.lay_out_again(*left, self._columns(frame))
+        self._give(arrays)
         self._laid_out, self._depth, self._axis = True, depth, axis
         self._before: Ints = np.zeros(rows if depth > 1 else 0, np.int64)
         self._own = np.zeros(rows if depth > 1 else 0, np.uint8)
-        self._masks = np.zeros((rows if self.masked_actions else 0, self.masked_actions), np.bool_)
-        beside = self._numbers_dtype
-        self._numbers = None if beside is None else np.zeros(rows, beside)
         self._free = np.zeros(rows, np.int64)  # a stack of the rows that fell free
+
+    def _columns(self, frame: tuple[int, ...]) -> list[Column]:
+        """Return what a row holds: a frame or a whole observation, the numbers beside it, its mask."""
+        columns = [Column(frame, self._image_dtype)]
+        if self._numbers_dtype is not None:
+            columns.append(Column(self._numbers_dtype.shape, str(self._numbers_dtype.base)))
+        if self.masked_actions:
+            columns.append(Column((self.masked_actions,), "bool"))
+        return columns
+
+    def _give(self, arrays: Arrays) -> None:
+        """Take what `_columns` names, `[rows, ...]` each."""
+        self._frames = arrays[0]
+        self._numbers = None if self._numbers_dtype is None else arrays[1]
+        self._masks: Bools | None = arrays[-1] if self.masked_actions else None
 
     @property
     def in_use(self) -> int:
@@ -111,7 +122,7 @@ class ObservationRows:
         rows = self._put_images(field_of(obs, IMAGE))
         if self._numbers is not None:
             self._numbers[rows] = field_of(obs, NUMBERS)
-        if masks is not None:
+        if masks is not None and self._masks is not None:
             self._masks[rows] = masks
         return rows
 
@@ -188,7 +199,7 @@ class ObservationRows:
 
     def masks(self, rows: Ints) -> Bools | None:
         """Return the masks `[..., A]` of rows `[...]`, None where there are none."""
-        return self._masks.take(rows, axis=0) if self.masked_actions else None
+        return None if self._masks is None else self._masks.take(rows, axis=0)
 
     def _take(self, count: int) -> Ints:
         """Take rows `[count]`, those that fell free in their order there: neighbours stay neighbours."""
@@ -211,19 +222,20 @@ class ObservationRows:
         `stacking` `[2]`, depth and axis (`FrameStacks`). `numbers` `[R, K]` beside images, `action_mask`
         `[R, A]` where there are masks.
 
-        What lies in a file stays there: `file` is its token as bytes, `row` `[R]` where each is; of stacks
-        `frame` `[F]` and `own` `[R]` instead of `frames` and `first`.
+        What lies in a file stays there: `file` is its token as bytes, `row` `[R]` where each is, and of
+        stacks `frame` `[F]`, `own` `[R]` and `stacking`; nothing else.
         """
-        masks = self.masks(rows)
-        found: dict[str, NDArray[Any]] = {} if masks is None else {"action_mask": masks}
-        if self._numbers is not None:
-            found["numbers"] = self._numbers[rows]
+        found: dict[str, NDArray[Any]]
         if self.in_file:
-            found |= {"file": np.frombuffer(self._room.token.encode(), np.uint8), "row": rows}
+            found = {"file": np.frombuffer(self._room.token.encode(), np.uint8), "row": rows}
             if self._depth == 1:
                 return found
             found |= {"frame": self._owned(rows), "own": self._own[rows]}
             return found | {"stacking": np.array([self._depth, self._axis])}
+        masks = self.masks(rows)
+        found = {} if masks is None else {"action_mask": masks}
+        if self._numbers is not None:
+            found["numbers"] = self._numbers[rows]
         if self._depth == 1:
             return found | {"obs": self._frames[rows]}
         own = self._own[rows].astype(np.int64)
@@ -248,17 +260,12 @@ class ObservationRows:
             MemoryGoneError: The file is not what it was; nothing has changed.
         """
         rows: Ints = state["row"]
-        numbers = None if self._numbers_dtype is None else state["numbers"]
         depth, axis = (int(number) for number in state.get("stacking", (1, 1)))
         frames = state["frame"] if depth > 1 else rows
         self._lay_out(depth, axis, (state["file"].tobytes().decode(), stored))
         if depth > 1:
             self._own[rows] = state["own"]
             self._before[frames[1:]] = frames[:-1]
-        if self.masked_actions:
-            self._masks[rows] = state["action_mask"]
-        if self._numbers is not None:
-            self._numbers[rows] = numbers
         self._fresh = int(frames.max(initial=-1)) + 1
         free = np.setdiff1d(np.arange(self._fresh), frames)
         self._free[: len(free)], self._free_count = free, len(free)
@@ -266,7 +273,7 @@ class ObservationRows:
 
     def close(self, stored: int | None = None) -> None:
         """Give the file up, or leave it there, if `stored` is told (`Room.close`)."""
-        self._frames = self._frames[:0]
+        self._give(Room().lay_out(0, 0, self._columns(self._image_shape)))
         self._laid_out = False
         self._room.close(stored)
 

@@ -8,10 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from soulsgui.rl.distributions.continuous import Gaussian, TanhGaussian, softplus_std
+from soulsgui.rl.distributions.continuous import STD_TRANSFORMS, Gaussian, TanhGaussian, softplus_std
 from soulsgui.rl.distributions.discrete import Categorical, MultiBinary, MultiDiscrete
 
 __all__ = [
+    "STD_TRANSFORMS",
     "Categorical",
     "Distribution",
     "Gaussian",

@@ -1,11 +1,20 @@
 """Gaussian actions, with or without bounds."""
 
 import math
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from soulsgui.policies.distributions import HERMITE_NODES, HERMITE_WEIGHTS, LEAST_STD, std_offset
+from soulsgui.policies.distributions import (
+    HERMITE_NODES,
+    HERMITE_WEIGHTS,
+    LARGEST_LOG_STD,
+    LEAST_STD,
+    StdTransform,
+    log_std_offset,
+    std_offset,
+)
 
 
 class Gaussian:
@@ -96,3 +105,21 @@ def softplus_std(raw: Tensor, initial: float) -> Tensor:
         ValueError: The initial deviation is not above 0.001.
     """
     return nn.functional.softplus(raw + std_offset(initial)) + LEAST_STD
+
+
+def exponential_std(raw: Tensor, initial: float) -> Tensor:
+    """Standard deviation out of a network's output: `exp(raw + c) + 0.001`, `initial` where raw is 0.
+
+    The other one that arXiv 2006.05990 compares (section 3.2), and that of most programs; `raw + c` counts up
+    to 10.
+
+    Raises:
+        ValueError: The initial deviation is not above 0.001.
+    """
+    return (raw + log_std_offset(initial)).clamp(max=LARGEST_LOG_STD).exp() + LEAST_STD
+
+
+STD_TRANSFORMS: Mapping[StdTransform, Callable[[Tensor, float], Tensor]] = {
+    "softplus": softplus_std,
+    "exponential": exponential_std,
+}

@@ -126,6 +126,10 @@ def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
         assert metrics[0] == metrics[1]
     assert same_state(agent, resumed)
     assert resumed.updates == updates + 3
+    obs = np.random.default_rng(0).normal(3, 2, (50, 4)).astype(np.float32)
+    policies = [numpy_policy(one) for one in (agent, resumed)]
+    np.testing.assert_array_equal(*(one.greedy(obs) for one in policies))
+    np.testing.assert_array_equal(*(one.outputs(obs) for one in policies))
 
 
 def test_a_state_of_other_networks_is_refused_and_changes_nothing() -> None:
@@ -179,18 +183,6 @@ def test_metrics_say_what_happened() -> None:
     assert metrics["epochs_done"] == 10
     assert 0 <= metrics["clip_fraction"] <= 1
     assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
-
-
-@pytest.mark.parametrize("recompute", [True, False])
-def test_advantages_are_recomputed_before_each_pass_if_wanted(
-    recompute: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = trained_agent(updates=0, recompute_advantages=recompute, epochs=4)
-    calls = []
-    values = agent._gradient.values
-    monkeypatch.setattr(agent._gradient, "values", lambda obs: calls.append(1) or values(obs))
-    agent.update(random_batch(agent), START)
-    assert len(calls) == (4 if recompute else 1)
 
 
 def test_every_transition_is_used_once_a_pass_in_minibatches_of_nearly_equal_size(

@@ -30,7 +30,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("box", STATE),
     ("box", {"squash": "clip"}),
     ("free", STATE),
-    ("half", {}),
+    ("half", {"std_transform": "exponential"}),
 ]
 OBSERVATION = BoxSpec((4,), "float32")
 
@@ -148,11 +148,15 @@ def _gauss(x: Any, mean: Any, std: Any) -> Any:
     return -0.5 * ((x - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
 
 
-def _numbers(out: NDArray[Any], raw: Any, action: NDArray[Any], initial: float) -> tuple[Any, Any]:
+def _numbers(
+    out: NDArray[Any], raw: Any, action: NDArray[Any], initial: float, exponential: bool
+) -> tuple[Any, Any]:
     """Log-density and entropy of squashed actions, written out; the Jacobian does not move with weights."""
     size = action.shape[1]
     raw = out[:, size:] if raw is None else raw
     std = _softplus(raw + np.log(np.expm1(initial - 1e-3))) + 1e-3
+    if exponential:
+        std = (initial - 1e-3) * np.exp(raw) + 1e-3
     log_prob = _gauss(action, out[:, :size], std).sum(1)
     low, high = SPACES_TAKEN["box"].low, SPACES_TAKEN["box"].high  # type: ignore[attr-defined]
     log_prob = log_prob - (np.log1p(-(np.tanh(action) ** 2)) + np.log((high - low) / 2)).sum(1)
@@ -182,7 +186,14 @@ def _switches(out: NDArray[Any], action: NDArray[Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("takes", "changes"), [("box", {}), ("box", STATE), ("choices", {}), ("switches", {})]
+    ("takes", "changes"),
+    [
+        ("box", {}),
+        ("box", STATE),
+        ("box", {"std_transform": "exponential"}),
+        ("choices", {}),
+        ("switches", {}),
+    ],
 )
 def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[str, Any]) -> None:
     """By central differences in float64 over every parameter of a linear policy."""
@@ -206,7 +217,8 @@ def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[
         value = obs @ flat[5 * outputs : 5 * outputs + 4] + flat[5 * outputs + 4]
         out = obs @ weight.T + bias
         if takes == "box":
-            log_prob, entropy = _numbers(out, None if changes else flat[5 * outputs + 5 :], action, 0.5)
+            raw = None if changes is STATE else flat[5 * outputs + 5 :]
+            log_prob, entropy = _numbers(out, raw, action, 0.5, "std_transform" in changes)
         elif takes == "choices":
             log_prob, entropy = _choices(out, action.astype(int), allowed > 0)
         else:

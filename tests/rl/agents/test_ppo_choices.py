@@ -164,6 +164,36 @@ def test_normalised_values_reach_far_returns_with_steps_that_plain_ones_do_not()
     assert errors["normalised"] < 0.5 * errors["plain"]
 
 
+@pytest.mark.parametrize("recompute", [True, False])
+def test_each_pass_learns_from_advantages_of_the_values_before_it_if_wanted(recompute: bool) -> None:
+    agent = make_agent(recompute_advantages=recompute, normalize_advantage="none", learning_rate=0.01)
+    batch = round_of(agent, 0)
+    said: list[NDArray[np.float32]] = []
+    seen: list[PPORows] = []
+    values = agent._gradient.values
+    watched(agent, lambda rows, _: seen.append(rows))
+
+    def valued(inputs: torch.Tensor) -> NDArray[np.float32]:
+        said.append(values(inputs).copy())
+        return said[-1]
+
+    agent._gradient.values = valued  # type: ignore[method-assign]
+    agent.update(batch, START)
+    assert len(said) == (3 if recompute else 1)
+    minibatches = len(seen) // 3
+    for number in range(3):
+        now = said[number if recompute else 0]
+        current, following = now[batch.step_rows], now[batch.step_rows + 1]
+        expected = gae(batch.reward, current, following, batch.terminated_steps, batch.ends, 0.99, 0.9)
+        rows = seen[number * minibatches : (number + 1) * minibatches]
+        used = torch.cat([one.advantage for one in rows]).numpy()
+        np.testing.assert_allclose(np.sort(used), np.sort(expected), rtol=1e-4, atol=1e-5)
+        targets = torch.cat([one.target for one in rows]).numpy()
+        np.testing.assert_allclose(np.sort(targets), np.sort(expected + current), rtol=1e-4, atol=1e-5)
+    if recompute:
+        assert np.abs(said[-1] - said[0]).max() > 0.01, "the values have moved"
+
+
 @pytest.mark.parametrize("over", ["none", "minibatch", "round"])
 def test_advantages_are_scaled_over_what_is_set(over: str) -> None:
     agent = make_agent(normalize_advantage=over, epochs=1)

@@ -1,5 +1,6 @@
 """The V-trace agent: corrected updates from older samples, the same curve after a resume."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.policy import make_policy
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -189,8 +192,13 @@ def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
         agent.update(random_batch(agent, seed=index), START)
     tensors, meta = agent.state()
     resumed = make_agent(seed=99, epochs=2)
-    resumed.load_state(tensors, meta)
-    batch = random_batch(agent, seed=9)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    batch, outputs = random_batch(agent, seed=9), []
+    for each in (agent, resumed):
+        policy = make_policy(each.policy_spec())
+        policy.load(each.export_weights())
+        outputs.append(policy.outputs(batch.obs))
+    np.testing.assert_array_equal(*outputs)
     for each in (agent, resumed):
         each.update(batch, START)
     assert same_state(agent, resumed)

@@ -1,6 +1,7 @@
 """Observations of a replay memory in a file: they are the same, they come back, and a full disk has words."""
 
 import errno
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -8,29 +9,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.parts import Part
+from soulsgui.environments.spaces import BoxSpec, ObservationSpec, PartsSpec
 from soulsgui.errors import MemoryGoneError, StorageError
-from soulsgui.frame_stacks import FrameStacks
+from soulsgui.frame_stacks import FrameStacks, Pictures
 from soulsgui.rl.buffers import room
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.room import FileRoom, Room
 
 WHOLE, STACKED = BoxSpec((3,), "float32"), BoxSpec((3, 2, 2), "uint8", (0,), (255,))
+BESIDE = PartsSpec((Part(("image",), STACKED), Part(("numbers",), WHOLE)))
 CAPACITY = 40
+SIZE = {"numbers": 3 * 4, "frame": 2 * 2, "mask": 2}
+"""Bytes of what a row holds; of a stack it holds one frame."""
 
 
-def memory(box: BoxSpec, folder: Path | None, limit: int = 0) -> UniformReplay:
+def memory(box: ObservationSpec, folder: Path | None, limit: int = 0) -> UniformReplay:
     return UniformReplay(CAPACITY, box, 2, room=Room() if folder is None else FileRoom(folder, limit))
 
 
-def fill(ring: UniformReplay, box: BoxSpec, seed: int, segments: int) -> None:
+def fill(ring: UniformReplay, box: ObservationSpec, seed: int, segments: int) -> None:
     """Add random segments."""
     rng = np.random.default_rng(seed)
     for length in rng.integers(1, 7, segments).tolist():
         obs: Any = rng.normal(size=(length + 1, 3)).astype(np.float32)
-        if box is STACKED:
+        if box is not WHOLE:
             frames = rng.integers(0, 256, (length + 3, 2, 2), np.uint8)
-            obs = FrameStacks(frames, np.arange(length + 1), 3, 1)
+            stacks = FrameStacks(frames, np.arange(length + 1), 3, 1)
+            obs = stacks if box is STACKED else Pictures(stacks, obs)
         action = rng.integers(2, size=length)
         masks = rng.random((length + 1, 2)) < 0.5
         reward = rng.normal(size=length).astype(np.float32)
@@ -46,10 +52,10 @@ def assert_alike(one: UniformReplay, other: UniformReplay) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("box", [WHOLE, STACKED])
+@pytest.mark.parametrize("box", [WHOLE, STACKED, BESIDE], ids=["numbers", "stacks", "both"])
 @pytest.mark.parametrize("segments", [4, 60])
 def test_a_file_holds_what_memory_would_and_is_gone_on_with(
-    box: BoxSpec, segments: int, tmp_path: Path
+    box: ObservationSpec, segments: int, tmp_path: Path
 ) -> None:
     plain, mapped = memory(box, None), memory(box, tmp_path / "replay")
     for ring in (plain, mapped):
@@ -57,7 +63,7 @@ def test_a_file_holds_what_memory_would_and_is_gone_on_with(
     assert (tmp_path / "replay" / "observations").stat().st_size > 0
     assert_alike(mapped, plain)
     state = mapped.state()
-    assert not {"obs", "frames"} & set(state)
+    assert not {"obs", "frames", "numbers", "action_mask"} & set(state)
     mapped.close(leave=True)
 
     again = memory(box, tmp_path / "replay")
@@ -89,15 +95,50 @@ def test_what_was_written_to_since_is_not_gone_on_with(tmp_path: Path) -> None:
         memory(WHOLE, tmp_path / "replay").load_state(late)
 
 
-def test_within_the_limit_there_is_no_file(tmp_path: Path) -> None:
-    ring = memory(WHOLE, tmp_path / "replay", limit=CAPACITY * 3 * 4)
-    fill(ring, WHOLE, 0, 60)
+@pytest.mark.parametrize(
+    ("box", "row"),
+    [
+        (WHOLE, SIZE["numbers"] + SIZE["mask"]),
+        (STACKED, SIZE["frame"] + SIZE["mask"]),
+        (BESIDE, sum(SIZE.values())),
+    ],
+    ids=["numbers", "stacks", "both"],
+)
+def test_the_limit_is_of_all_that_is_seen_and_within_it_there_is_no_file(
+    box: ObservationSpec, row: int, tmp_path: Path
+) -> None:
+    ring = memory(box, tmp_path / "replay", limit=CAPACITY * row)
+    fill(ring, box, 0, 60)
     assert not (tmp_path / "replay").exists()
     state = ring.state()
     ring.close(leave=True)
-    other = memory(WHOLE, None)
+    other = memory(box, None)
     other.load_state(state)
     assert_alike(ring, other)
+    smaller = memory(box, tmp_path / "replay", limit=CAPACITY * row - 1)
+    fill(smaller, box, 0, 60)
+    assert (tmp_path / "replay" / "observations").exists()
+    # Nothing of what is seen is left in memory beside the file.
+    rows = smaller._rows
+    kept = [array for array in (rows._frames, rows._numbers, rows._masks) if array is not None]
+    assert all(isinstance(_root(array), mmap.mmap) for array in kept)
+    assert_alike(smaller, other)
+    smaller.close()
+
+
+def _root(array: Any) -> Any:
+    """Return what an array is a view of in the end."""
+    while isinstance(array, np.ndarray) and array.base is not None:
+        array = array.base
+    return array
+
+
+def test_an_empty_memory_comes_back_as_one() -> None:
+    for box in (WHOLE, STACKED, BESIDE):
+        ring = memory(box, None)
+        ring.load_state(memory(box, None).state())
+        fill(ring, box, 0, 1)
+        assert len(ring)
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_written(
@@ -127,6 +168,8 @@ def test_a_disk_that_fills_up_ends_in_words_and_not_in_a_signal(
     ring = memory(WHOLE, tmp_path / "replay")
     with pytest.raises(StorageError, match="are free"):
         fill(ring, WHOLE, 0, 60)
-    ends = [begin + size for begin, size in taken]
-    assert [begin for begin, _ in taken[1:]] == ends[:-1]  # without a gap
+    # Observations and masks by turns, each without a gap.
+    for column in (taken[::2], taken[1::2]):
+        (begin, size), following = column
+        assert following[0] == begin + size
     ring.close()

@@ -128,5 +128,7 @@ def test_the_gradient_of_the_squashed_entropy_is_finite_and_right() -> None:
 
 def test_deviations_are_those_of_numpy() -> None:
     raw = floats(1_000, scale=10)
-    ours = in_torch.softplus_std(torch.from_numpy(raw), 0.5).numpy()
-    np.testing.assert_allclose(ours, in_numpy.softplus_std(raw, 0.5), rtol=1e-5)
+    assert in_torch.STD_TRANSFORMS.keys() == in_numpy.STD_TRANSFORMS.keys()
+    for name, transform in in_torch.STD_TRANSFORMS.items():
+        ours = transform(torch.from_numpy(raw), 0.5).numpy()
+        np.testing.assert_allclose(ours, in_numpy.STD_TRANSFORMS[name](raw, 0.5), rtol=1e-5)

@@ -14,11 +14,12 @@ def test_levels_are_the_middles_of_equal_parts() -> None:
 
 
 def test_the_loss_of_a_case_worked_out_by_hand() -> None:
-    # u = target_j - predicted_i: [[0.5, 3], [-1.5, 1]]; Huber: [[0.125, 2.5], [1, 0.5]].
-    # Times |level - 1{u < 0}|: [[0.25 * 0.125, 0.25 * 2.5], [0.25 * 1, 0.75 * 0.5]], mean over j, sum over i.
-    found = quantile_huber_loss(torch.tensor([[0.0, 2.0]]), midpoints(2), torch.tensor([[0.5, 3.0]]))
-    assert found.loss.item() == pytest.approx((0.03125 + 0.625) / 2 + (0.25 + 0.375) / 2)
-    assert found.error.tolist() == [0.75]
+    # As many samples as quantiles would hide which axis is summed and which is averaged.
+    # u = target_j - predicted_i: [[0.5, 3, 2], [-1.5, 1, 0]]; Huber: [[0.125, 2.5, 1.5], [1, 0.5, 0]].
+    # Times |level - 1{u < 0}|: 0.25 everywhere in the first row, 0.25, 0.75, 0.75 in the second.
+    found = quantile_huber_loss(torch.tensor([[0.0, 2.0]]), midpoints(2), torch.tensor([[0.5, 3.0, 2.0]]))
+    assert found.loss.item() == pytest.approx(0.25 * 4.125 / 3 + (0.25 * 1 + 0.75 * 0.5) / 3)
+    assert found.error.item() == pytest.approx(5.5 / 3 - 1)
 
 
 @pytest.mark.parametrize(
