@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from tests.end_to_end.server import soulsgui
 
 ZOO = "rl-baselines3-zoo benchmark.md, one run, deterministic"
 CLEANRL = "CleanRL docs, training episodes"
+GYMNAX = "gymnax, PPO with a perceptron on the image"
 MOST = "the most that can be had; nobody has published a figure"
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -53,6 +55,7 @@ class Task:
         published: The published mean return.
         source: Who published it.
         values: Settings on top of the preset.
+        package: What has to be installed besides.
     """
 
     name: str
@@ -61,9 +64,19 @@ class Task:
     published: float
     source: str
     values: tuple[tuple[str, Any], ...] = ()
+    package: str = ""
 
 
 ACROBOT = (("env.id", "Acrobot-v1"),)
+
+# On top of the 37 details what PureJaxRL has for MinAtar. No preset: these games are not shipped.
+MINATAR_BREAKOUT_PPO = (
+    ("env.id", "benchmarks.games:MinAtar/Breakout-v1"),
+    ("env.num_envs", 32),
+    ("network.activation", "relu"),
+    ("ppo.minibatch_size", 1024),
+    ("ppo.learning_rate", {"schedule": "linear", "from": 0.005, "to": 0}),
+)
 
 TASKS = (
     Task("cartpole_ppo", "cartpole_ppo", 100_000, 500.0, ZOO),
@@ -81,6 +94,7 @@ TASKS = (
     Task("acrobot_dqn", "cartpole_dqn", 100_000, -76.6, ZOO, ACROBOT),
     Task("acrobot_qr_dqn", "cartpole_qr_dqn", 100_000, -69.1, ZOO, ACROBOT),
     Task("lunarlander_ppo", "lunarlander_ppo", 1_000_000, 242.1, ZOO),
+    Task("minatar_breakout_ppo", "ppo_37_details", 10_000_000, 28.0, GYMNAX, MINATAR_BREAKOUT_PPO, "minatar"),
 )
 
 
@@ -125,6 +139,15 @@ class Row(Measured):
 
 class FailedError(Exception):
     """A training or an evaluation failed; the argument says why."""
+
+
+def why_not(task: Task) -> str:
+    """Return why a task can't be trained here; empty when it can."""
+    if task.preset not in preset_names():
+        return f"there is no preset {task.preset}"
+    if task.package and find_spec(task.package) is None:
+        return f"{task.package} is not installed (pip install --no-deps {task.package})"
+    return ""
 
 
 def assignments(task: Task, seed: int, quick: bool) -> list[str]:
@@ -301,12 +324,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.quick and not arguments.seeds:
         seeds = seeds[:1]
     tasks = [task for task in TASKS if not arguments.only or task.name in arguments.only]
-    missing = [task for task in tasks if task.preset not in preset_names()]
-    for task in missing:
-        print(f"{task.name} is left out: there is no preset {task.preset}", file=sys.stderr)
+    missing = {task.name: why_not(task) for task in tasks if why_not(task)}
+    for name, reason in missing.items():
+        print(f"{name} is left out: {reason}", file=sys.stderr)
     rows, failed = [], bool(missing and arguments.only)
     results = Results(arguments.results, arguments.quick)
-    there = [task for task in tasks if task not in missing]
+    there = [task for task in tasks if task.name not in missing]
     for task, trained in trained_all(there, seeds, arguments.quick, results, arguments.side_by_side):
         if isinstance(trained, FailedError):
             print(f"failed: {trained}", file=sys.stderr)

@@ -1,11 +1,13 @@
 """The benchmark of returns: what it trains again, and what it measures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import returns
 from benchmarks.returns import FailedError, Results, Task, Trained
+from soulsgui.config.layers import flatten
 
 TASK = next(task for task in returns.TASKS if task.name == "cartpole_dqn")
 
@@ -50,6 +52,21 @@ def test_what_was_trained_with_other_settings_does_not_count(
     assert Results(path, quick=True).find(TASK, 1) is None
     longer = Task(TASK.name, TASK.preset, 2 * TASK.env_steps, TASK.published, TASK.source)
     assert Results(path, quick=False).find(longer, 1) is None
+
+
+def test_a_task_whose_package_is_not_installed_is_left_out_with_a_remedy(
+    tmp_path: Path, trained: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(returns, "TASKS", (replace(TASK, package="no_such_package"),))
+    assert _run(tmp_path / "returns.jsonl") == 1
+    assert "pip install --no-deps no_such_package" in capsys.readouterr().err
+    assert trained == []
+
+
+def test_schedules_and_module_ids_of_a_task_arrive() -> None:
+    task = next(task for task in returns.TASKS if task.name == "minatar_breakout_ppo")
+    told = flatten(returns.combined(task, returns.assignments(task, 1, quick=False)).model_dump(mode="json"))
+    assert {key: told[key] for key, _ in task.values} == dict(task.values)
 
 
 def test_a_goal_that_evaluations_judge_ends_a_run_and_no_other() -> None:
