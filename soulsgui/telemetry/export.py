@@ -1,13 +1,15 @@
 """The series of a run for other programs: telemetry.json, and what the figure is drawn from."""
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.curve import Limits
 from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.evaluations import best_evaluated, evaluation_metrics, has_evaluations
 from soulsgui.telemetry.store.schema import open_for_reading
 from soulsgui.telemetry.store.standing import read_standing
 
@@ -54,9 +56,12 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
     | `note` | how points were chosen |
     | `window`, `goal` | `stop.window`, `stop.mean_return` |
     | `best_mean_return`, `best_model_id` | best full window so far, None before there is one |
+    | `best_evaluation_return`, `best_evaluation_model_id` | best evaluation so far, likewise |
     | `attempts` | `[{attempt, update, env_steps, episodes, time}]`: where each begins |
     | `episodes` | `{total, every, columns}`, columns of equal length |
     | `updates` | the same; each metric is a column, None where an update lacks it |
+    | `evaluations` | the same, by the update whose weights were played: `evaluation_return` (mean of its
+      episodes), `evaluation_std` (their spread), `_min`, `_max`, `_length`, `_s` (seconds it took) |
     | `checkpoints` | `[{attempt, update, env_steps, episodes, model_id, time, saved, path}]` |
 
     Args:
@@ -75,9 +80,12 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
         "goal": None,
         "best_mean_return": None,
         "best_model_id": None,
+        "best_evaluation_return": None,
+        "best_evaluation_model_id": None,
         "attempts": [],
         "episodes": _part(0, 1, {name: [] for name in (*_EPISODE_COLUMNS, "overwritten")}),
         "updates": _part(0, 1, {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}),
+        "evaluations": _part(0, 1, {name: [] for name in (*_UPDATE_COLUMNS, "overwritten")}),
         "checkpoints": [],
     }
     with open_for_reading(path) as db:
@@ -87,7 +95,12 @@ def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:
             series |= _standing(db)
             series["attempts"] = [start.model_dump() for start in starts]
             series["episodes"] = _episodes(db, limits, max_points)
-            series["updates"] = _updates(db, limits, max_points)
+            metrics = db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall()
+            series["updates"] = _updates(db, "update", metrics, limits, max_points)
+            if has_evaluations(db):
+                series |= _best_evaluation(db)
+                metrics = [(name, name) for name in evaluation_metrics(db)]
+                series["evaluations"] = _updates(db, "evaluation", metrics, limits, max_points)
             series["checkpoints"] = _checkpoints(db)
     return series
 
@@ -133,10 +146,24 @@ def _episodes(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[s
     return _part(total, every, columns)
 
 
-def _updates(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[str, Any]:
-    total, every = _thinning(db, "updates", max_points)
+def _best_evaluation(db: sqlite3.Connection) -> dict[str, Any]:
+    best = best_evaluated(db)
+    if best is None:
+        return {}
+    return {"best_evaluation_return": best.score, "best_evaluation_model_id": best.model_id}
+
+
+def _updates(
+    db: sqlite3.Connection,
+    kind: Literal["update", "evaluation"],
+    metrics: Sequence[tuple[Any, str]],
+    limits: Limits,
+    max_points: int,
+) -> dict[str, Any]:
+    """Return the rows of one kind, each metric (by what the store knows it, and its name) a column."""
+    total, every = _thinning(db, f"{kind}s", max_points)
     found = db.execute(
-        "SELECT row, attempt, update_count, env_steps, episodes, model_id, time FROM updates"
+        f"SELECT row, attempt, update_count, env_steps, episodes, model_id, time FROM {kind}s"
         " WHERE (? - row) % ? = 0 ORDER BY row",
         (total, every),
     ).fetchall()
@@ -146,13 +173,13 @@ def _updates(db: sqlite3.Connection, limits: Limits, max_points: int) -> dict[st
         for attempt, update in zip(columns["attempt"], columns["update"], strict=True)
     ]
     places = {row[0]: place for place, row in enumerate(found)}
-    for metric, name in db.execute("SELECT id, name FROM metrics ORDER BY name").fetchall():
+    for metric, name in metrics:
         values: list[float | None] = [None] * len(found)
-        for update_row, value in db.execute(
-            "SELECT update_row, value FROM update_values WHERE metric = ? AND (? - update_row) % ? = 0",
+        for row, value in db.execute(
+            f"SELECT {kind}_row, value FROM {kind}_values WHERE metric = ? AND (? - {kind}_row) % ? = 0",
             (metric, total, every),
         ):
-            values[places[update_row]] = value
+            values[places[row]] = value
         columns[name] = values
     return _part(total, every, columns)
 

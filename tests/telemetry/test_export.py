@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.entry_id import EntryId
@@ -56,6 +57,35 @@ def test_updates_have_a_column_for_each_metric_with_gaps(store: Path) -> None:
     assert updates["columns"]["loss"] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, None]
     assert updates["columns"]["other"] == [None] * 6 + [1.0]
     assert updates["columns"]["overwritten"] == [False] * 6 + [True]
+
+
+def test_evaluations_stand_beside_the_episodes_with_mean_and_spread(run: RunFolder) -> None:
+    recorder = Recorder(run.store, RUN_ID, 4, 9.0)
+    told = [(2, 5.0, 1.5), (4, 9.0, 0.5), (6, 7.0, 2.0)]
+    rows = [
+        update_row(n, env_steps=n * 10, evaluation_return=mean, evaluation_std=std).model_copy(
+            update={"kind": "evaluation"}
+        )
+        for n, mean, std in told
+    ]
+    resume = attempt_row(2, env_steps=50, episodes=50, update=5)
+    recorder.record([attempt_row(1), update_row(1, loss=0.1), *rows, resume], [], EntryId(1, 1), 1000.0)
+    recorder.close()
+    series = read_series(run.store)
+    columns = series["evaluations"]["columns"]
+    assert (series["evaluations"]["total"], series["evaluations"]["every"]) == (3, 1)
+    assert (columns["update"], columns["env_steps"], columns["model_id"]) == (
+        [2, 4, 6],
+        [20, 40, 60],
+        [2, 4, 6],
+    )
+    assert (columns["evaluation_return"], columns["evaluation_std"]) == ([5.0, 9.0, 7.0], [1.5, 0.5, 2.0])
+    assert columns["overwritten"] == [False, False, True]
+    assert (series["best_evaluation_return"], series["best_evaluation_model_id"]) == (9.0, 4)
+    assert series["updates"]["columns"]["update"] == [1]
+    assert "evaluation_return" not in series["updates"]["columns"]
+    thinned = read_series(run.store, max_points=2)["evaluations"]
+    assert (thinned["every"], thinned["columns"]["evaluation_std"]) == (2, [1.5, 2.0])
 
 
 def test_a_long_series_is_thinned_evenly_back_from_its_last_row(store: Path) -> None:
