@@ -12,7 +12,7 @@ OBSERVATION = BoxSpec((2,), "float32")
 
 def _segment(client: int, env: int, episode: int, first: int, length: int) -> CollectedSegments:
     """Return one segment whose numbers tell where it belongs."""
-    mark = 1000 * env + 100 * episode + first
+    mark = 10_000 * client + 1000 * env + 100 * episode + first
     return CollectedSegments(
         client=np.array([client]),
         env_index=np.array([env]),
