@@ -23,8 +23,8 @@ from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient, HandRuleGradient
 from soulsgui.rl.gradients.implicit import ImplicitGradient
+from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.network_by_hand import HandHeaded, HandValues
-from soulsgui.rl.gradients.ppo_by_hand import HandMLP
 from soulsgui.rl.gradients.rules import CategoricalRule, QuantileRule, Rule
 from soulsgui.rl.losses.categorical import support
 from soulsgui.rl.losses.quantile import midpoints

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from soulsgui.rl.gradients.ppo_by_hand import HandMLP
+from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.networks.folding import HeadedNetwork
 
 Floats = NDArray[np.float32]
@@ -26,7 +26,7 @@ class HandHeaded:
     """A torso and a head (`ActionHead`), on the parameters and gradients of torch networks on the CPU.
 
     Args:
-        network: Of linear layers without noise; the gradients exist (`FlatParameters`).
+        network: Of linear layers, with noise or without; the gradients exist (`FlatParameters`).
     """
 
     def __init__(self, network: HeadedNetwork) -> None:

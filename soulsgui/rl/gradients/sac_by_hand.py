@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulsgui.policies.distributions import LEAST_STD, log_tanh_slope, softplus, std_offset
-from soulsgui.rl.gradients.ppo_by_hand import HandMLP
+from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.sac import SACRows
 from soulsgui.rl.losses.sac import soft_target
 from soulsgui.rl.networks.sac_networks import SACNetworks

@@ -13,7 +13,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
-from soulsgui.rl.gradients.ppo_by_hand import HandMLP
+from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.losses.dqn import TDLossName
 from soulsgui.rl.networks import build_mlp
 from tests.rl.support import dqn_settings, transitions
