@@ -126,8 +126,8 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
         needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
         if dqn.buffer_size < needed:
             reason = (
-                f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make it "
-                "larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
+                f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make "
+                "it larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
             )
             broken.append(BrokenRule("dqn.buffer_size", reason))
     if r2d2 and settings.dqn.q_clip is not None:
