@@ -55,7 +55,11 @@ def _entry(info: SettingInfo, field: FieldInfo, key: str, indent: str) -> str:
 
 def _range(field: FieldInfo) -> str:
     bounds = [(sign, getattr(part, name, None)) for part in field.metadata for name, sign in _SIGNS.items()]
-    return ", ".join(f"{sign} {bound}" for sign, bound in bounds if bound is not None)
+    return ", ".join(f"{sign} {_number(bound)}" for sign, bound in bounds if bound is not None)
+
+
+def _number(bound: float) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 def _comment(words: str, indent: str) -> str:

@@ -119,6 +119,17 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
         broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
     if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
         broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
+    if r2d2:
+        # Sequences are drawn once they go on behind the burn-in, while their first step is still there: in
+        # each environment, whose steps lie between those of the others.
+        dqn, environments = settings.dqn, settings.env.num_envs * max(settings.clients.local, 1)
+        needed = max(dqn.burn_in + dqn.sequence_length, environments * (dqn.burn_in + 1))
+        if dqn.buffer_size < needed:
+            reason = (
+                f"should be at least {needed:,} for dqn.agent r2d2, or no sequence can ever be drawn: make "
+                "it larger, or dqn.burn_in, dqn.sequence_length or env.num_envs smaller."
+            )
+            broken.append(BrokenRule("dqn.buffer_size", reason))
     if r2d2 and settings.dqn.q_clip is not None:
         broken.append(BrokenRule("dqn.q_clip", "does not go with dqn.agent r2d2: leave it empty."))
     return broken

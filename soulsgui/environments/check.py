@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.finite import LARGEST
 from soulsgui.environments.make import (
     Env,
     WrapperEntry,
@@ -169,6 +170,9 @@ class _Trial:
         self._observed((obs, info), "step", spaces, bool(terminated) or bool(truncated))
         if not isinstance(reward, int | float | np.number) or not math.isfinite(reward):
             self._problem("reward", f"The reward {reward!r} of {self._named('step')} is no finite number.")
+        elif abs(float(reward)) > LARGEST:
+            words = f"is beyond {LARGEST:g}: scale rewards by a wrapper."
+            self._problem("reward", f"The reward {reward!r} of {self._named('step')} {words}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(flag, bool | np.bool_):
                 self._problem(name, f"{name} is {flag!r}, not a bool, in {self._named('step')}.")
@@ -204,6 +208,9 @@ class _Trial:
         elif not wanted.contains(obs[None])[0]:
             words = "is out of the bounds that its space states."
             self._problem(f"{where} bounds", f"An observation of {self._named(where)} {words}")
+        elif numbers.dtype.kind == "f" and np.abs(numbers).max(initial=0) > LARGEST:
+            words = f"holds values beyond {LARGEST:g}: limit them by a wrapper."
+            self._problem(f"{where} size", f"An observation of {self._named(where)} {words}")
         return obs
 
     def _look_at_mask(self, info: Any, where: str, spaces: SpacesSpec, ended: bool) -> None:

@@ -7,6 +7,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from soulsgui.environments.actions import action_from_space
+from soulsgui.environments.finite import ObservationCheck, check_rewards
 from soulsgui.environments.make import Vector
 from soulsgui.environments.masks import Mask, action_left, gives_masks, read_masks
 from soulsgui.environments.observations import observation_from_space
@@ -97,6 +98,7 @@ class EnvStepper:
         self.num_envs = vector_env.num_envs
         self.mask: Mask | None = None
         self._observation = observation_from_space(vector_env.single_observation_space)
+        self._check = ObservationCheck(self._observation)
         self._mode = mode
         self._sizes: tuple[int, ...] = ()
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
@@ -109,7 +111,7 @@ class EnvStepper:
         """Begin anew in every environment and return the observations `[N, *shape]`.
 
         Raises:
-            EnvironmentCheckError: A mask is misshapen, or leaves no action.
+            EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation can't be used.
         """
         obs, info = self.vector_env.reset(seed=seed)
         self._ended = np.zeros(self.num_envs, dtype=np.bool_)
@@ -118,7 +120,13 @@ class EnvStepper:
             self._sizes = action_from_space(self.vector_env.single_action_space).sizes
         if self._sizes and gives_masks(info):
             self.mask = self._usable(self._masks(info), self._ended)
-        return self._observation.read(obs, self.num_envs)
+        return self._read(obs)
+
+    def _read(self, obs: Any) -> NDArray[Any]:
+        """Return observations `[N, *shape]` as they are stored, if they can be learned from."""
+        read = self._observation.read(obs, self.num_envs)
+        self._check(read)
+        return read
 
     def step(self, actions: NDArray[Any]) -> StepResult:
         """Step every environment.
@@ -128,11 +136,14 @@ class EnvStepper:
                 count for nothing.
 
         Raises:
-            EnvironmentCheckError: A mask is misshapen, or leaves no action.
+            EnvironmentCheckError: A mask is misshapen, or leaves no action; or an observation or a reward
+                can't be used.
         """
         obs, reward, terminated, truncated, info = self.vector_env.step(actions)
-        obs = self._observation.read(obs, self.num_envs)
-        reward = np.asarray(reward, dtype=np.float32)
+        obs = self._read(obs)
+        with np.errstate(over="ignore"):  # what is too large is told
+            reward = np.asarray(reward, dtype=np.float32)
+        check_rewards(reward)
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
         ended = terminated | truncated
@@ -151,7 +162,7 @@ class EnvStepper:
         else:
             next_obs, before = obs.copy(), info
             begun, after = self.vector_env.reset(options={"reset_mask": ended})
-            reset_obs = self._observation.read(begun, self.num_envs)
+            reset_obs = self._read(begun)
         result = StepResult(next_obs, reward, terminated, truncated, self._all_valid, reset_obs, by_human)
         return self._masked(result, before, after)
 
@@ -160,6 +171,7 @@ class EnvStepper:
         next_obs = obs.copy()
         for index in np.flatnonzero(ended):
             next_obs[index] = self._observation.read(info["final_obs"][index])
+        self._check(next_obs)
         return next_obs
 
     def _masked(self, result: StepResult, before: dict[str, Any], after: dict[str, Any]) -> StepResult:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.finite import ObservationCheck, check_rewards
 from soulsgui.environments.make import Env, WrapperEntry, make_env
 from soulsgui.environments.masks import KEY, read_mask
 from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
@@ -208,6 +209,7 @@ class _Play:
         self._rng = np.random.default_rng(seed)
         self._begun = 0
         self._shown: ObservationSpec | None = None
+        self._check: ObservationCheck | None = None
         self._within: Bounds | None = None  # as in training: what lies outside the space is moved onto it
         self._choices: int | None = None  # of all choices together, once there was a mask
 
@@ -218,6 +220,7 @@ class _Play:
         if self._within is None:
             spec = SpacesSpec.from_env(env.observation_space, env.action_space)
             self._shown, self._within = spec.observation, Bounds(spec.observation)
+            self._check = ObservationCheck(spec.observation)
         episode = self._begun
         self._begun += 1
         obs, info = _guarded(lambda: env.reset(seed=self._seed + episode), "a reset")
@@ -233,7 +236,7 @@ class _Play:
             self._step_one(seat, action)
 
     def _step_one(self, seat: _Seat, action: Any) -> None:
-        obs, reward, terminated, truncated, info = _guarded(lambda: seat.env.step(action), "a step")
+        obs, reward, terminated, truncated, info = _guarded(lambda: _stepped(seat.env, action), "a step")
         self.returns[seat.episode] += float(reward)
         self.lengths[seat.episode] += 1
         if terminated or truncated:
@@ -262,8 +265,15 @@ class _Play:
             EvaluationError: It is none of the environment's space.
         """
         assert self._shown is not None
-        shown = self._shown
-        return _guarded(lambda: shown.read(obs), "showing an observation")
+        assert self._check is not None
+        shown, check = self._shown, self._check
+
+        def read() -> NDArray[Any]:
+            found = shown.read(obs)
+            check(found[None])
+            return found
+
+        return _guarded(read, "showing an observation")
 
     def _mask_of(self, env: Env, info: Mapping[str, Any]) -> Mask | None:
         if KEY not in info or self._choices == 0:
@@ -272,6 +282,14 @@ class _Play:
             spec = SpacesSpec.from_env(env.observation_space, env.action_space)
             self._choices = sum(spec.action.sizes)
         return read_mask(info[KEY], self._choices) if self._choices else None
+
+
+def _stepped(env: Env, action: Any) -> Any:
+    """Step an environment, and see that the reward is a number."""
+    result = env.step(action)
+    with np.errstate(over="ignore"):
+        check_rewards(np.array([result[1]], np.float32))
+    return result
 
 
 def _guarded(work: Callable[[], T], doing: str) -> T:

@@ -78,7 +78,8 @@ class Active:
 
     def seconds(self, now: float) -> float:
         """Return how long the run has gone on, over all attempts."""
-        return self._seconds_before + now - self._began_at
+        # The turn of the runner may have begun before the run.
+        return self._seconds_before + max(now - self._began_at, 0.0)
 
     def left(self) -> ActiveRun:
         """Return what the next runner must know if this one should crash."""

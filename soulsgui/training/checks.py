@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
+from soulsgui.environments.finite import LARGEST
 from soulsgui.environments.masks import action_left
 from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.frame_stacks import NUMBERS, Observations, field_of
@@ -23,8 +24,6 @@ LEFT_OUT = 255
 
 CODES: Mapping[Reason, int] = {reason: number for number, reason in enumerate(Reason, start=1)}
 
-# The square of a larger one may leave the range of float32, and with it the statistics of the normaliser.
-_LARGEST_MAGNITUDE = 1e15
 # Of an action that is one of several; a density may be as large as it likes.
 _LARGEST_LOG_PROB = 1e-3
 
@@ -147,11 +146,11 @@ def _all_good(part: Segments, spaces: SpacesSpec) -> bool:
         spaces.action.all_within(part.action)
         and log_prob.max() <= _largest_log_prob(spaces)
         and log_prob.min() > -np.inf
-        and part.reward.min() >= -_LARGEST_MAGNITUDE
-        and part.reward.max() <= _LARGEST_MAGNITUDE
+        and part.reward.min() >= -LARGEST
+        and part.reward.max() <= LARGEST
         and _all_within(part.obs, spaces)
-        and (part.action.dtype.kind != "f" or np.abs(part.action).max() <= _LARGEST_MAGNITUDE)
-        and all(np.abs(values).max(initial=0) <= _LARGEST_MAGNITUDE for values in part.state.values())
+        and (part.action.dtype.kind != "f" or np.abs(part.action).max() <= LARGEST)
+        and all(np.abs(values).max(initial=0) <= LARGEST for values in part.state.values())
         and not (part.action_mask is not None and _against_masks(part, spaces).any())
     )
 
@@ -174,9 +173,7 @@ def _all_in_box(values: Observations, box: BoxSpec) -> bool:
     smallest, largest = _column_range(np.asarray(values).reshape(len(values), -1))
     within = bool((smallest >= low).all() and (largest <= high).all())
     if values.dtype.kind == "f":
-        within = within and bool(
-            (smallest >= -_LARGEST_MAGNITUDE).all() and (largest <= _LARGEST_MAGNITUDE).all()
-        )
+        within = within and bool((smallest >= -LARGEST).all() and (largest <= LARGEST).all())
     return within
 
 
@@ -198,7 +195,7 @@ def _column_range(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _largest_log_prob(spaces: SpacesSpec) -> float:
-    return _LARGEST_MAGNITUDE if isinstance(spaces.action, BoxActionSpec) else _LARGEST_LOG_PROB
+    return LARGEST if isinstance(spaces.action, BoxActionSpec) else _LARGEST_LOG_PROB
 
 
 def _not_finite(part: Segments) -> NDArray[np.bool_]:
@@ -248,7 +245,7 @@ def _huge(array: NDArray[Any]) -> NDArray[np.bool_]:
     """Return for each row whether any of it is too large to be computed with."""
     if array.dtype.kind != "f":
         return np.zeros(len(array), np.bool_)
-    huge: NDArray[np.bool_] = (np.abs(array) > _LARGEST_MAGNITUDE).reshape(len(array), -1).any(axis=1)
+    huge: NDArray[np.bool_] = (np.abs(array) > LARGEST).reshape(len(array), -1).any(axis=1)
     return huge
 
 

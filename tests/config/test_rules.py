@@ -8,6 +8,7 @@ from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 
 LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
+R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,8 @@ LINEAR = {"schedule": "linear", "from": 0.001, "to": 0}
             {"algorithm": "dqn", "network": {"recurrent": "gru"}, "dqn": {"agent": "r2d2", "q_clip": 1.0}},
             "dqn.q_clip",
         ),
+        (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 990}}, "dqn.buffer_size"),
+        (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 125}}, "dqn.buffer_size"),
         ({"stop": {"judged_by": "evaluation"}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
@@ -43,6 +46,7 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
         {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
         {"algorithm": "sac", "stop": {"judged_by": "evaluation"}},
         {"algorithm": "dqn", "network": {"name": "nature_cnn"}},
+        R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 124}},
     ],
 )
 def test_settings_that_go_together_are_good(changed: dict[str, Any]) -> None:

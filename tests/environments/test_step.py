@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError
-from tests.environments.toys import Counter, NativeCounter
+from tests.environments.toys import Counter, Faulty, NativeCounter
 
 Transition = tuple[Any, ...]
 LENGTHS = (3, 4, 5)
@@ -116,3 +116,22 @@ def test_a_vector_environment_without_a_mode_is_refused() -> None:
     vector.metadata = {}
     with pytest.raises(EnvironmentCheckError, match="does not say how it resets"):
         EnvStepper(vector)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize(
+    ("fault", "words"), [("nan", "It showed nan in an observation"), ("reward", "It gave the reward inf")]
+)
+def test_what_nobody_can_learn_from_is_an_error(mode: AutoresetMode, fault: str, words: str) -> None:
+    stepper = EnvStepper(SyncVectorEnv([Counter, lambda: Faulty(fault)], autoreset_mode=mode))
+    stepper.reset()
+    with pytest.raises(EnvironmentCheckError, match=words):
+        stepper.step(np.zeros(2, np.int64))
+
+
+def test_the_last_observation_of_an_episode_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counter, "step", lambda *_: (np.array([0, np.nan], np.float32), 0.0, True, False, {}))
+    stepper = EnvStepper(SyncVectorEnv([Counter], autoreset_mode=AutoresetMode.SAME_STEP))
+    stepper.reset()
+    with pytest.raises(EnvironmentCheckError, match="It showed nan"):
+        stepper.step(np.zeros(1, np.int64))

@@ -168,6 +168,13 @@ def test_an_environment_that_breaks_is_told_in_words_and_all_are_closed() -> Non
     assert [env.closed for env in made] == [True] * 4
 
 
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
+def test_a_reward_that_is_no_number_is_no_return(monkeypatch: pytest.MonkeyPatch, reward: float) -> None:
+    monkeypatch.setattr(Seeded, "step", lambda *_: (np.zeros(1, np.float32), reward, True, False, {}))
+    with pytest.raises(EvaluationError, match=r"raised in a step: .*It gave the reward (nan|inf)"):
+        evaluate(Stub(), Seeded, episodes=1)
+
+
 def test_it_ends_when_it_is_asked_to() -> None:
     asked = iter([True, True, False])
     with pytest.raises(Unfinished):

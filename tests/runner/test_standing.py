@@ -1,6 +1,7 @@
 """The record of a run that is over is written as soon as that is possible, whatever was in the way."""
 
 import logging
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.runner.active import Active
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import choose_checkpoint, chosen_checkpoint
 from soulsgui.runner.run import RunRecord
@@ -68,3 +71,9 @@ def test_a_choice_that_could_not_be_taken_back_is_taken_back_later(
     standing.look(20.0, 0.0)
     assert chosen_checkpoint(run) is None
     assert library.record(run).reached == "stopped"
+
+
+def test_a_run_that_begins_in_the_middle_of_a_turn_has_gone_on_for_no_time(run: RunFolder) -> None:
+    turn = time.monotonic()
+    active = Active(run, Settings(), None, None, 5.0)  # type: ignore[arg-type]
+    assert active.seconds(turn) == 5.0

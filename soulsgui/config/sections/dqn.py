@@ -63,6 +63,7 @@ class DQNSettings(Section):
         "Values (or quantiles) of what follows are limited to plus and minus this in the target; null does "
         "not limit them. c51 and rainbow have `dqn.value_min` and `dqn.value_max` instead; r2d2 has none.",
         gt=0,
+        le=1e15,
     )
     quantiles: int = setting(
         32,
@@ -75,10 +76,15 @@ class DQNSettings(Section):
         1.0,
         "Difference where the loss of quantiles turns from square to linear; 0 is pure quantile regression.",
         ge=0,
+        le=1e15,
     )
     atoms: int = setting(51, "Atoms of the return's distribution in c51 and rainbow.", ge=2, le=1000)
-    value_min: float = setting(-10.0, "Lowest return that c51 and rainbow can tell: that of the first atom.")
-    value_max: float = setting(10.0, "Highest return that c51 and rainbow can tell: that of the last atom.")
+    value_min: float = setting(
+        -10.0, "Lowest return that c51 and rainbow can tell: that of the first atom.", ge=-1e15, le=1e15
+    )
+    value_max: float = setting(
+        10.0, "Highest return that c51 and rainbow can tell: that of the last atom.", ge=-1e15, le=1e15
+    )
     replay: Literal["uniform", "prioritised"] = setting(
         "uniform",
         "How transitions are drawn: all alike, or those more often that surprised more (arXiv 1511.05952).",
@@ -114,7 +120,7 @@ class DQNSettings(Section):
         ge=0,
         le=1,
     )
-    max_grad_norm: float = setting(10.0, "Gradients longer than this are shortened to it.", gt=0)
+    max_grad_norm: float = setting(10.0, "Gradients longer than this are shortened to it.", gt=0, le=1e15)
     exploration: Literal["epsilon", "ladder", "boltzmann", "noisy"] = setting(
         "epsilon",
         "How clients explore: by random actions (epsilon), fewer of them in each environment than in the one "
@@ -133,7 +139,7 @@ class DQNSettings(Section):
         ge=0,
         le=100,
     )
-    temperature: Annotated[Scheduled, Within(gt=0, reaches=False)] = setting(
+    temperature: Annotated[Scheduled, Within(gt=0, le=1e15, reaches=False)] = setting(
         {"schedule": "linear", "from": 1.0, "to": 0.05, "over": 10_000},
         "Of `dqn.exploration` boltzmann: actions whose values lie this far apart are taken 2.7 to 1. A "
         "number, or a schedule.",

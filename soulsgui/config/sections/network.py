@@ -105,4 +105,5 @@ class NormalizeSettings(Section):
         "Rewards, scaled or not, are limited to plus and minus this value before they are learned from; "
         "empty does not limit them.",
         gt=0,
+        le=1e15,
     )

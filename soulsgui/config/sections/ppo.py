@@ -82,12 +82,14 @@ class PPOSettings(Section):
         "Limit on the change of the value estimate per update; empty switches it off "
         "(arXiv 2006.05990 advises against it). In deviations where `ppo.normalize_value` is on.",
         gt=0,
+        le=1e15,
     )
     value_huber: float | None = setting(
         None,
         "Error beyond which the value loss is linear (Huber loss); empty: it is square everywhere "
         "(arXiv 2006.05990 advises against Huber). In deviations where `ppo.normalize_value` is on.",
         gt=0,
+        le=1e15,
     )
     normalize_value: bool = setting(
         False,
@@ -96,7 +98,7 @@ class PPOSettings(Section):
         "section 3.3: to be tried).",
     )
     max_grad_norm: float | None = setting(
-        0.5, "Gradients longer than this are shortened to it; empty leaves them as they are.", gt=0
+        0.5, "Gradients longer than this are shortened to it; empty leaves them as they are.", gt=0, le=1e15
     )
     normalize_advantage: Literal["none", "minibatch", "round"] = setting(
         "round",

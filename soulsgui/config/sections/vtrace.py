@@ -50,7 +50,7 @@ class VTraceSettings(Section):
         0.01, "Reward for an undecided policy, 0 switches it off: a number, or a schedule."
     )
     value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
-    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0)
+    max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0, le=1e15)
     normalize_advantage: bool = setting(
         False, "Scale the advantages of each gradient step to mean 0 and deviation 1."
     )

@@ -1,5 +1,6 @@
 """Whole networks as the configuration names them: a torso by name or import path, and a last layer."""
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import ObservationSpec, PartsSpec
 from soulsgui.errors import UsageError
+from soulsgui.printable import error_words
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
 from soulsgui.rl.networks.initial import fan_in_, orthogonal_
@@ -133,9 +135,11 @@ def named_torso(
         if name in IMAGE_NETWORKS:
             torso.scale = 1.0 / float(observation.limits[1].max())  # 255 of screens, 1 of maps of bits
         (fan_in_ if by_fan_in and initialise is _orthogonal else initialise)(torso, generator)
-    else:
-        torso = _own_torso(name, observation, hidden_sizes, activation, generator)
-    return torso, _features(torso, name, observation)
+        return torso, _features(torso, name, observation)
+    torso = _own_torso(name, observation, hidden_sizes, activation, generator)
+    features = _features(torso, name, observation)
+    _try_out(torso, name, observation)
+    return torso, features
 
 
 def build_network(
@@ -206,9 +210,9 @@ def _own_torso(
     module, _, name = path.partition(":")
     try:
         kind: Any = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever somebody's module raises
         raise UsageError(
-            f"There is no network {path!r}: {error}.",
+            f"There is no network {path!r}: {error_words(error)}.",
             f"Choose one of {', '.join((MLP, *NAMED))}, or `module:Class` of a module that can be imported "
             "here: on the server and on every client.",
         ) from error
@@ -227,13 +231,17 @@ def _own_torso(
     return torso
 
 
+def _two_observations(name: str, observation: ObservationSpec) -> Tensor:
+    dtype = torch.uint8 if sees_images(name, observation) else torch.float32
+    return torch.ones(2, *observation.shape, dtype=dtype)
+
+
 def _features(torso: nn.Module, name: str, observation: ObservationSpec) -> int:
     """Return the number of features, after a look at what really comes out."""
     features = getattr(torso, "features", None)
-    dtype = torch.uint8 if sees_images(name, observation) else torch.float32
     try:
         with torch.no_grad():
-            found = tuple(torso.eval()(torch.zeros(2, *observation.shape, dtype=dtype)).shape)
+            found = tuple(torso.eval()(_two_observations(name, observation)).shape)
     except Exception as error:  # whatever somebody's class raises
         raise UsageError(
             f"{name} can't see observations {observation.shape}: {error!r}.",
@@ -245,3 +253,51 @@ def _features(torso: nn.Module, name: str, observation: ObservationSpec) -> int:
             "It should give [B, features], and tell their number in an attribute `features`.",
         )
     return features
+
+
+def _try_out(torso: nn.Module, name: str, observation: ObservationSpec) -> None:
+    """Do with somebody's torso what training will do with it; what fails is refused before anything starts.
+
+    Raises:
+        UsageError: It can't be copied, learned or sent, or it gives no numbers to learn from.
+    """
+    for place, tensor in torso.state_dict().items():
+        if (tensor.is_floating_point() or tensor.is_complex()) and tensor.dtype != torch.float32:
+            raise UsageError(
+                f"{name} has {place} of {tensor.dtype}.",
+                "Parameters and buffers should be float32: convert what needs another dtype in `forward`.",
+            )
+        if not torch.isfinite(tensor).all():
+            raise UsageError(
+                f"{name} has numbers in {place} that are not finite: nobody could tell them from a training "
+                "that has diverged.",
+                "Register such a buffer with persistent=False: it is then made by everybody, and never sent.",
+            )
+    shown = _two_observations(name, observation)
+    untouched = shown.clone()
+    try:
+        trial = copy.deepcopy(torso)  # as target networks are made; its gradients are nobody else's
+        with torch.enable_grad():
+            found: Tensor = trial(shown)
+            again = trial(untouched.clone()).detach()
+            if found.requires_grad:
+                found.sum().backward()  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever somebody's class raises
+        raise UsageError(
+            f"{name} can't be copied and learned from observations {observation.shape}: {error!r}.",
+            "It should work with copy.deepcopy, and give gradients to autograd.",
+        ) from error
+    if found.dtype != torch.float32 or not torch.isfinite(found).all():
+        raise UsageError(
+            f"{name} gives {found.dtype}, or numbers that are not finite, for observations of ones.",
+            "It should give finite numbers of float32.",
+        )
+    if not torch.equal(shown, untouched):
+        raise UsageError(
+            f"{name} changes the observations that it is given.", "Let `forward` work on a copy of them."
+        )
+    if not torch.allclose(found.detach(), again):
+        raise UsageError(
+            f"{name} gives other numbers for the same observations: nobody could tell it from another.",
+            "Leave noise out while `training` is False.",
+        )

@@ -1,6 +1,7 @@
 """Networks by name: the layers and first weights of their sources, own classes, and what is refused."""
 
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -41,6 +42,70 @@ class Lying(Own):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.features += 1
+
+
+class Double(Own):
+    """Has weights of another dtype than all others."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.layer.double()
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.layer(obs.flatten(1).double()).float()
+
+
+class GivesDoubles(Own):
+    """Gives another dtype than all others."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs).double()
+
+
+class Masking(Own):
+    """Has a mask that would be sent with the weights."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.register_buffer("mask", torch.full((2, 2), -math.inf), persistent=False)
+        self.register_buffer("sent", torch.full((2, 2), -math.inf))
+
+
+class Locked(Own):
+    """Can't be copied."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.lock = threading.Lock()
+
+
+class NotANumber(Own):
+    """Gives no numbers."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs) * math.nan
+
+
+class InPlace(Own):
+    """Changes what it is given."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs.mul_(0.5))
+
+
+class Restless(Own):
+    """Never says the same."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return super().forward(obs) + torch.rand(())
+
+
+class OnlyActs(Own):
+    """Fails when it is learned from."""
+
+    def forward(self, obs: Tensor) -> Tensor:
+        assert not torch.is_grad_enabled()
+        return super().forward(obs)
 
 
 class NoModule:
@@ -154,6 +219,19 @@ def test_an_own_network_is_found_by_its_import_path() -> None:
         (f"{__name__}:NoModule", VECTOR, r"is no torch\.nn\.Module"),
         (f"{__name__}:Lying", VECTOR, r"has `features` 9, and gives \(2, 8\)"),
         ("builtins:dict", VECTOR, "could not be made"),
+        (
+            "tests.rl.networks.raises_on_import:Net",
+            VECTOR,
+            "There is no network .*: RuntimeError: no licence",
+        ),
+        (f"{__name__}:Double", VECTOR, r"has layer\.weight of torch\.float64"),
+        (f"{__name__}:GivesDoubles", VECTOR, r"gives torch\.float64"),
+        (f"{__name__}:Masking", VECTOR, "numbers in sent that are not finite"),
+        (f"{__name__}:Locked", VECTOR, "can't be copied"),
+        (f"{__name__}:NotANumber", VECTOR, "not finite, for observations of ones"),
+        (f"{__name__}:InPlace", VECTOR, "changes the observations"),
+        (f"{__name__}:Restless", VECTOR, "other numbers for the same observations"),
+        (f"{__name__}:OnlyActs", VECTOR, "can't be copied and learned from"),
     ],
 )
 def test_what_can_not_be_built_is_refused_in_words(name: str, box: BoxSpec, words: str) -> None:
