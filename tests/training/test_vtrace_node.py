@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from soulsgui.policies.schedules import Moment
+from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.training import asynchronous_node
 from soulsgui.training.checkpoint import read_checkpoint
 from soulsgui.wire.connection import Address
-from soulsgui.wire.messages.chunk import digest_number
+from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.metrics import UpdateRow
 from tests.faults.waiting import until
 from tests.training.nodes import BATCH, RunningNode, join, running_node, vtrace_settings
@@ -46,6 +48,34 @@ def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Addres
             one.deliver(HALF)
             state = node.wait_for_updates(count)
         assert (state.rejected, state.env_steps + node.node._waiting.steps) == ({}, 12 * BATCH - 2)
+
+
+def test_an_episode_that_came_in_two_chunks_is_one_trace(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_node(redis_address, tmp_path, vtrace_settings()) as node:
+        learned: list[RolloutBatch] = []
+        update = node.node.agent.update
+
+        def note(batch: RolloutBatch, moment: Moment) -> None:
+            learned.append(batch)
+            update(batch, moment)
+
+        monkeypatch.setattr(node.node.agent, "update", note)
+        player, begun = join(node), HALF // 2
+        config = player.config()
+        assert config is not None
+        goes_on = np.zeros(2, np.uint8)
+        first = player.play(begun, flags=goes_on)
+        rest = {"first_step": np.full(2, begun), "episode": first.episode}
+        second = player.play(HALF - begun, flags=goes_on, **rest)
+        second.obs[:: HALF - begun + 1] = first.obs[begun :: begun + 1]
+        for segments in (first, second):
+            player.send(pack_chunk(config.run_id, config.contract, segments))
+        node.wait_for_updates(1)
+        (batch,) = learned
+        assert batch.lengths.tolist() == [begun, HALF - begun] * 2
+        assert np.flatnonzero(batch.ends).tolist() == [HALF - 1, BATCH - 1]
 
 
 def test_weights_go_out_while_clients_play(redis_address: Address, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class VTraceSettings(Section):
     )
     batch_size: int = setting(
         512,
-        "Transitions per batch, of whole segments as they come.",
+        "Transitions per batch, of whole segments as they come. Divided by the environments that play, about "
+        "how many steps a trace (IMPALA's unroll) reaches: segments of one episode are joined.",
         unit="transitions",
         ge=1,
         le=1_000_000,

@@ -59,6 +59,10 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     objective of PPO, relative to the policy that played, is used instead, as in APPO (Petrenko et al. 2020,
     arXiv 2006.11751). There the ratio is in the objective already: the advantage is taken without its weight.
 
+    A trace goes on over the segments of an episode that are joined in a batch, whichever weights played each:
+    every step is weighed by the policy that took it. Where the last one of them ends, the value of its last
+    observation stands for the rest, unless the episode ended in a final state.
+
     What a step was worth to the policy that took it, the client says with the statistics of the normaliser
     that were published with its weights; what it is worth now is computed with the statistics of now, which
     go out with the weights of now. They change after each update alone, so that samples of the present

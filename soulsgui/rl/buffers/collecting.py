@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.rl.buffers.joining import joined, laid_end_to_end
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
 from soulsgui.rl.returns.reward_scaling import Origin
 
@@ -135,8 +136,8 @@ class RolloutStore:
         )
         lengths = column["lengths"]
         starts = np.cumsum(lengths) - lengths
-        steps = _laid_end_to_end(starts[order], lengths[order])
-        rows = _laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
+        steps = laid_end_to_end(starts[order], lengths[order])
+        rows = laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
         obs = self._columns["obs"][rows]
         source = self._columns[_SOURCE][: self._segments]
         origin = Origin(source[order], column["episode"][order], column["first_step"][order])
@@ -150,7 +151,13 @@ class RolloutStore:
             truncated=column["truncated"][order],
             action_mask=self._columns["action_mask"][rows] if self._masked_actions else None,
             state={name: values[: self._segments][order] for name, values in self._state.items()},
-            joined=_joined({name: column[name][order] for name in column}, obs),
+            joined=joined(
+                [column[name][order] for name in ("client", "env_index", "episode")],
+                column["first_step"][order],
+                lengths[order],
+                (column["terminated"] | column["truncated"])[order],
+                obs,
+            ),
             origin=origin if self._sourced else None,
         )
 
@@ -176,28 +183,3 @@ class RolloutStore:
         self._state = {
             name: np.empty((capacity, *sides), np.float32) for name, sides in self._state_shapes.items()
         }
-
-
-def _joined(column: Mapping[str, NDArray[Any]], obs: NDArray[Any]) -> Bools:
-    """Return which segments `[S]` go on where the ones before them ended.
-
-    Args:
-        column: What `_OF_SEGMENTS` names, in order.
-        obs: Their observations `[N + S, *shape]`. Those at both sides of a seam are the same: the numbers
-            alone may be equal by chance where a client began anew within a round.
-    """
-    joined: Bools = np.zeros(len(column["lengths"]), np.bool_)
-    upto = column["first_step"] + column["lengths"]
-    joined[1:] = (column["first_step"][1:] == upto[:-1]) & ~(column["terminated"] | column["truncated"])[:-1]
-    for name in ("client", "env_index", "episode"):
-        joined[1:] &= column[name][1:] == column[name][:-1]
-    first = np.cumsum(column["lengths"] + 1)[:-1]
-    joined[1:] &= (obs[first - 1] == obs[first]).all(axis=tuple(range(1, obs.ndim)))
-    return joined
-
-
-def _laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:
-    """Return the indices of runs that begin at `starts` and are so long, one after the other."""
-    ends = np.cumsum(sizes)
-    indices: Ints = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-    return indices

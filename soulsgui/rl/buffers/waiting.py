@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.rl.buffers.collecting import CollectedSegments
+from soulsgui.rl.buffers.joining import joined, laid_end_to_end
 from soulsgui.rl.buffers.rollout import Ints, RolloutBatch
 from soulsgui.rl.returns.reward_scaling import Origin
 
@@ -78,6 +79,8 @@ class WaitingSegments:
     def take(self, steps: int) -> Taken:
         """Take the oldest segments out: as few whole ones as hold so many transitions, or all there are.
 
+        Those of one episode stand behind each other in the batch, joined where there is no gap between them.
+
         Args:
             steps: Transitions that are wanted, at least 1.
 
@@ -100,7 +103,8 @@ class WaitingSegments:
             parts.append(first)
             wanted -= first.steps
         self.steps -= sum(part.steps for part in parts)
-        return Taken(_batch([part.found for part in parts]), np.concatenate([part.update for part in parts]))
+        batch, order = _batch([part.found for part in parts])
+        return Taken(batch, np.concatenate([part.update for part in parts])[order])
 
 
 def _part(arrived: Arrived, chosen: NDArray[np.bool_]) -> Arrived:
@@ -116,23 +120,39 @@ def _part(arrived: Arrived, chosen: NDArray[np.bool_]) -> Arrived:
     return Arrived(CollectedSegments(**fields), arrived.model_id[chosen], arrived.update[chosen])
 
 
-def _batch(parts: Sequence[CollectedSegments]) -> RolloutBatch:
-    """Lay segments end to end, in the order in which they came."""
+def _batch(parts: Sequence[CollectedSegments]) -> tuple[RolloutBatch, Ints]:
+    """Lay segments end to end, those of an episode behind each other; also return their order, `[S]`.
 
-    def joined(name: str, dtype: Any = None) -> NDArray[Any]:
+    Where nobody says where segments come from, they stay as they came, each for itself.
+    """
+
+    def all_of(name: str, dtype: Any = None) -> NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts], dtype=dtype, casting="unsafe")
 
-    sourced = all(part.source is not None for part in parts)
-    masks = [part.action_mask for part in parts if part.action_mask is not None]
-    return RolloutBatch(
-        obs=joined("obs"),
-        lengths=joined("lengths", np.int64),
-        action=joined("action"),
-        log_prob=joined("log_prob", np.float32),
-        reward=joined("reward", np.float32),
-        terminated=joined("terminated"),
-        truncated=joined("truncated"),
-        action_mask=np.concatenate(masks) if masks else None,
-        state={name: np.concatenate([part.state[name] for part in parts]) for name in parts[0].state},
-        origin=Origin(*(joined(name, np.int64) for name in Origin._fields)) if sourced else None,
-    )
+    lengths, origin = all_of("lengths", np.int64), None
+    order: Ints = np.arange(len(lengths))
+    if all(part.source is not None for part in parts):
+        origin = Origin(*(all_of(name, np.int64) for name in Origin._fields))
+        order = np.lexsort((origin.first_step, origin.episode, origin.source))
+        origin = Origin(*(column[order] for column in origin))
+    starts = np.cumsum(lengths) - lengths
+    steps = laid_end_to_end(starts[order], lengths[order])
+    rows = laid_end_to_end((starts + np.arange(len(lengths)))[order], lengths[order] + 1)
+    obs, terminated, truncated = all_of("obs")[rows], all_of("terminated")[order], all_of("truncated")[order]
+    masked = any(part.action_mask is not None for part in parts)
+    batch = RolloutBatch(
+        obs=obs,
+        lengths=lengths[order],
+        action=all_of("action")[steps],
+        log_prob=all_of("log_prob", np.float32)[steps],
+        reward=all_of("reward", np.float32)[steps],
+        terminated=terminated,
+        truncated=truncated,
+        action_mask=all_of("action_mask")[rows] if masked else None,
+        state={name: np.concatenate([part.state[name] for part in parts])[order] for name in parts[0].state},
+        joined=None if origin is None else joined(
+            origin[:2], origin.first_step, lengths[order], terminated | truncated, obs
+        ),
+        origin=origin,
+    )  # fmt: skip
+    return batch, order

@@ -34,14 +34,14 @@ def vtrace(
     rho_clip: float = 1.0,
     c_clip: float = 1.0,
 ) -> VTrace:
-    """Compute V-trace targets over many segments laid end to end.
+    """Compute V-trace targets over many stretches of episodes laid end to end.
 
     `v_t = V(x_t) + delta_t + gamma * c_t * (v_{t+1} - V(x_{t+1}))` (remark 1) with
     `delta_t = rho_t * (r_t + gamma * V(x_{t+1}) - V(x_t))`, `rho_t = min(rho_clip, ratio_t)` and
-    `c_t = lam * min(c_clip, ratio_t)` (eq. 1, remark 2). A segment that is cut off, or whose episode is
+    `c_t = lam * min(c_clip, ratio_t)` (eq. 1, remark 2). A stretch that is cut off, or whose episode is
     truncated, bootstraps from the value of its final observation; after termination there is nothing.
 
-    On-policy (ratio 1) with `lam = 1` the targets are the n-step returns up to the end of each segment, and
+    On-policy (ratio 1) with `lam = 1` the targets are the n-step returns up to the end of each stretch, and
     `target - value` equals `returns.gae` for every `lam`. Like there the recursion is solved by doubling.
 
     | symbol | shape | description |
@@ -50,16 +50,16 @@ def vtrace(
     | reward | `[N]` | |
     | value, next_value | `[N]` | of the observation acted on, and of the one that truly came next |
     | terminated | `[N]` bool | the episode ended in a final state with this step |
-    | ends | `[N]` bool | last step of its segment; the very last step must be one |
+    | ends | `[N]` bool | last step of its stretch; the very last step must be one |
     | gamma, lam | float | discount; 1 as in the paper, less trusts the values more |
     | rho_clip, c_clip | float | what the value converges to; how far corrections reach |
 
     Raises:
-        ValueError: The last step ends no segment.
+        ValueError: The last step ends no stretch.
     """
     where = torch.nonzero(ends).squeeze(1)
     if len(ends) and not (len(where) and int(where[-1]) == len(ends) - 1):
-        raise ValueError("the last step must be the end of its segment")
+        raise ValueError("the last step must be the end of its stretch")
     ratio, value64 = log_ratio.double().exp(), value.double()
     rho = ratio.clamp(max=rho_clip)
     future = next_value.double().masked_fill(terminated, 0.0)

@@ -16,7 +16,9 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
+from soulsgui.rl.buffers.collecting import CollectedSegments
 from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
 from soulsgui.rl.losses.vtrace import vtrace
 from tests.environments.toys import SPACES_TAKEN
 from tests.rl.support import SPACES, ppo_settings, random_batch
@@ -120,6 +122,43 @@ def test_the_gradient_is_that_of_the_loss_written_out(clip: float | None) -> Non
     assert figures["policy_loss"] == pytest.approx(policy_loss.item(), abs=1e-5)
     assert figures["rho_clip_fraction"] == pytest.approx((ratio > 1.2).float().mean().item())
     assert figures["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("clip", [None, 0.3])
+def test_an_episode_teaches_the_same_however_it_was_cut_on_its_way(clip: float | None) -> None:
+    settings: dict[str, Any] = {"clip": clip, "learning_rate": 1e-30, "normalize_advantage": True}
+    agent, other, apart = (make_agent(**settings) for _ in range(3))
+    whole = aged_batch(agent)
+    whole.terminated[:], whole.truncated[:] = [False, True, False, False], [False, False, True, False]
+    agent.update(whole, START)
+    other.update(_cut(whole, most=3, sources=True), START)
+    torch.testing.assert_close(other._flat.gradient, agent._flat.gradient, atol=1e-6, rtol=1e-4)
+    assert other.figures() == pytest.approx(agent.figures(), rel=1e-4, abs=1e-6)
+    # Each piece for itself sees no further than its end.
+    apart.update(_cut(whole, most=3, sources=False), START)
+    assert (apart._flat.gradient - agent._flat.gradient).norm() > 0.1 * agent._flat.gradient.norm()
+
+
+def _cut(whole: RolloutBatch, most: int, sources: bool) -> RolloutBatch:
+    """Return the same steps as they come in pieces: the first of each segment, then the second of each ..."""
+    waiting = WaitingSegments()
+    starts = np.cumsum(whole.lengths) - whole.lengths
+    for begin in range(0, int(whole.lengths.max()), most):
+        for index in np.flatnonzero(whole.lengths > begin):
+            upto = min(begin + most, int(whole.lengths[index]))
+            steps, row = slice(starts[index] + begin, starts[index] + upto), starts[index] + index
+            last = upto == whole.lengths[index]
+            found = CollectedSegments(
+                client=np.zeros(1, int), env_index=np.array([index]), episode=np.zeros(1, int),
+                first_step=np.array([begin]), lengths=np.array([upto - begin]),
+                terminated=whole.terminated[index : index + 1] & last,
+                truncated=whole.truncated[index : index + 1] & last,
+                obs=whole.obs[row + begin : row + upto + 1], action=whole.action[steps],
+                log_prob=whole.log_prob[steps], reward=whole.reward[steps],
+                source=np.array([index]) if sources else None,
+            )  # fmt: skip
+            waiting.add(Arrived(found, np.array([begin]), np.array([begin])))
+    return waiting.take(whole.steps).batch
 
 
 def test_with_a_clip_what_has_moved_far_enough_moves_no_further() -> None:

@@ -1,6 +1,7 @@
 """Segments that wait: taken whole and in order, dropped when their weights are too old."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from soulsgui.rl.buffers.collecting import CollectedSegments
 from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
 
 
-def arrived(lengths: list[int], model_ids: list[int], first: int = 0, masked: bool = False) -> Arrived:
+def arrived(
+    lengths: list[int], model_ids: list[int], first: int = 0, masked: bool = False, **columns: Any
+) -> Arrived:
     """Segments whose steps are numbered from `first` on; observation `n` precedes step `n`, or is -1."""
     count, steps = len(lengths), sum(lengths)
     numbers = np.arange(first, first + steps)
@@ -31,7 +34,7 @@ def arrived(lengths: list[int], model_ids: list[int], first: int = 0, masked: bo
         reward=numbers.astype(np.float32),
         action_mask=(rows == [[0, -1]]) if masked else None,
         state={"hidden": np.array(lengths, np.float32)[:, None]},
-    )
+    )._replace(**{name: np.array(values) for name, values in columns.items()})
     return Arrived(found, np.array(model_ids), np.array(model_ids) * 10)
 
 
@@ -75,3 +78,35 @@ def test_what_older_weights_made_is_dropped_and_counted() -> None:
     assert batch.action.tolist() == [2, 3, 4, 9]
     assert batch.action_mask is not None
     assert batch.action_mask[:, 1].tolist() == [False, False, False, True, False, True]
+
+
+def test_segments_of_an_episode_stand_behind_each_other_and_are_joined_where_nothing_lies_between() -> None:
+    none = [False, False, False]
+    pieces = [
+        # One environment's episode in three pieces, another's between them, and one that began anew.
+        {"source": [7, 9, 7], "episode": [3, 3, 3], "first_step": [5, 0, 7], "obs": [1, 2, 3, 0, 8, 3, 4]},
+        {"source": [9, 7, 7], "episode": [3, 4, 3], "first_step": [1, 0, 8], "obs": [8, 0, 0, 0, 4, 5, 6]},
+        # A piece after a gap, one before which another observation stood, one behind an end.
+        {"source": [7, 9, 7], "episode": [3, 3, 4], "first_step": [12, 2, 1], "obs": [6, 7, 5, 0, 0, 0]},
+    ]
+    lengths, ended = ([2, 1, 1], [1, 1, 2], [1, 1, 1]), (none, [False, True, False], none)
+    waiting, first = WaitingSegments(), 0
+    for number, (piece, size, over) in enumerate(zip(pieces, lengths, ended, strict=True)):
+        obs = np.array(piece["obs"], np.float32)[:, None]
+        columns = piece | {"obs": obs, "terminated": none, "truncated": over}
+        waiting.add(arrived(size, [3 * number, 3 * number + 1, 3 * number + 2], first, **columns))
+        first += sum(size)
+    batch, update = waiting.take(20)
+    assert batch.joined is not None
+    assert batch.origin is not None
+    assert batch.origin.source.tolist() == [7] * 6 + [9] * 3
+    assert (update // 10).tolist() == [0, 2, 5, 6, 4, 8, 1, 3, 7]
+    assert batch.joined.tolist() == [False, True, True, False, False, False, False, True, False]
+    assert batch.lengths.tolist() == [2, 1, 2, 1, 1, 1, 1, 1, 1]
+    assert batch.action.tolist() == [0, 1, 3, 6, 7, 8, 5, 10, 2, 4, 9]
+    assert batch.obs[:8, 0].tolist() == [1, 2, 3, 3, 4, 4, 5, 6]
+    assert batch.ends.tolist() == [False] * 4 + [True] * 4 + [False] + [True] * 2
+    assert (batch.reward.tolist(), batch.state["hidden"][:3, 0].tolist()) == (
+        batch.action.tolist(),
+        [2, 1, 2],
+    )

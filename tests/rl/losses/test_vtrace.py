@@ -108,8 +108,8 @@ def test_equals_the_sum_of_the_definition_for_any_segments(
         np.testing.assert_allclose(found.target.numpy() - value, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_last_step_that_ends_no_segment_is_refused() -> None:
-    with pytest.raises(ValueError, match="end of its segment"):
+def test_a_last_step_that_ends_no_stretch_is_refused() -> None:
+    with pytest.raises(ValueError, match="end of its stretch"):
         run([1.0], [1.0], [1.0], [1.0], [0], [0])
 
 
