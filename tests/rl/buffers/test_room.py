@@ -169,6 +169,7 @@ def test_a_disk_that_fills_up_ends_in_words_and_not_in_a_signal(
     with pytest.raises(StorageError, match="are free"):
         fill(ring, WHOLE, 0, 60)
     # Observations and masks by turns, each without a gap.
+    assert [begin for begin, _ in taken[:2]] == [0, 4096]
     for column in (taken[::2], taken[1::2]):
         (begin, size), following = column
         assert following[0] == begin + size
