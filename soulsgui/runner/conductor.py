@@ -3,23 +3,22 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.errors import ServiceError
 from soulsgui.runner.active import Active, Probe
-from soulsgui.runner.best import BestKeeper
+from soulsgui.runner.beginning import Beginning
 from soulsgui.runner.bus import Bus
-from soulsgui.runner.crew import READY_LIMIT_S, Crew, LetIn
+from soulsgui.runner.crew import Crew, LetIn
 from soulsgui.runner.ending import Ending
-from soulsgui.runner.events import EventLog, Level
+from soulsgui.runner.events import EventLog
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
+from soulsgui.runner.news import News
 from soulsgui.runner.opening import (
-    ActiveRun,
     effective_settings,
     goals,
     left_run,
@@ -30,13 +29,12 @@ from soulsgui.runner.opening import (
 )
 from soulsgui.runner.pausing import Pausing
 from soulsgui.runner.refusal import Refused, no_run
-from soulsgui.runner.run import RunRecord, interrupted
-from soulsgui.runner.services import RunServices, client_name
+from soulsgui.runner.run import RunRecord
 from soulsgui.runner.standing import Standing
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY, TRAINER
-from soulsgui.wire.messages.metrics import AttemptRow, Row
+from soulsgui.wire.messages.metrics import Row
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -46,7 +44,6 @@ class Conductor:
     """The run of a server.
 
     Attributes:
-        begun: Ids of the runs that were begun, resumed or taken over here.
         pausing: Lets the run that goes on rest.
 
     Args:
@@ -75,19 +72,25 @@ class Conductor:
     ) -> None:
         self._folders = folders
         self._library = library
-        self._supervisor = supervisor
         self._bus = bus
-        self._knowledge = knowledge
-        self._events = events
         self._base = base
-        self._probe = probe
-        self._let_in = let_in
         self._standing = Standing(folders, library, knowledge)
         self._ending = Ending(self._standing, library, supervisor, knowledge, events, bus)
         self.pausing = Pausing(self._standing, supervisor, bus, events)
-        self._opening: asyncio.Task[None] | None = None
+        self._news = News(events)
+        self._beginning = Beginning(
+            folders,
+            library,
+            supervisor,
+            bus,
+            knowledge,
+            events,
+            probe,
+            let_in,
+            self._standing,
+            self._ending,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
-        self.begun: set[str] = set()
 
     # --- what others may know ----------------------------------------------------------------------
 
@@ -113,6 +116,11 @@ class Conductor:
     @property
     def _active(self) -> Active | None:
         return self._standing.active
+
+    @property
+    def begun(self) -> set[str]:
+        """Ids of the runs that were begun, resumed or taken over here."""
+        return self._beginning.begun
 
     @property
     def run(self) -> RunFolder | None:
@@ -157,7 +165,7 @@ class Conductor:
         settings = effective_settings(self._folders, params, self._base)
         await self._make_room(params.if_active)
         run, record = new_run(self._library, settings, params, time.time())
-        await self._open(run, settings, record, self._start)
+        await self._beginning.open(run, settings, record)
         return run
 
     async def resume(self, params: RunResumeParams) -> RunFolder:
@@ -183,7 +191,7 @@ class Conductor:
             self._library.write_settings(run, settings)
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
-        await self._open(run, settings, record, lambda active: self._resume(active, checkpoint))
+        await self._beginning.open(run, settings, record, checkpoint)
         return run
 
     async def _make_room(self, if_active: str) -> None:
@@ -196,85 +204,6 @@ class Conductor:
                 "Stop it first: soulsgui run stop",
             )
         await self.stop()
-
-    async def _open(
-        self,
-        run: RunFolder,
-        settings: Settings,
-        record: RunRecord,
-        work: Callable[[Active], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Do the work of beginning a run in a task of its own, which `stop` may cancel."""
-        if self._active is not None:
-            raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
-        active = self._begin(run, settings, record)
-        opening = self._opening = asyncio.create_task(work(active))
-        await asyncio.wait({opening})
-        if opening.cancelled():
-            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
-        await opening
-        await self._until_ready(active)
-
-    async def _until_ready(self, active: Active) -> None:
-        try:
-            ready = await active.crew.until_ready()
-        except ServiceError as error:
-            raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
-        if active.ending == "stopped":
-            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
-        if not ready and not active.ending:
-            raise Refused(
-                ErrorCode.NO_ANSWER,
-                f"Run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it goes on starting.",
-                "Watch it: soulsgui status",
-            )
-
-    async def _start(self, active: Active) -> None:
-        try:
-            await active.start(self._bus, self._probe)
-        except BaseException:
-            self._standing.set_active(None)
-            self.record = self._library.last_record()
-            raise
-        self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
-
-    async def _resume(self, active: Active, checkpoint: str) -> None:
-        try:
-            await active.resume(self._bus, self._probe, checkpoint)
-        except BaseException as error:
-            cancelled = isinstance(error, asyncio.CancelledError)
-            active.end_because("stopped" if cancelled else "failed", str(error))
-            self._ending.finish(active)
-            raise
-        began = f" from {checkpoint}" if checkpoint else ""
-        self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
-
-    def _begin(
-        self, run: RunFolder, settings: Settings, record: RunRecord, left: ActiveRun | None = None
-    ) -> Active:
-        clients = [client_name(number) for number in range(1, settings.clients.local + 1)]
-        if left is not None:
-            clients = left.clients
-        self._knowledge.forget_nodes()
-        services = RunServices(self._folders, run, self._knowledge)
-        crew = Crew(
-            services,
-            self._supervisor,
-            self._bus,
-            self._knowledge.roster,
-            clients,
-            self._let_in,
-            bool(settings.evaluates_every),
-        )
-        best = BestKeeper(self._bus, self._library.best(run))
-        active = Active(run, settings, crew, best, record.seconds)
-        if left is not None:
-            active.end_because(left.ending, left.error, left.saves)
-        self.record = record
-        self.begun.add(run.run_id)
-        self._standing.set_active(active)
-        self._standing.note_record(run)
-        return active
 
     # --- after a crash of the runner ---------------------------------------------------------------
 
@@ -289,33 +218,13 @@ class Conductor:
             await self._bus.let_clients_rest()
             return False
         left, run, settings = found
-        active = self._begin(run, settings, self._library.record(run), left)
-        adopted = await active.adopt(left)
-        if not adopted and left.ending:
-            await self._ending.conclude(active)
-        elif not adopted:
-            self._interrupted(active)
-        if not adopted:
+        active = await self._beginning.take_over(left, run, settings)
+        if active is None:
             await self._bus.let_clients_rest()
             return False
-        self._standing.set_active(active)
-        cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
-        self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
         if left.ending:
             self._spawn(self._ending.end(active))
         return True
-
-    def _interrupted(self, active: Active) -> None:
-        self.record = interrupted(self.record)
-        self._standing.note_record(active.run)
-        self._standing.set_active(None)
-        self._events.add(
-            "error",
-            f"Run {active.run.run_id} was interrupted",
-            cause="The runner and every service of the run ended without being asked to.",
-            remedy=f"Go on with it: soulsgui run resume {active.run.run_id}",
-            run_id=active.run.run_id,
-        )
 
     # --- while it goes on --------------------------------------------------------------------------
 
@@ -337,53 +246,15 @@ class Conductor:
             self._ending.wish(active, reached or "stopped", error)
             self._spawn(self._ending.end(active))
             return
-        self._note_trouble(active, trainer)
-        self._note_divergence(active, trainer)
-        self._tell_of_saving(active, trainer)
+        self._news.look(active, trainer)
         active.note_checkpoint(trainer)
         active.best.look(telemetry.verdict if telemetry is not None else None, now)
         self._standing.write_now_and_then(active, now)
 
-    def _tell_of_saving(self, active: Active, trainer: NodeState | None) -> None:
-        news = active.save_news.of(trainer)
-        if news is not None:
-            what, remedy = news
-            said = f"Run {active.run.run_id} {what}"
-            level: Level = "error" if remedy else "info"
-            self._events.add(level, said, remedy=remedy, service=TRAINER, run_id=active.run.run_id)
-
-    def _note_trouble(self, active: Active, trainer: NodeState | None) -> None:
-        """Tell when something begins, and when it ceases, to hold the run up."""
-        if trainer is None or trainer.trouble == active.trouble:
-            return
-        run_id = active.run.run_id
-        if trainer.trouble:
-            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
-            self._events.add("warning", trainer.trouble, remedy=remedy, service=TRAINER, run_id=run_id)
-        else:
-            self._events.add("info", "The run waits no longer.", service=TRAINER, run_id=run_id)
-        active.trouble = trainer.trouble
-
-    def _note_divergence(self, active: Active, trainer: NodeState | None) -> None:
-        """Tell that the training has diverged and was taken back, and when that is overcome."""
-        if trainer is None or trainer.diverged == active.diverged:
-            return
-        run_id = active.run.run_id
-        if trainer.diverged:
-            remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
-            self._events.add("error", trainer.diverged, remedy=remedy, service=TRAINER, run_id=run_id)
-        else:
-            words = "The training has passed the place where it diverged"
-            self._events.add("info", words, service=TRAINER, run_id=run_id)
-        active.diverged = trainer.diverged
-
     def take_rows(self, rows: Sequence[Row]) -> None:
         """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
-        active = self._active
-        for row in rows:
-            words = active.begin_attempt(row) if active is not None and isinstance(row, AttemptRow) else ""
-            if active is not None and words:
-                self._events.add("info", words, service=TRAINER, run_id=active.run.run_id)
+        if self._active is not None:
+            self._news.take_rows(self._active, rows)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -434,9 +305,7 @@ class Conductor:
         active = self._active
         if active is None:
             raise no_run()
-        if self._opening is not None and not self._opening.done():
-            self._opening.cancel()
-            await asyncio.wait({self._opening})
+        await self._beginning.cancel()
         if self._active is active:
             if active.ending:
                 await self.over.wait()

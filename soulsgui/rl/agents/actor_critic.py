@@ -106,36 +106,32 @@ class ActorCritic(Generic[Settings]):
 
     def _network_spec(self) -> dict[str, Any]:
         """Return the description of the policy's network, as JSON-able data."""
-        action = self.spaces.action
-        first = action.start if isinstance(action, DiscreteSpec) else 0
-        if self.settings.network.name != MLP:
-            return TorchPolicySpec(
-                network=self.settings.network.name,
-                observation_shape=self._to_see.seen.shape,
-                observation_dtype=self._to_see.seen.dtype,
-                largest=largest_of(self._to_see.seen),
-                num_actions=self.head.spec.outputs,
-                first_action=first,
-                hidden_sizes=tuple(self.settings.network.hidden_sizes),
-                activation=self.settings.network.activation,
-                normalise=self._normalises,
-            ).to_json()
-        return MLPPolicySpec(
-            observation_shape=self._to_see.seen.shape,
-            num_actions=self.head.spec.outputs,
-            first_action=first,
-            hidden_sizes=tuple(self.settings.network.hidden_sizes),
-            activation=self.settings.network.activation,
-            normalise=self._normalises,
-        ).to_json()
+        action, network, seen = self.spaces.action, self.settings.network, self._to_see.seen
+        either: dict[str, Any] = {
+            "observation_shape": seen.shape,
+            "num_actions": self.head.spec.outputs,
+            "first_action": action.start if isinstance(action, DiscreteSpec) else 0,
+            "hidden_sizes": tuple(network.hidden_sizes),
+            "activation": network.activation,
+            "normalise": self._normalises,
+        }
+        if network.name == MLP:
+            return MLPPolicySpec(**either).to_json()
+        spec = TorchPolicySpec(
+            network=network.name, observation_dtype=seen.dtype, largest=largest_of(seen), **either
+        )
+        return spec.to_json()
 
     def export_weights(self) -> Arrays:
         """Return what a client needs to act: policy and normaliser, copied, float32."""
-        exported = (*named_tensors(self.policy, "policy"), *self.head.named_tensors())
-        arrays = {name: to_numpy(tensor) for name, tensor in exported}
+        arrays = {name: to_numpy(tensor) for name, tensor in self._acting_tensors()}
         if self._normalises:
             arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
         return arrays
+
+    def _acting_tensors(self) -> list[tuple[str, Tensor]]:
+        """Return what acts, without the value network."""
+        return [*named_tensors(self.policy, "policy"), *self.head.named_tensors()]
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return what the policy network says of stored observations `[B, *shape]`, `[B, outputs]`."""

@@ -12,13 +12,12 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_recurrent import FIELD, RecurrentPolicySpec
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
-from soulsgui.rl.agents.saved import Arrays, to_numpy
+from soulsgui.rl.agents.saved import to_numpy
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
 from soulsgui.rl.buffers.stretches import Stretches
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
 from soulsgui.rl.networks import build_mlp
 from soulsgui.rl.networks.initial import orthogonal_
-from soulsgui.rl.networks.named import named_tensors
 from soulsgui.rl.networks.recurrent import RecurrentTorso
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.networks.torso import perceptron
@@ -52,14 +51,8 @@ class RecurrentPPOAgent(PPOAgent):
         """Return what a client needs to build the policy, as JSON-able data."""
         return with_encoding(self._spec().to_json(), self.spaces.observation, self._to_see.images)
 
-    def export_weights(self) -> Arrays:
-        """Return what a client needs to act: memory, policy and normaliser, copied, float32."""
-        own = *self.memory.named_tensors(), *self.head.named_tensors()
-        named = [*own, *named_tensors(self.policy, "policy")]
-        arrays = {name: to_numpy(tensor) for name, tensor in named}
-        if self._normalises:
-            arrays |= {f"normaliser.{name}": array for name, array in self.normaliser.frozen().items()}
-        return arrays
+    def _acting_tensors(self) -> list[tuple[str, Tensor]]:
+        return [*self.memory.named_tensors(), *super()._acting_tensors()]
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return what it says `[B, outputs]` of stored observations, each `[*shape]` seen twice at first."""

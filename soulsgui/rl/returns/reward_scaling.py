@@ -49,9 +49,8 @@ class RewardScaler:
     """Divides rewards by the standard deviation of `R_t = gamma R_{t-1} + r_t`, over all steps seen.
 
     R begins with 0 in each episode and goes on over the segments of one (Engstrom et al. 2020, arXiv
-    2005.12729, section 3, "reward scaling"; detail 8 of those for
-    continuous actions in "The 37 implementation details of PPO"). The mean is
-    left where it is: to shift rewards would change what is worth doing.
+    2005.12729, section 3, "reward scaling"; detail 8 for continuous actions of "The 37 implementation details
+    of PPO"). The mean is left where it is: to shift rewards would change what is worth doing.
     """
 
     def __init__(self) -> None:

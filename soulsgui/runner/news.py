@@ -1,0 +1,71 @@
+"""What is new of the run that goes on, told as events: what holds it up, divergence, saving, attempts."""
+
+from collections.abc import Sequence
+
+from soulsgui.runner.active import Active
+from soulsgui.runner.events import EventLog, Level
+from soulsgui.wire.keys import TRAINER
+from soulsgui.wire.messages.metrics import AttemptRow, Row
+from soulsgui.wire.messages.node import NodeState
+
+
+class News:
+    """Tells each piece of news once.
+
+    Args:
+        events: Where to note it.
+    """
+
+    def __init__(self, events: EventLog) -> None:
+        self._events = events
+
+    def look(self, active: Active, trainer: NodeState | None) -> None:
+        """Tell what became different since the last look.
+
+        Args:
+            active: The run.
+            trainer: The newest state of its trainer; None when there is none.
+        """
+        if trainer is not None:
+            self._note_trouble(active, trainer)
+            self._note_divergence(active, trainer)
+            self._note_saving(active, trainer)
+
+    def take_rows(self, active: Active, rows: Sequence[Row]) -> None:
+        """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
+        for row in rows:
+            words = active.begin_attempt(row) if isinstance(row, AttemptRow) else ""
+            if words:
+                self._add(active, "info", words)
+
+    def _note_trouble(self, active: Active, trainer: NodeState) -> None:
+        """Tell when something begins, and when it ceases, to hold the run up."""
+        if trainer.trouble == active.trouble:
+            return
+        if trainer.trouble:
+            remedy = "It goes on by itself when they are back, or when somebody stops or forgets them."
+            self._add(active, "warning", trainer.trouble, remedy)
+        else:
+            self._add(active, "info", "The run waits no longer.")
+        active.trouble = trainer.trouble
+
+    def _note_divergence(self, active: Active, trainer: NodeState) -> None:
+        """Tell that the training has diverged and was taken back, and when that is overcome."""
+        if trainer.diverged == active.diverged:
+            return
+        if trainer.diverged:
+            remedy = "If it happens again, lower the learning rate, and check the size of the rewards."
+            self._add(active, "error", trainer.diverged, remedy)
+        else:
+            self._add(active, "info", "The training has passed the place where it diverged")
+        active.diverged = trainer.diverged
+
+    def _note_saving(self, active: Active, trainer: NodeState) -> None:
+        """Tell when the run can't be saved, and when it can again."""
+        news = active.save_news.of(trainer)
+        if news is not None:
+            what, remedy = news
+            self._add(active, "error" if remedy else "info", f"Run {active.run.run_id} {what}", remedy)
+
+    def _add(self, active: Active, level: Level, words: str, remedy: str = "") -> None:
+        self._events.add(level, words, remedy=remedy, service=TRAINER, run_id=active.run.run_id)
