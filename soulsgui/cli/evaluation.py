@@ -17,6 +17,11 @@ from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
 
 BEST = "best"
 
+_ANY = RunFolder(Path())
+
+_FOLDERS = frozenset(path.name for path in (_ANY.checkpoint, _ANY.best_model, _ANY.manual_saves))
+"""Where the checkpoints of a run lie: how their names begin, which no run's does."""
+
 _DRAW_NOTHING = frozenset({"dqn"})
 """Algorithms whose policies are greedy by themselves."""
 
@@ -56,8 +61,8 @@ def find_checkpoint(library: Library, name: str) -> Path:
     Args:
         library: The runs.
         name: Its folder; or a run (id, how it begins, or its folder), whose newest whole checkpoint is
-            meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest` and `best` of the
-            newest run.
+            meant; `RUN/CHECKPOINT` as `checkpoints list` shows it, `RUN/best`; `latest`, `best` and, without
+            `RUN/`, what `checkpoints list` shows, of the newest run.
 
     Raises:
         CheckpointError: There is none.
@@ -69,8 +74,8 @@ def find_checkpoint(library: Library, name: str) -> Path:
     if path.is_dir() and RunFolder(path.absolute()).run.exists():
         return _newest(library, RunFolder(path.absolute()))
     run, slash, checkpoint = name.partition("/")
-    if name == BEST:
-        run, slash, checkpoint = LATEST, "/", BEST
+    if name == BEST or run in _FOLDERS:
+        run, slash, checkpoint = LATEST, "/", name
     folder = library.find(run)
     if not slash:
         return _newest(library, folder)

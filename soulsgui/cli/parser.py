@@ -182,8 +182,8 @@ def _add_evaluate(commands: Commands) -> None:
         nargs="?",
         default="latest",
         metavar="CHECKPOINT",
-        help="its folder; or a run (id, or how it begins), RUN/CHECKPOINT, RUN/best; latest or best of the "
-        "newest run; default: latest",
+        help="its folder; or a run (id, or how it begins), RUN/CHECKPOINT, RUN/best; of the newest run "
+        "latest, best, or what `checkpoints list` shows; default: latest",
     )
     evaluate.add_argument(
         "--episodes", type=int, default=20, metavar="N", help="how many to play; default: 20"

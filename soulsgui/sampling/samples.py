@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
+from soulsgui.environments.finite import LARGEST
 from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, UsageError
@@ -83,6 +84,11 @@ def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -
     shape = spaces.observation.shape
     if sample.obs.shape != shape or sample.next_obs.shape != shape:
         raise UsageError(f"A sample has observations {sample.obs.shape}, the environment's are {shape}.")
+    if not abs(sample.reward) <= LARGEST:
+        raise UsageError(
+            f"A sample has the reward {sample.reward:g}.",
+            f"Rewards should be finite and at most {LARGEST:g} in magnitude: others can't be learned from.",
+        )
     if sample.step_id < 0:
         raise UsageError(f"A sample has action {sample.action} at step {sample.step_id}: that can't be.")
     if stored is not None:

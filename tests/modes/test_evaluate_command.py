@@ -89,6 +89,8 @@ def test_a_checkpoint_is_evaluated_the_same_way_each_time_without_torch(
         ("", 4000),
         ("latest", 4000),
         ("best", 2000),
+        ("best_model", 2000),
+        ("manual_save/early", 1000),
         ("{run}", 4000),
         ("{run}/best", 2000),
         ("{run}/manual_save/early", 1000),

@@ -63,6 +63,8 @@ def test_the_log_probability_may_be_said(log_prob: Any) -> None:
         _packed(step_id=-1),
         _packed(info=[]),
         _packed(info={"log_prob": "low"}),
+        _packed(reward=float("nan")),
+        _packed(reward=1e16),
         _packed(model_id=None),
     ],
     ids=lambda data: data[:24].hex(),
