@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import cast
 
 import redis
@@ -22,6 +23,7 @@ from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
 from soulsgui.wire.messages.chunk import Reason
+from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, Hello
 
@@ -129,7 +131,7 @@ class Intake:
             last = EntryId.parse(stream["last-generated-id"])
             if self.sessions.readmit(client, grant, beats[client], last, time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
-                if grant.resting != self.sessions.resting:
+                if grant.resting != self.sessions.resting or grant.greedy is not None:
                     self._to_tell.add(client)
 
     def rest(self, connection: redis.Redis, resting: bool) -> None:
@@ -153,6 +155,11 @@ class Intake:
     def unsettle(self) -> None:
         """After the server refused something: what was read and not acknowledged comes again."""
         self.reader.unsettle()
+
+    @property
+    def beats(self) -> Mapping[str, Heartbeat]:
+        """The newest beat of each client."""
+        return self._roster.beats
 
     def eligible(self) -> dict[str, Session]:
         """Return the sessions that can take part in a round now."""
