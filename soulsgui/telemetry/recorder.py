@@ -141,7 +141,7 @@ class Recorder:
     def evaluated(self) -> int:
         """Weights of the newest evaluation by a client in this attempt that is whole; -1 before the first."""
         whole = self._whole
-        return -1 if whole is None or whole.order.attempt != self.attempt else whole.order.model_id
+        return -1 if whole is None or whole.order.attempt < self.attempt else whole.order.model_id
 
     @property
     def mean_return(self) -> float | None:

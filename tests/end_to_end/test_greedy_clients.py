@@ -76,7 +76,9 @@ def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningS
         client.kill()
         client.wait()
     store = sqlite3.connect(folder / "telemetry.sqlite")
-    played = store.execute("SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number")
+    played = store.execute(
+        "SELECT number, length, total_return FROM greedy_episodes ORDER BY model_id, number"
+    )
     assert played.fetchall()[:3] == [(number, 20, 20.0) for number in range(3)]
     # Of the training, which explores at random, no episode comes near.
     assert store.execute("SELECT max(total_return) < 20 FROM episodes").fetchone() == (1,)

@@ -32,9 +32,7 @@ COUNT = 3
 
 
 def order(model_id: int, count: int = COUNT) -> GreedyOrder:
-    return GreedyOrder(
-        model_id=model_id, count=count, attempt=1, update=model_id, env_steps=0, episodes=0
-    )
+    return GreedyOrder(model_id=model_id, count=count, attempt=1, update=model_id, env_steps=0, episodes=0)
 
 
 def greedy(trainer: FreeTrainer) -> list[Any]:
@@ -171,6 +169,6 @@ def test_in_lockstep_and_in_rounds_nobody_can_be_asked(redis_address: Address) -
         trainer.begin_run(run_id)
         trainer.publish(1)
         with playing_client(redis_address) as client:
-            until(lambda: client.progress.session, "it has joined")  # noqa: B023
+            until(lambda: client.progress.session, "it has joined")
             assert client.progress.greedy is None
         trainer.close()
