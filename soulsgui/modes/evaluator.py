@@ -22,6 +22,7 @@ from soulsgui.policies.policy import make_policy
 from soulsgui.policies.still import without_noise
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
+from soulsgui.training.evaluations import Schedule
 from soulsgui.training.report import StateReporter
 from soulsgui.training.rows import Rows
 from soulsgui.wire.codec import CodecError
@@ -29,9 +30,9 @@ from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import EVALUATOR, Keys
 from soulsgui.wire.manifest import Manifest, read_manifest
-from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, UpdateRow
+from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, family_of
 from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpack_weights
 
 logger = logging.getLogger(__name__)
@@ -40,32 +41,6 @@ _LOOK_EVERY_S = 0.25
 _RETRY_S = 5.0
 _KEPT = 2
 """Weights written aside that are kept: while the newest is asked for, the one before may still be read."""
-
-
-class Schedule:
-    """When an evaluation is due: at the first weights on or behind each multiple of `every` updates. Pure.
-
-    Weights that are there when it begins count as seen.
-
-    Args:
-        every: Updates between two evaluations, at least 1.
-    """
-
-    def __init__(self, every: int) -> None:
-        self._every = every
-        self._seen: tuple[int, int] | None = None
-
-    def due(self, attempt: int, update: int) -> bool:
-        """Whether weights are to be evaluated; those for which it is said count as evaluated.
-
-        Args:
-            attempt: The attempt they are of.
-            update: Updates up to them.
-        """
-        before, self._seen = self._seen, (attempt, update)
-        if before is None or before[0] != attempt:
-            return False
-        return update // self._every > before[1] // self._every
 
 
 class Evaluator:
@@ -144,9 +119,15 @@ class Evaluator:
             logger.warning("no evaluation: %s", words)
         self._error = words
         self._phase = "frozen" if for_good else "waiting"
-        self._detail = "it can't play here" if for_good else "the last evaluation failed"
+        self._detail = self._absence if for_good else "the last evaluation failed"
         if not for_good:
             self._stop.wait(_RETRY_S)
+
+    @property
+    def _absence(self) -> str:
+        """What is said where it can't play; clients that sample freely can be asked for evaluations."""
+        free = family_of(self._settings.algorithm) == OFF_POLICY and self._settings.determinism != "lockstep"
+        return "it can't play here" + (": a client is asked to" if free else "")
 
     def _look(self, connection: redis.Redis) -> None:
         head = connection.getrange(self._keys.weights, 0, HEADER_BYTES - 1)
@@ -198,14 +179,6 @@ class Evaluator:
     def _row(self, header: WeightsHeader, found: Evaluation) -> UpdateRow:
         previous = self._previous[1] if self._previous[0] == header.attempt else 0
         self._previous = header.attempt, header.update
-        values = {
-            "return": found.mean_return,
-            "std": found.std_return,
-            "min": found.min_return,
-            "max": found.max_return,
-            "length": found.mean_length,
-            "s": found.seconds,
-        }
         return UpdateRow(
             kind="evaluation",
             run_id=header.run_id,
@@ -216,9 +189,7 @@ class Evaluator:
             episodes=header.episodes,
             model_id=header.model_id,
             time=time.time(),
-            values={
-                EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)
-            },
+            values=evaluation_values(found.returns, found.lengths, found.seconds),
         )
 
     def _keep_if_best(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.policies.exploration import boltzmann, epsilon_greedy, ladder
 from soulsgui.policies.policy import Policy
 from soulsgui.sampling.downloader import View
+from soulsgui.sampling.greedy import GreedyEpisodes
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.rollout import Rollout
 from soulsgui.sampling.turn import Mask, Turn
@@ -62,6 +63,7 @@ class FreeRunning:
         policy: Holds the weights in use.
         rollout: What was played, but not cut yet, counts as sent.
         config: The run.
+        greedy: Plays the evaluations that are asked for; None where none are.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class FreeRunning:
         policy: Policy,
         rollout: Rollout,
         config: ServerConfig,
+        greedy: GreedyEpisodes | None = None,
     ) -> None:
         self._link = link
         self._uploader = uploader
         self._policy = policy
         self._rollout = rollout
         self._run_id = config.run_id
+        self._greedy = greedy
         self._hold_s = float(config.settings["client.segment_seconds"])
         self._waits = config.settings["client.when_full"] == "wait"
         self._real_time = float(config.settings.get("client.step_seconds", 0.0)) > 0
@@ -89,7 +93,10 @@ class FreeRunning:
         self, obs: NDArray[Any], rng: np.random.Generator, mask: Mask | None
     ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Choose actions, as `turn.Way`."""
-        return explore(self._policy, obs, rng, self._grant, mask)
+        action, log_prob = explore(self._policy, obs, rng, self._grant, mask)
+        if self._greedy is not None and self._greedy.active:
+            action = self._greedy.instead(obs, mask, action)
+        return action, log_prob
 
     def turn(self, view: View) -> Turn | None:
         """Return a turn with the newest weights while samples are taken, as `turn.Way`."""
@@ -107,6 +114,8 @@ class FreeRunning:
         grant = self._link.answer_of_trainer(view)
         if grant is not None:
             self._let_in, self._grant = grant.status == "accepted", grant
+            if self._greedy is not None:
+                self._greedy.hear(grant.greedy, self._link.asked)
         # Between two runs there may be the weights of one and the description of the other.
         if view.header is not None and view.header.run_id == self._run_id:
             self._newest = view

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
+from soulsgui.sampling.greedy import order_in
 from soulsgui.sampling.heartbeat import HeartbeatThread
 from soulsgui.sampling.identity import ensure_name_is_free, other_name_remedy, own_versions
 from soulsgui.sampling.owner import OwnerDesk
@@ -107,6 +108,7 @@ class ClientLink:
         self._address = address
         self._stop = stop
         self._view = View()
+        self._asked: View | None = None
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
         self._opened = False
@@ -146,6 +148,14 @@ class ClientLink:
     def view(self) -> View:
         """What the server says now."""
         return self._view
+
+    @property
+    def asked(self) -> View | None:
+        """The newest view that asked for an evaluation and had its weights, None before the first.
+
+        Newer weights may have come since, and before anybody looked.
+        """
+        return self._asked
 
     @property
     def wish(self) -> Wish:
@@ -241,7 +251,7 @@ class ClientLink:
             # Rounds come and go several times a second.
             logger.log(logging.DEBUG if phase in _OF_ROUNDS else logging.INFO, "%s", phase)
             self.progress.phase = phase
-            self._tell_soon()
+            self.tell_soon()
 
     def failed(self, fault: ProcessFault) -> None:
         """Tell that this process ends because of its environment, to be started anew."""
@@ -271,9 +281,10 @@ class ClientLink:
             self.progress.answered is None or self.progress.answered.command_id != wish.command_id
         ):
             self.progress.answered = Answer(command_id=wish.command_id, ok=True)
-            self._tell_soon()
+            self.tell_soon()
 
-    def _tell_soon(self) -> None:
+    def tell_soon(self) -> None:
+        """Let server and owner hear at once what has changed."""
         self._heartbeat.soon()
         if self._owner is not None:
             self._owner.soon()
@@ -297,6 +308,8 @@ class ClientLink:
     def _take(self, view: View) -> None:
         with self._changed:
             self._view = view
+            if order_in(view) is not None:
+                self._asked = view
             if view.config is not None:
                 self.progress.checks["configuration"] = True
             if self._uploader is not None:

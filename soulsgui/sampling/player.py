@@ -9,11 +9,12 @@ from typing import Any
 
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
-from soulsgui.policies.policy import Policy
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
 from soulsgui.sampling.free_running import FreeRunning
+from soulsgui.sampling.greedy import GreedyEpisodes
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.sampling.link import ClientLink
 from soulsgui.sampling.network_check import check_network
@@ -112,6 +113,7 @@ class RunPlayer:
         self._log = ProgressLog(link.progress, time.monotonic())
         self._patience = Patience()
         self._clock = _clock_of(settings, stop)
+        self._greedy = self._greedy_episodes()
         self._rollout = Rollout(
             environment.stepper,
             environment.spaces.observation,
@@ -124,6 +126,7 @@ class RunPlayer:
             environment.spaces.action.dtype,
             self._policy.to_environment,
             remembered_by(self._policy),
+            self._greedy,
         )
 
     def play(self) -> None:
@@ -207,10 +210,24 @@ class RunPlayer:
         drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
         return self._link.enter(self._config, self._contract, int(settings["client.buffer_bytes"]), drops)
 
+    @property
+    def _in_lockstep(self) -> bool:
+        return bool(self._config.settings.get("determinism") == "lockstep")
+
+    def _greedy_episodes(self) -> GreedyEpisodes | None:
+        """Return what plays evaluations; None where everything is played in shares that are counted."""
+        link = self._link
+        link.progress.greedy = None
+        if self._family != OFF_POLICY or self._in_lockstep:
+            return None
+        return GreedyEpisodes(partial(make_policy, self._config.policy), link.progress, link.tell_soon)
+
     def _way_of_playing(self) -> Way:
         if self._family == OFF_POLICY:
-            free = FreeRunning(self._link, self._uploader, self._policy, self._rollout, self._config)
-            if self._config.settings.get("determinism") != "lockstep":
+            free = FreeRunning(
+                self._link, self._uploader, self._policy, self._rollout, self._config, self._greedy
+            )
+            if not self._in_lockstep:
                 return free
             return ExploringRounds(self._link, self._uploader, self._policy, free)
         return Rounds(self._link, self._uploader, self._policy)
@@ -331,18 +348,31 @@ class RunPlayer:
         progress.model_id, progress.update = turn.header.model_id, turn.header.update
 
     def _ended(self, episode: FinishedEpisode) -> None:
+        if episode.greedy:
+            self._greedy_ended(episode)
+            return
         progress = self._link.progress
         number = progress.episode_ended(episode.total_return, episode.length)
+        self._tell_of(episode, self._attempt, number, progress.model_id)
+        self._on_episode()
+
+    def _greedy_ended(self, episode: FinishedEpisode) -> None:
+        found = None if self._greedy is None else self._greedy.ended()
+        if found is not None:
+            order, number = found
+            self._tell_of(episode, order.attempt, number, order.model_id)
+
+    def _tell_of(self, episode: FinishedEpisode, attempt: int, number: int, model_id: int) -> None:
         message = Episode(
             run_id=self._config.run_id,
-            attempt=self._attempt,
+            attempt=attempt,
             number=number,
             env_index=episode.env_index,
             total_return=episode.total_return,
             length=episode.length,
             terminated=episode.terminated,
-            model_id=progress.model_id,
+            model_id=model_id,
             seconds=episode.seconds,
+            greedy=episode.greedy,
         )
         self._uploader.push_episode(message.to_json().encode())
-        self._on_episode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from soulsgui.errors import EnvironmentFault
 from soulsgui.wire.messages.base import LONGEST_DETAILS, Instance
-from soulsgui.wire.messages.heartbeat import Answer, Heartbeat, Phase
+from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, Phase
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 from soulsgui.wire.versions import Lack
 
@@ -30,6 +30,7 @@ class Progress:
         checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
         lacks: What the server needs and this computer has not.
         simulated: Whether it steps no environment.
+        greedy: How far the evaluations are that it is asked for; None while it plays none.
         keeps_episodes: Whether somebody asks for the `recent_episodes`: the owner of this computer.
     """
 
@@ -59,12 +60,14 @@ class Progress:
     simulated: bool = False
     leaving: bool = False
     answered: Answer | None = None
+    greedy: GreedyPlay | None = None
     checks: dict[str, bool] = field(default_factory=dict)
     lacks: list[Lack] = field(default_factory=list)
     keeps_episodes: bool = True
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
+    _greedy_steps: int = 0
     _counter: int = 0
     _returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS_KEPT))
     _finished: deque[OwnEpisode] = field(default_factory=deque)
@@ -109,6 +112,20 @@ class Progress:
         """Count environment steps."""
         with self._lock:
             self.env_steps += steps
+
+    def stepped_greedily(self) -> None:
+        """Count a step of an evaluation."""
+        with self._lock:
+            self._greedy_steps += 1
+
+    def plays_greedy(self, model_id: int, played: int) -> None:
+        """Say how far the newest evaluation is: from here on this client can be asked for some.
+
+        Args:
+            model_id: Weights of it, -1 before the first.
+            played: Episodes of it that were played.
+        """
+        self.greedy = GreedyPlay(model_id=model_id, played=played)
 
     def wait_for_server(self, waiting: bool, now: float) -> None:
         """Say whether it waits from now on for the server to want more samples.
@@ -230,6 +247,7 @@ class Progress:
                 human_steps=self.human_steps,
                 step_ms=None if self.step_ms is None else round(self.step_ms, 3),
                 answered=self.answered,
+                greedy=self.greedy and self.greedy.model_copy(update={"steps": self._greedy_steps}),
                 simulated=self.simulated,
                 leaving=self.leaving,
             )

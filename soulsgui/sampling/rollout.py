@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,27 @@ from soulsgui.wire.messages.chunk import Segments
 
 @dataclass(frozen=True)
 class FinishedEpisode:
-    """An episode that ended in one of the environments."""
+    """An episode that ended in one of the environments; a greedy one is none of the training."""
 
     env_index: int
     total_return: float
     length: int
     terminated: bool
     seconds: float
+    greedy: bool = False
+
+
+class Aside(Protocol):
+    """Plays episodes in the first environment that are not recorded.
+
+    Attributes:
+        active: Whether the episode that is under way there is one of them.
+    """
+
+    active: bool
+
+    def at_start(self) -> None:
+        """An episode begins there with the next step: decide what it is to be. Said again until it has."""
 
 
 class Rollout:
@@ -47,6 +61,7 @@ class Rollout:
         to_environment: Turns stored actions `[N, *action_shape]` into what the environments take; None where
             both are the same.
         remembered: What the policy remembers of the environments; None where it remembers nothing.
+        aside: Whose episodes in the first environment are not recorded; None where all are.
 
     Attributes:
         human_steps: Steps that a person played; they are not recorded.
@@ -66,7 +81,9 @@ class Rollout:
         action_dtype: str = "int64",
         to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
         remembered: Remembered | None = None,
+        aside: Aside | None = None,
     ) -> None:
+        self._aside = aside
         self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
         self._stepper = stepper
@@ -204,6 +221,8 @@ class Rollout:
         """
         if self._obs is None:
             self._obs = self._reset()
+        if self._aside is not None and not self._lengths[0]:
+            self._aside.at_start()
         obs, mask = self._obs, self._stepper.mask
         before = dict(self._remembered.fields)
         action, log_prob = act(obs, self._rng, mask)
@@ -217,6 +236,9 @@ class Rollout:
             self._by_human |= result.by_human
             self.human_steps += int(np.count_nonzero(result.by_human & keep))
             keep = keep & ~result.by_human
+        if self._plays_aside:
+            keep = keep.copy()
+            keep[0] = False
         kept = int(np.count_nonzero(keep))
         if kept > left:
             keep = keep & (np.cumsum(keep) <= left)
@@ -229,6 +251,10 @@ class Rollout:
         self._obs = result.reset_obs
         self.open_steps += kept
         return kept
+
+    @property
+    def _plays_aside(self) -> bool:
+        return self._aside is not None and self._aside.active
 
     def _moved_within(self, result: StepResult) -> StepResult:
         next_obs = self._within(result.next_obs)
@@ -253,6 +279,7 @@ class Rollout:
                         length=int(self._lengths[env]),
                         terminated=bool(result.terminated[env]),
                         seconds=float(now - self._began[env]),
+                        greedy=bool(env == 0) and self._plays_aside,
                     )
                 )
             self._began[ended] = now

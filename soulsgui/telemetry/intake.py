@@ -28,6 +28,7 @@ class Reason(StrEnum):
     NOT_FINITE = "not_finite"
     BOUNDS = "out_of_bounds"
     WRONG_TYPE = "wrong_type"
+    NOT_ASKED = "not_asked"
 
 
 class Arrival(NamedTuple):

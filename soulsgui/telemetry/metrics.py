@@ -9,7 +9,7 @@ import redis
 from soulsgui.telemetry.recorder import TrainerRow
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import Keys
-from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, EpisodeRows, read_row
+from soulsgui.wire.messages.metrics import ROW_FIELD, STREAM_LENGTH, EpisodeRows, UpdateRow, read_row
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +127,14 @@ class MetricsStream:
         self._left_bytes += len(text)
         self._trim(connection)
         return message.row[-1]
+
+    def tell(self, connection: redis.Redis, row: UpdateRow) -> None:
+        """Add a row as the trainer does: it is read like those of others, and counts then.
+
+        Raises:
+            redis.RedisError: Perhaps not added; twice does no harm.
+        """
+        connection.xadd(self._stream, {ROW_FIELD: row.to_json()}, maxlen=STREAM_LENGTH, approximate=True)
 
     def _trim(self, connection: redis.Redis) -> None:
         """Keep the stream small in bytes too: its length alone would allow rows of many hundred megabytes."""

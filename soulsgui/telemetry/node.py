@@ -17,6 +17,7 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.telemetry.drawing import Drawing
+from soulsgui.telemetry.greedy import Played, order_of
 from soulsgui.telemetry.intake import Arrival, Reason, Refusal, sort_out
 from soulsgui.telemetry.metrics import MetricsStream
 from soulsgui.telemetry.recorder import Recorder, TrainerRow, as_messages
@@ -24,11 +25,12 @@ from soulsgui.telemetry.store.writer import EpisodeRecord
 from soulsgui.telemetry.streams import BATCH_ENTRIES, EpisodeStreams
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.group_reader import Entry
-from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.metrics import AttemptRow
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN, AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.session import Grant
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +85,7 @@ class TelemetryNode:
         self._drawing = Drawing(run.root, settings.telemetry.figure_every_episodes, self._recorder.last_row)
         self._connected = False
         self._published = 0
+        self._evaluation_told = -1
         self._rejected: dict[str, Counter[str]] = {}
         self._tick = 0
         self._phase: NodePhase = "loading"
@@ -187,6 +190,7 @@ class TelemetryNode:
         # A kill between storing and publishing leaves at most one batch unpublished.
         known = self._published if on_stream is None else min(on_stream, last_row)
         self._published = max(known, last_row - BATCH_ENTRIES)
+        self._evaluation_told = -1
         self._connected = True
 
     # --- episodes ----------------------------------------------------------------------------------
@@ -196,6 +200,10 @@ class TelemetryNode:
         # After the episodes: the row that begins an attempt is written before its first episode.
         rows = self._metrics.read(connection)
         arrivals, refusals = sort_out(entries, self._run_id)
+        greedy = [one for one in arrivals if one.episode.greedy]
+        if greedy:
+            refusals += self._store_greedy(connection, greedy)
+            arrivals = [one for one in arrivals if not one.episode.greedy]
         arrivals, unknown = self._of_known_attempts(connection, rows, arrivals)
         records: list[EpisodeRecord] = []
         if rows or arrivals:
@@ -206,6 +214,27 @@ class TelemetryNode:
         if entries:
             self._streams.acknowledge(connection, entries)
         return records
+
+    def _store_greedy(self, connection: redis.Redis, arrivals: Sequence[Arrival]) -> list[Refusal]:
+        """Store greedy episodes that their client is asked for now; return the others.
+
+        A grant asks before its client can have played, and until all that it asks for is counted here.
+        """
+        clients = list({one.client for one in arrivals})
+        texts = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in clients]))
+        grants = {client: Grant.read(text) for client, text in zip(clients, texts, strict=True)}
+        played, refused = [], []
+        for arrival in arrivals:
+            if self._recorder.knows_greedy(arrival):
+                continue
+            order = order_of(arrival, grants[arrival.client])
+            if order is None:
+                refused.append(arrival)
+            else:
+                played.append(Played(arrival, order))
+        if played:
+            refused += self._recorder.record_greedy(played, time.time())
+        return [Refusal(one.client, Reason.NOT_ASKED) for one in refused]
 
     def _of_known_attempts(
         self, connection: redis.Redis, rows: list[TrainerRow], arrivals: list[Arrival]
@@ -243,6 +272,7 @@ class TelemetryNode:
 
     def _publish(self, connection: redis.Redis, records: Sequence[EpisodeRecord]) -> None:
         """Tell the windows of what was stored, and of what could not be told before."""
+        self._tell_evaluation(connection)
         if self._published == self._recorder.last_row:
             return
         if records and records[0].row == self._published + 1:
@@ -256,14 +286,32 @@ class TelemetryNode:
             # Not a reason to leave the streams unread: that is what frees the server's memory.
             self._error = f"the server's memory is full: {error}"
 
+    def _tell_evaluation(self, connection: redis.Redis) -> None:
+        """Put the row of an evaluation by a client on the curves: it counts when it comes back."""
+        row = self._recorder.evaluation_due
+        if row is None or row.model_id == self._evaluation_told:
+            return
+        try:
+            self._metrics.tell(connection, row)
+        except redis.OutOfMemoryError as error:
+            self._error = f"the server's memory is full: {error}"
+        else:
+            self._evaluation_told = row.model_id
+            logger.info(
+                "model %d, played by a client: mean return %.2f", row.model_id, row.values[EVALUATION_RETURN]
+            )
+
     # --- state and end -----------------------------------------------------------------------------
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
-        """Go by training where the evaluator says that it can't play here: there will be no evaluation."""
+        """Go by training where evaluator and clients say that they can't evaluate: nobody will."""
         if not (self._by_evaluation or self._judged_by_evaluation):
             return
-        evaluator = NodeState.read(cast("bytes | None", connection.get(self._keys.node(EVALUATOR))))
-        plays = evaluator is None or evaluator.run_id != self._run_id or evaluator.phase != "frozen"
+        keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]
+        told = cast("list[bytes | None]", connection.mget(keys))
+        evaluator, trainer = (self._of_run(NodeState.read(data)) for data in told)
+        clients_do = trainer is not None and trainer.asks_clients is not False
+        plays = evaluator is None or evaluator.phase != "frozen" or clients_do
         if plays != self._plays:
             logger.warning(
                 "best model and goal go by %s",
@@ -272,6 +320,9 @@ class TelemetryNode:
         self._plays = plays
         self._recorder.by_evaluation = plays and self._by_evaluation
         self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
+
+    def _of_run(self, state: NodeState | None) -> NodeState | None:
+        return state if state is not None and state.run_id == self._run_id else None
 
     def _write_state(self, connection: redis.Redis, farewell: str = "") -> None:
         self._choose_ranking(connection)
@@ -299,6 +350,7 @@ class TelemetryNode:
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},
             verdict=verdict,
+            evaluated=recorder.evaluated,
             error=self._error,
             farewell=farewell,
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from soulsgui.telemetry.aggregate import Aggregator, Best, best_of
 from soulsgui.telemetry.curve import Curve
+from soulsgui.telemetry.greedy import Played
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.telemetry.store.schema import DamagedStoreError, StoreError, damaged, is_damage, set_aside
 from soulsgui.telemetry.store.standing import Standing
@@ -39,6 +40,8 @@ class Recorder:
     Attributes:
         by_evaluation: As the argument; it may be changed.
         judged_by_evaluation: As the argument; it may be changed.
+        evaluation_due: Row of an evaluation by a client whose episodes all came; it is to be told, and counts
+            when it is read as a row. None while there is none.
         lost: Where a damaged store was moved to; None when there was none.
 
     Args:
@@ -135,6 +138,12 @@ class Recorder:
         return self._curve.place(self.attempt).episodes
 
     @property
+    def evaluated(self) -> int:
+        """Weights of the newest evaluation by a client in this attempt that is whole; -1 before the first."""
+        whole = self._whole
+        return -1 if whole is None or whole.order.attempt < self.attempt else whole.order.model_id
+
+    @property
     def mean_return(self) -> float | None:
         """Mean of the last `window` episodes on the curve."""
         return self._aggregator.mean_return
@@ -198,6 +207,35 @@ class Recorder:
             raise
         return records
 
+    def knows_greedy(self, arrival: Arrival) -> bool:
+        """Whether a greedy episode is stored already."""
+        return self._store.greedy.knows(arrival.client, arrival.id)
+
+    def record_greedy(self, played: Sequence[Played], now: float) -> list[Arrival]:
+        """Store greedy episodes that were asked for, in one transaction.
+
+        Args:
+            played: The episodes; none is stored already (`knows_greedy`).
+            now: Wall time.
+
+        Returns:
+            Those whose number in their evaluation was there before.
+
+        Raises:
+            sqlite3.Error: They could not be stored; everything is as it was before.
+        """
+        greedy = self._store.greedy
+        with self._store.transaction():
+            refused = [one.arrival for one in played if not greedy.add(one, now)]
+        self._look_for_evaluation()
+        return refused
+
+    def _look_for_evaluation(self) -> None:
+        self._whole = self._store.greedy.newest_complete()
+        self.evaluation_due = (
+            None if self._whole is None else self._store.evaluation_due(self._run_id, self._whole)
+        )
+
     def rows_after(self, row: int) -> Iterator[EpisodeRows]:
         """Iterate over messages with the stored episodes behind a row, oldest first."""
         while records := self._store.episodes_after(row, _ROWS_PER_MESSAGE):
@@ -222,6 +260,7 @@ class Recorder:
         )
         if standing and standing.attempt == attempt and standing.goal == self._goal:
             self._aggregator.reached_with = standing.reached_with
+        self._look_for_evaluation()
 
     def _restored_best(self, standing: Standing | None) -> Best | None:
         if standing is None:
@@ -239,6 +278,9 @@ class Recorder:
         match row:
             case UpdateRow(kind="evaluation"):
                 self._store.add_evaluation(row)
+                due = self.evaluation_due
+                if due is not None and (row.attempt, row.update) == (due.attempt, due.update):
+                    self.evaluation_due = None
                 self._evaluated = self._store.best_evaluated
                 if self._judged_by_evaluation and EVALUATION_RETURN in row.values:
                     self._aggregator.judge(row.attempt, row.values[EVALUATION_RETURN])

@@ -17,6 +17,7 @@ from soulsgui.rl.agents.base import AsynchronousAgent
 from soulsgui.training import limits
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import CODES, GOOD, LEFT_OUT, Codes, check_segments
+from soulsgui.training.evaluations import ClientEvaluations
 from soulsgui.training.intake import PER_STREAM
 from soulsgui.training.node import BLOCK_MS, TrainingNode
 from soulsgui.training.session import Session
@@ -127,6 +128,15 @@ class AsynchronousTrainingNode(TrainingNode):
         self._tally = Tally(now, self.agent.updates, self.env_steps, learner=learner, ingest=clients)
         self._published_update = self._saved_update = self.agent.updates
         self._published_at, self._next_save = now, now + _CHECKPOINT_EVERY_S
+        self._evaluations = ClientEvaluations(
+            self.settings,
+            self.run_folder.run_id,
+            self.keys,
+            self._intake,
+            self._publisher,
+            self.attempt,
+            self.agent.updates,
+        )
         self._set_limits()
         super()._begin_attempt()
 
@@ -224,6 +234,8 @@ class AsynchronousTrainingNode(TrainingNode):
         began = time.monotonic()
         if self._unpublished:
             self._publish()
+        self._evaluations.look(self._link.redis, began)
+        self.asks_clients = self._evaluations.asks
         learned = self._learn(began + _SLICE_S)
         now = time.monotonic()
         if learned:
@@ -271,6 +283,7 @@ class AsynchronousTrainingNode(TrainingNode):
         self._prepare_weights()
         self._published_at, self._published_update = now, self.agent.updates
         self._set_limits()
+        self._evaluations.publishing(self._standing(), now)
         self._publish()
 
     def _save_when_due(self, now: float) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 import redis
 
@@ -22,6 +23,7 @@ from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.group_reader import GroupReader, Part
 from soulsgui.wire.keys import TRAINER_GROUP, Keys
 from soulsgui.wire.messages.chunk import Reason
+from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Hello
 
@@ -121,6 +123,11 @@ class Intake:
     def unsettle(self) -> None:
         """After the server refused something: what was read and not acknowledged comes again."""
         self.reader.unsettle()
+
+    @property
+    def beats(self) -> Mapping[str, Heartbeat]:
+        """The newest beat of each client."""
+        return self._roster.beats
 
     def eligible(self) -> dict[str, Session]:
         """Return the sessions that can take part in a round now."""

@@ -1,7 +1,7 @@
 """What the trainer tells clients: the run, the weights, the grants."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +66,19 @@ class Publisher:
         self._remembered = remembered
         self._blob = b""
         self._kept: OrderedDict[int, Published] = OrderedDict()
+        self._held: dict[int, Published] = {}
 
     def kept(self, model_id: int) -> Published | None:
         """Return weights that were published a while ago, or None when they are gone."""
-        return self._kept.get(model_id)
+        return self._kept.get(model_id) or self._held.get(model_id)
+
+    def hold(self, model_ids: Container[int]) -> None:
+        """Keep weights for longer than the newest ones, and let go of those that were held before.
+
+        Args:
+            model_ids: Their ids; those that are gone already stay so.
+        """
+        self._held = {id_: one for id_, one in {**self._held, **self._kept}.items() if id_ in model_ids}
 
     def prepare(
         self, standing: Standing, tensors: dict[str, NDArray[Any]], reference: tuple[float, ...] = ()

@@ -69,6 +69,6 @@ class Readmission:
             last = EntryId.parse(stream["last-generated-id"])
             if self._sessions.readmit(client, grant, beats[client], last, time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
-                if grant.resting != self._sessions.resting:
+                if grant.resting != self._sessions.resting or grant.greedy is not None:
                     to_tell.add(client)
         return to_tell

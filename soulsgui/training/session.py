@@ -9,7 +9,7 @@ from soulsgui.training.numbers import ChunkNumbers
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from soulsgui.wire.messages.session import Grant, GrantStatus, RoundShare
+from soulsgui.wire.messages.session import Grant, GrantStatus, GreedyOrder, RoundShare
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ class Session:
         most_entries: Most entries that it was ever granted, 0 before it was granted any.
         most_size: Their bytes, likewise.
         round: Its part of the present round.
+        greedy: The evaluation that its client is to play.
+        told_greedy: The one that stands in its grant.
     """
 
     client: str
@@ -71,6 +73,8 @@ class Session:
     told: Orders | None = None
     plays: bool = True
     round: RoundShare | None = None
+    greedy: GreedyOrder | None = None
+    told_greedy: GreedyOrder | None = None
 
     def grant(
         self,
@@ -94,7 +98,7 @@ class Session:
             self.most_size = max(self.most_size, self.granted_bytes)
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
-        self.told = orders
+        self.told, self.told_greedy = orders, self.greedy
         exploring = orders or Orders()
         return Grant(
             session=self.id,
@@ -108,6 +112,7 @@ class Session:
             ladder=exploring.ladder,
             rejected=dict(self.rejected),
             round=self.round,
+            greedy=self.greedy,
         )
 
     def received(self, size: int, number: int | None, entry: EntryId | None = None) -> bool:

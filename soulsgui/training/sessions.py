@@ -94,12 +94,14 @@ class Sessions:
         return {client: self._grant(session, orders) for client, session in self.by_client.items()}
 
     def grants_due(self) -> dict[str, Grant]:
-        """Return the grants of those who need more, or who explore otherwise than they should."""
+        """Return the grants of those who need more, or are to explore or to evaluate otherwise than told."""
         orders = self._orders()
         return {
             client: self._grant(session, orders)
             for client, session in self.by_client.items()
-            if self.needs_credit(session) or self._explores_otherwise(session, orders.get(client))
+            if self.needs_credit(session)
+            or self._explores_otherwise(session, orders.get(client))
+            or session.greedy != session.told_greedy
         }
 
     @staticmethod

@@ -70,6 +70,7 @@ class SteeredTrainee(Trainee):
         self.trouble = ""
         self.diverged = ""
         self.stop_reason = ""
+        self.asks_clients: bool | None = False
         self._held_until = float("-inf")
         self._waits = {name: Waiting() for name in ("learner", "clients")}
         self._address = address or Address.read(default_folders().server_address)
@@ -296,6 +297,7 @@ class SteeredTrainee(Trainee):
             diverged=self.diverged,
             stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
+            asks_clients=self.asks_clients,
             error=self._failure or self._desk.last_error,
             unsaved=self._desk.unsaved,
             farewell=self._farewell,

@@ -55,13 +55,15 @@ class BeatClock:
             now: Monotonic time, seconds.
         """
         seen = self._seen.get(beat.client)
+        # A client with one environment makes no others while it plays an evaluation.
+        steps = beat.env_steps + (0 if beat.greedy is None else beat.greedy.steps)
         if seen is None:
-            self._seen[beat.client] = _Seen(beat.counter, now - max(age_s, 0.0), beat.env_steps, now)
+            self._seen[beat.client] = _Seen(beat.counter, now - max(age_s, 0.0), steps, now)
             return
         if beat.counter != seen.counter:
             seen.counter, seen.changed_at = beat.counter, now
-        if beat.env_steps != seen.steps:
-            seen.steps, seen.steps_changed_at = beat.env_steps, now
+        if steps != seen.steps:
+            seen.steps, seen.steps_changed_at = steps, now
 
     def age_s(self, client: str, now: float) -> float | None:
         """Return seconds since the client's last beat, None when it was never seen."""

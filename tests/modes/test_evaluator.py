@@ -16,10 +16,11 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.environments.make import make_env
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.modes.evaluator import Evaluator, Schedule, best_aside, forget_older
+from soulsgui.modes.evaluator import Evaluator, best_aside, forget_older
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.still import with_still
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from soulsgui.training.evaluations import Schedule
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys

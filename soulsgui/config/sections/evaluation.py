@@ -9,7 +9,11 @@ OFF_POLICY_EVERY = 5_000
 
 
 class EvaluationSettings(Section):
-    """Greedy episodes, played beside the training by a process of their own (the evaluator)."""
+    """Greedy episodes, played beside the training by a process of their own (the evaluator).
+
+    Where the environment can't be made on the server, algorithms whose clients sample freely (dqn, sac,
+    vtrace) ask one client at a time to play them.
+    """
 
     every_updates: int | None = setting(
         None,
@@ -22,7 +26,8 @@ class EvaluationSettings(Section):
     )
     episodes: int = setting(
         10,
-        "Episodes of each evaluation; they begin from the same seeds every time.",
+        "Episodes of each evaluation; they begin from the same seeds every time, unless a client plays them "
+        "because the server can't make the environment.",
         unit="episodes",
         ge=1,
         le=10_000,

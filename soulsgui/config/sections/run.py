@@ -29,8 +29,8 @@ class StopSettings(Section):
         "training",
         "Whose mean return has to reach `stop.mean_return`: that of the last `stop.window` finished training "
         "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
-        "exploration, an evaluation knows sooner what was learned. Where nobody can evaluate, training "
-        "decides.",
+        "exploration, an evaluation knows sooner what was learned. Where nobody can evaluate, neither the "
+        "server nor a client, training decides.",
     )
     env_steps: int | None = setting(
         None, "Stop after this many environment steps were trained on.", unit="steps", ge=1

@@ -51,6 +51,14 @@ def add_evaluation(db: sqlite3.Connection, row: UpdateRow) -> None:
         )
 
 
+def is_stored(db: sqlite3.Connection, row: UpdateRow) -> bool:
+    """Whether there is an evaluation of this update already."""
+    found = db.execute(
+        "SELECT 1 FROM evaluations WHERE attempt = ? AND update_count = ?", (row.attempt, row.update)
+    )
+    return found.fetchone() is not None
+
+
 def best_evaluated(db: sqlite3.Connection) -> Evaluated | None:
     """Return the best evaluation, the earliest of equal ones; None before the first."""
     found = db.execute(

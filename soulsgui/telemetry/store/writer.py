@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from soulsgui.telemetry.curve import Limits, Place
+from soulsgui.telemetry.greedy import Complete, evaluation_row
 from soulsgui.telemetry.store.attempts import attempt_starts
-from soulsgui.telemetry.store.evaluations import Evaluated, add_evaluation, best_evaluated
+from soulsgui.telemetry.store.evaluations import (
+    Evaluated,
+    add_evaluation,
+    best_evaluated,
+    is_stored,
+    last_evaluation,
+)
+from soulsgui.telemetry.store.greedy import GreedyEpisodes
 from soulsgui.telemetry.store.schema import damaged, open_for_writing
 from soulsgui.telemetry.store.standing import STANDING, Standing, read_standing, read_state
 from soulsgui.wire.control import AttemptStart
@@ -49,10 +57,14 @@ class StoreWriter:
     Raises:
         DamagedStoreError: The file is damaged, or not a store.
         StoreError: It is one of a newer version.
+
+    Attributes:
+        greedy: The greedy episodes of clients.
     """
 
     def __init__(self, path: Path) -> None:
         self._db = open_for_writing(path)
+        self.greedy = GreedyEpisodes(self._db)
         try:
             self._load()
         except (sqlite3.DatabaseError, struct.error, TypeError) as error:
@@ -97,6 +109,11 @@ class StoreWriter:
     def best_evaluated(self) -> Evaluated | None:
         """The best evaluation, None before the first."""
         return best_evaluated(self._db)
+
+    def evaluation_due(self, run_id: str, found: Complete) -> UpdateRow | None:
+        """Return the row of an evaluation by a client; None when it is stored already."""
+        row = evaluation_row(run_id, found, last_evaluation(self._db))
+        return None if is_stored(self._db, row) else row
 
     def starts(self) -> list[AttemptStart]:
         """Where each attempt begins, in order."""

@@ -9,13 +9,15 @@ class Episode(Message):
     Attributes:
         run_id: The run it was played for.
         attempt: The attempt of the run it was played in.
-        number: Number of the episode in its client's session, from 0.
+        number: Number of the episode in its client's session, from 0; of a greedy one, in its evaluation.
         env_index: Environment of the client it was played in.
         total_return: Undiscounted sum of rewards.
         length: Steps.
         terminated: Whether it ended by itself, rather than being cut off.
-        model_id: Weights in use at its end.
+        model_id: Weights in use at its end; a greedy one is played with the same weights throughout.
         seconds: Wall time it took.
+        greedy: Whether it is part of an evaluation that the client was asked for (`session.GreedyOrder`): it
+            counts as that, and is no episode of the training.
     """
 
     run_id: str
@@ -27,3 +29,4 @@ class Episode(Message):
     terminated: bool
     model_id: int
     seconds: float
+    greedy: bool = False

@@ -28,6 +28,20 @@ _LARGEST = 2**53  # exact in JSON, on every machine
 Count = Annotated[int, Field(ge=0, le=_LARGEST)]
 
 
+class GreedyPlay(Message):
+    """How far a client is with the evaluations that its grants ask for (`session.GreedyOrder`).
+
+    Attributes:
+        model_id: Weights of the newest order that it began, -1 before the first.
+        played: Episodes of it that it has played.
+        steps: Environment steps made for evaluations since the process started; they are not sent.
+    """
+
+    model_id: int = Field(-1, ge=-1, le=_LARGEST)
+    played: Count = 0
+    steps: Count = 0
+
+
 class Heartbeat(Message):
     """One beat. Numbers are finite and within bounds: others than their sender count on them.
 
@@ -57,6 +71,7 @@ class Heartbeat(Message):
         late_steps: Steps that began after their time on a fixed clock (`client.step_seconds`).
         human_steps: Steps that a person played; they are not sent.
         env_restarts: How often the environment was made anew because it had failed.
+        greedy: How far it is with evaluations; None: it knows of none, and is not to be asked for any.
         simulated: Whether it steps no environment (`client --simulate`).
         leaving: Set in the last beat of a clean stop.
     """
@@ -94,6 +109,7 @@ class Heartbeat(Message):
     human_steps: Count = 0
     env_restarts: Count = 0
     answered: Answer | None = None
+    greedy: GreedyPlay | None = None
     simulated: bool = False
     leaving: bool = False
 

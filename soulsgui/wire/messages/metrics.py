@@ -3,8 +3,11 @@
 An entry has one field, `row`, with one of these messages as JSON.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from soulsgui.wire.messages.base import Message
@@ -51,13 +54,33 @@ EVALUATION_RETURN = f"{EVALUATION_PREFIX}return"
 """Mean return of an evaluation's episodes: what models are ranked by."""
 
 
+def evaluation_values(returns: Sequence[float], lengths: Sequence[int], seconds: float) -> dict[str, float]:
+    """Return what a row tells of an evaluation; what is not finite is left out.
+
+    Args:
+        returns: Undiscounted return of each episode, at least one.
+        lengths: Steps of each.
+        seconds: How long all of it took.
+    """
+    values = {
+        "return": float(np.mean(returns)),
+        "std": float(np.std(returns)),
+        "min": min(returns),
+        "max": max(returns),
+        "length": float(np.mean(lengths)),
+        "s": seconds,
+    }
+    return {EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)}
+
+
 class UpdateRow(Message):
     """One update of the agent, or several told together; or an evaluation of the weights of an update.
 
     (kind, attempt, update) names it.
 
     Attributes:
-        kind: `update` is written by the trainer, `evaluation` by the evaluator, of the weights of an update.
+        kind: `update` is written by the trainer; `evaluation`, of the weights of an update, by the evaluator,
+            or by telemetry where a client plays it.
         previous: The update of the row of this kind before this one: whether there is a gap is told by it.
         values: Metric name to value: losses, entropy, rates, timings; or what an evaluation gave.
     """

@@ -64,6 +64,10 @@ class NodeState(Message):
         detail: What it waits for, in words, such as "1 of 2 clients".
         stop_reached: Set by the trainer when `stop.env_steps` is reached.
         verdict: Set by telemetry.
+        asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the
+            evaluator can't; None while that is not known.
+        evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
+            -1 before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
         rejected: Segments refused in this attempt, by reason.
         rejected_by_client: The same for each client, this attempt.
@@ -109,6 +113,8 @@ class NodeState(Message):
     stop_reason: Words = ""
     stop_reached: bool = False
     verdict: Verdict | None = None
+    asks_clients: bool | None = False
+    evaluated: int = -1
     error: str = ""
     unsaved: str = ""
     farewell: str = ""

@@ -76,6 +76,27 @@ class Ladder(Message):
     exponent: float = Field(ge=0, le=100)
 
 
+class GreedyOrder(Message):
+    """An evaluation that a client is to play: episodes without exploration, none of which is learned from.
+
+    Attributes:
+        model_id: Weights to play it with. They are published together with the order, under an id that no
+            other order has: the order is named by it.
+        count: Episodes that are wanted.
+        attempt: The attempt of the run that the weights are of.
+        update: Updates of the agent up to them.
+        env_steps: Environment steps of the run up to them.
+        episodes: Finished episodes of the run up to them.
+    """
+
+    model_id: int = Field(ge=0)
+    count: int = Field(ge=1)
+    attempt: int = Field(ge=1)
+    update: int = Field(ge=0)
+    env_steps: int = Field(ge=0)
+    episodes: int = Field(ge=0)
+
+
 class Grant(Message):
     """What the trainer allows one client: the `grant:<client>` key.
 
@@ -92,6 +113,7 @@ class Grant(Message):
         rejected: Segments refused since the hello, by reason.
         round: The part of the present round, None while it plays no part.
         resting: Whether the run is paused: nothing is taken, and who can wait loses nothing.
+        greedy: The evaluation that it is to play; None: it is not asked for one.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -108,6 +130,7 @@ class Grant(Message):
     rejected: dict[str, int] = Field(default_factory=dict)
     round: RoundShare | None = None
     resting: bool = False
+    greedy: GreedyOrder | None = None
 
 
 WishState = Literal["run", "pause", "finish", "stop"]

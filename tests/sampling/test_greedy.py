@@ -1,0 +1,174 @@
+"""A client that is asked for an evaluation: what it plays, tells and keeps to itself."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from soulsgui.policies.policy import make_policy
+from soulsgui.policies.still import with_still
+from soulsgui.sampling.downloader import View
+from soulsgui.sampling.greedy import GreedyEpisodes
+from soulsgui.sampling.progress import Progress
+from soulsgui.wire.connection import Address
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import GreedyPlay
+from soulsgui.wire.messages.session import Grant, GreedyOrder
+from soulsgui.wire.weights import pack_weights
+from tests.faults.waiting import until
+from tests.sampling.free_trainer import (
+    ENOUGH,
+    POLICY,
+    FreeTrainer,
+    PlayingClient,
+    playing_client,
+    stored_steps,
+    weights_of,
+)
+
+LENGTH = 20
+COUNT = 3
+
+
+def order(model_id: int, count: int = COUNT) -> GreedyOrder:
+    return GreedyOrder(model_id=model_id, count=count, attempt=1, update=model_id, env_steps=0, episodes=0)
+
+
+def greedy(trainer: FreeTrainer) -> list[Any]:
+    return [one for one in trainer.episodes() if one.greedy]
+
+
+@pytest.fixture
+def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
+    """A trainer whose client acts at random; a test's parameter changes its settings."""
+    made = FreeTrainer(redis_address, env__kwargs={"length": LENGTH}, **getattr(request, "param", {}))
+    made.publish(2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def client(redis_address: Address, trainer: FreeTrainer) -> Iterator[PlayingClient]:
+    with playing_client(redis_address) as playing:
+        trainer.grant(ENOUGH, epsilon=1.0)
+        yield playing
+
+
+def test_the_first_environment_plays_what_is_asked_for_and_nothing_of_it_is_sent(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    until(lambda: client.progress.greedy == GreedyPlay(), "it can be asked")
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
+    until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
+    asked = [(one.number, one.env_index, one.model_id, one.attempt, one.length) for one in greedy(trainer)]
+    assert asked == [(number, 0, 2, 1, LENGTH) for number in range(COUNT)]
+    until(lambda: client.progress.episodes > 20, "it goes on")
+    client.end()
+    assert len(greedy(trainer)) == COUNT, "no more than was asked for"
+    # Of the environment that played it, just those episodes are missing, and they are whole.
+    trained = {episode for env, episode, _ in stored_steps(trainer.received()) if env == 0}
+    missing = set(range(max(trained) + 1)) - trained
+    assert len(missing) == COUNT
+    steps = [step for env, episode, step in stored_steps(trainer.received()) if (env, episode) == (0, 0)]
+    assert sorted(steps) == list(range(LENGTH))
+    numbers = [one.number for one in trainer.episodes() if not one.greedy]
+    assert numbers == list(range(len(numbers))), "training episodes are numbered without them"
+    beat = client.progress.beat().greedy
+    assert beat == GreedyPlay(model_id=2, played=COUNT, steps=COUNT * LENGTH)
+
+
+def test_newer_weights_change_nothing_of_an_evaluation(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=50))
+    until(lambda: greedy(trainer), "it has begun")
+    trainer.publish(3)
+    until(lambda: client.progress.model_id == 3, "the others play with newer weights")
+    until(lambda: len(greedy(trainer)) == 50, "the evaluation")
+    assert {one.model_id for one in greedy(trainer)} == {2}
+    played = {one.model_id for one in trainer.episodes() if not one.greedy}
+    assert 3 in played
+
+
+def test_an_order_for_weights_that_are_gone_already_is_not_begun(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(1))
+    before = trainer.steps()
+    until(lambda: trainer.steps() > before + 10 * LENGTH, "it plays on")
+    assert client.progress.greedy == GreedyPlay()
+    assert greedy(trainer) == []
+
+
+def test_what_is_withdrawn_is_not_told_of_and_the_next_is_begun(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=10_000))
+    until(lambda: greedy(trainer), "it has begun")
+    trainer.grant(ENOUGH, epsilon=1.0)
+    ended = len([one for one in trainer.episodes() if one.env_index == 0 and not one.greedy])
+    until(
+        lambda: len([one for one in trainer.episodes() if one.env_index == 0 and not one.greedy]) > ended + 1,
+        "its first environment trains again",
+    )
+    told = len(greedy(trainer))
+    trainer.publish(4)
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(4))
+    until(lambda: len(greedy(trainer)) == told + COUNT, "the next evaluation")
+    assert [(one.model_id, one.number) for one in greedy(trainer)[told:]] == [(4, n) for n in range(COUNT)]
+
+
+@pytest.mark.parametrize("trainer", [{"env__num_envs": 1}], indirect=True)
+def test_a_client_with_one_environment_plays_it_between_two_episodes_of_training(
+    trainer: FreeTrainer, client: PlayingClient
+) -> None:
+    until(trainer.received, "it trains")
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
+    until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
+    until(lambda: not trainer.episodes()[-1].greedy, "it trains again")
+    client.end()
+    for one in trainer.received():
+        np.testing.assert_array_equal(one.segments.env_index, 0)
+    assert {one.length for one in trainer.episodes()} == {LENGTH}
+
+
+def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None:
+    still = weights_of(2)  # its best action is 0
+    noisy = weights_of(3)
+    header, _ = pack_weights("run-1", 1, 2, 2, still, (), 0, 0)
+    asked = View(
+        header=header,
+        tensors=with_still(noisy, still),
+        grant=Grant(session="1-1", status="accepted", greedy=order(2, count=1)),
+    )
+    told: list[int] = []
+    progress = Progress("c", Instance(), 3, {})
+    playing = GreedyEpisodes(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1))
+    ones, obs = np.ones(3, np.int64), np.zeros((3, 2), np.float32)
+    playing.at_start()
+    assert not playing.active
+    playing.hear(order(2, count=1), asked)
+    assert told
+    assert not playing.active, "the episode that is under way belongs to the training"
+    playing.at_start()
+    assert playing.active
+    np.testing.assert_array_equal(playing.instead(obs, None, ones), [0, 1, 1])
+    np.testing.assert_array_equal(ones, 1)
+    only_one = np.array([[False, True]] * 3)
+    np.testing.assert_array_equal(playing.instead(obs, only_one, ones), [1, 1, 1])
+    assert playing.ended() == (order(2, count=1), 0)
+    playing.at_start()
+    assert not playing.active
+
+
+def test_in_lockstep_and_in_rounds_nobody_can_be_asked(redis_address: Address) -> None:
+    for run_id, changed in (
+        ("a", {"determinism": "lockstep", "clients__local": 0}),
+        ("b", {"algorithm": "ppo"}),
+    ):
+        trainer = FreeTrainer(redis_address, **changed)
+        trainer.begin_run(run_id)
+        trainer.publish(1)
+        with playing_client(redis_address) as client:
+            until(lambda: client.progress.session, "it has joined")
+            assert client.progress.greedy is None
+        trainer.close()

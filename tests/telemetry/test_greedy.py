@@ -1,0 +1,146 @@
+"""Greedy episodes of clients: an evaluation where they were asked for, and refused where they were not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.telemetry import node as node_module
+from soulsgui.telemetry.greedy import Played
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.telemetry.store import query_history
+from soulsgui.wire.connection import Address
+from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.metrics import UpdateRow
+from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.session import Grant, GreedyOrder
+from tests.telemetry.helpers import (
+    RUN_ID,
+    NoDrawing,
+    Stage,
+    arrivals,
+    attempt_row,
+    episode,
+    eventually,
+    node_at_work,
+)
+
+ORDER = GreedyOrder(model_id=7, count=2, attempt=1, update=5, env_steps=50, episodes=4)
+
+
+@pytest.fixture(autouse=True)
+def _quick_and_without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "Drawing", NoDrawing)
+    monkeypatch.setattr(node_module, "_STATE_S", 0.02)
+    monkeypatch.setattr(node_module, "_DISCOVER_S", 0.02)
+
+
+def greedy(number: int, total_return: float, **fields: Any) -> Episode:
+    return episode(total_return, number=number, **({"model_id": 7, "greedy": True} | fields))
+
+
+def ask(stage: Stage, client: str, order: GreedyOrder | None) -> None:
+    """Write a client's grant, as the trainer does."""
+    grant = Grant(session="1-1", status="accepted", greedy=order)
+    stage.redis.set(stage.keys.grant(client), grant.to_json())
+
+
+def node_says(stage: Stage, name: str, **fields: Any) -> None:
+    state = NodeState(name=name, instance=Instance(), tick=1, run_id=RUN_ID, **fields)
+    stage.redis.set(stage.keys.node(name), state.to_json())
+
+
+def test_what_was_asked_for_is_an_evaluation_and_no_training(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    stage.join("a")
+    stage.tell(attempt_row(1))
+    ask(stage, "a", ORDER)
+    goals = {"window": 1, "mean_return": 8.0, "judged_by": "evaluation"}
+    # Training that is better by far neither ranks nor judges: a client that can evaluate is there.
+    node_says(stage, "evaluator", phase="frozen")
+    node_says(stage, "trainer", asks_clients=True)
+    with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
+        stage.play("a", episode(99.0, model_id=6), greedy(0, 10.0, length=3))
+        state = stage.wait_state(lambda state: state.episodes == 1, "the one of the training")
+        assert (state.verdict, state.evaluated) == (Verdict(), -1)
+        stage.play("a", greedy(1, 6.0, length=5))
+        state = stage.wait_state(lambda state: state.verdict != Verdict(), "the verdict")
+        assert state.verdict == Verdict(best_model_id=7, best_score=8.0, reached=True, reached_with=8.0)
+        assert (state.episodes, state.mean_return, state.env_steps) == (1, 99.0, 10)
+        assert (state.evaluated, state.rejected) == (7, {})
+        assert stage.live_numbers() == [1]
+    found = query_history(run.store, HistoryQueryParams(metric="evaluation_return"))
+    assert (found.value, found.env_steps, found.last_update) == ([8.0], [50], (1, 5))
+    lengths = query_history(run.store, HistoryQueryParams(metric="evaluation_length"))
+    assert lengths.value == [4.0]
+    assert query_history(run.store, HistoryQueryParams()).value == [99.0]
+
+
+@pytest.mark.allow_warnings
+def test_what_nobody_asked_for_is_refused_and_counted(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    stage.join("a", "liar", "stranger")
+    ask(stage, "a", ORDER)
+    ask(stage, "liar", None)
+    with node_at_work(run, redis_address):
+        stage.play("stranger", greedy(0, 1e9))
+        stage.play("liar", greedy(0, 1e9), greedy(1, 1e9))
+        wrong = [greedy(0, 1e9, model_id=8), greedy(0, 1e9, attempt=2), greedy(2, 1e9), greedy(-1, 1e9)]
+        stage.play("a", *wrong, greedy(0, 1.0), greedy(0, 1e9), greedy(1, 3.0), greedy(1, 1e9))
+        state = stage.wait_state(lambda state: state.evaluated == 7, "the honest ones")
+        refused = {"stranger": 1, "liar": 2, "a": 6}
+        state = stage.wait_state(lambda state: state.rejected == {"not_asked": 9}, "the others")
+        assert state.rejected_by_client == {client: {"not_asked": n} for client, n in refused.items()}
+        params = HistoryQueryParams(metric="evaluation_return")
+        eventually(lambda: query_history(run.store, params).value == [2.0], "the honest mean")
+        assert state.episodes == 0
+
+
+def test_training_ranks_only_where_it_is_known_that_no_client_can(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    stage.join("a")
+    node_says(stage, "evaluator", phase="frozen")
+    node_says(stage, "trainer", asks_clients=None)
+    with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 1}):
+        stage.play("a", episode(5.0, model_id=3))
+        state = stage.wait_state(lambda state: state.episodes == 1, "counted")
+        assert state.verdict == Verdict()
+
+
+def _recorder(folder: Path) -> Recorder:
+    return Recorder(folder / "telemetry.sqlite", RUN_ID, 3, None, by_evaluation=True)
+
+
+def test_a_restart_in_the_middle_goes_on_with_what_came_and_tells_it_once(tmp_path: Path) -> None:
+    first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0)))
+    recorder = _recorder(tmp_path)
+    recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
+    assert recorder.record_greedy([first], 1.0) == []
+    assert recorder.evaluation_due is None
+    recorder.close()
+    recorder = _recorder(tmp_path)
+    assert recorder.knows_greedy(first.arrival)
+    assert not recorder.knows_greedy(second.arrival)
+    assert recorder.record_greedy([second], 1.0) == []
+    recorder.close()
+    # Whoever is killed before the row was read as one tells it again.
+    recorder = _recorder(tmp_path)
+    row = recorder.evaluation_due
+    assert isinstance(row, UpdateRow)
+    assert (row.kind, row.update, row.previous, row.values["evaluation_return"]) == ("evaluation", 5, 0, 2.0)
+    assert (recorder.evaluated, recorder.verdict.best_score) == (7, None)
+    recorder.record([row, row], [], EntryId(1, 1), 1.0)
+    assert (recorder.evaluation_due, recorder.verdict.best_score) == (None, 2.0)
+    recorder.record([attempt_row(2)], [], EntryId(1, 2), 1.0)
+    assert recorder.evaluated == -1, "an attempt after it may give the id again"
+    recorder.close()
+    recorder = _recorder(tmp_path)
+    assert recorder.evaluation_due is None
+    recorder.close()

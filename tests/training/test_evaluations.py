@@ -1,0 +1,211 @@
+"""Evaluations by clients: who is asked, until when, and who is asked next."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from soulsgui.training.evaluations import BEGIN_WITHIN_S, LOOK_EVERY_S, ClientEvaluations, next_in_turn
+from soulsgui.training.publisher import Standing
+from soulsgui.training.session import Session
+from soulsgui.wire.connection import Address
+from soulsgui.wire.keys import Keys
+from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat
+from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.session import Grant, GreedyOrder
+from tests.faults.waiting import until
+from tests.training.nodes import STARTS, RunningNode, dqn_settings, join, running_node
+
+IDLE = GreedyPlay()
+EVERY = 5
+
+
+def node_state(name: str, run_id: str = "run", **fields: Any) -> str:
+    return NodeState(name=name, instance=Instance(), tick=1, run_id=run_id, **fields).to_json()
+
+
+class Stage:
+    """The trainer's parts as the evaluations use them; they are the stage's own intake and server."""
+
+    def __init__(self, **changed: Any) -> None:
+        settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3, **changed)
+        self.sessions = self
+        self.by_client: dict[str, Session] = {}
+        self.beats: dict[str, Heartbeat] = {}
+        self.absent: dict[str, str] = {}
+        self.held: set[int] = set()
+        self.told: list[tuple[str, GreedyOrder | None]] = []
+        self.evaluator = node_state("evaluator", phase="frozen")
+        self.telemetry: str | None = None
+        self.now = 100.0
+        stands_for = cast("Any", self)
+        self.evaluations = ClientEvaluations(settings, "run", Keys("t:"), stands_for, stands_for, 1, 0)
+
+    # --- intake, publisher, server ---
+
+    def eligible(self) -> dict[str, Session]:
+        return {name: one for name, one in self.by_client.items() if name not in self.absent}
+
+    def why_absent(self, client: str) -> str:
+        return self.absent.get(client, "")
+
+    def grant(self, session: Session) -> Grant:
+        return session.grant(1)
+
+    def tell(self, _: Any, client: str, grant: Grant) -> None:
+        self.told.append((client, grant.greedy))
+
+    def hold(self, model_ids: set[int]) -> None:
+        self.held = model_ids - {-1}
+
+    def mget(self, keys: list[str]) -> list[Any]:
+        assert keys == ["t:node:evaluator", "t:node:telemetry"]
+        return [self.evaluator, self.telemetry]
+
+    # --- what happens ---
+
+    def join(self, client: str, greedy: GreedyPlay | None = IDLE, session: str = "1-1") -> None:
+        self.by_client[client] = Session(client, session, 2)
+        self.beat(client, greedy)
+
+    def beat(self, client: str, greedy: GreedyPlay | None) -> None:
+        session = self.by_client[client].id
+        self.beats[client] = Heartbeat(
+            client=client, instance=Instance(), counter=1, session=session, greedy=greedy
+        )
+
+    def look(self, after_s: float = LOOK_EVERY_S) -> bool | None:
+        self.now += after_s
+        self.evaluations.look(cast("Any", self), self.now)
+        return self.evaluations.asks
+
+    def publish(self, update: int) -> dict[str, int]:
+        """Publish the weights of an update; return which client is asked for which model."""
+        self.evaluations.publishing(Standing(100 + update, update, 10 * update, update), self.now)
+        return self.asked
+
+    @property
+    def asked(self) -> dict[str, int]:
+        return {name: one.greedy.model_id for name, one in self.by_client.items() if one.greedy is not None}
+
+
+def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
+    stage = Stage()
+    for client in ("a", "b"):
+        stage.join(client)
+    assert stage.look() is True
+    assert stage.publish(4) == {}
+    assert stage.publish(6) == {"a": 106}
+    asked = stage.by_client["a"].greedy
+    assert asked == GreedyOrder(model_id=106, count=3, attempt=1, update=6, env_steps=60, episodes=6)
+    assert stage.held == {106}
+    stage.beat("a", GreedyPlay(model_id=106))
+    for update in (10, 15):
+        stage.look(60.0)
+        assert stage.publish(update) == {"a": 106}, "it takes its time"
+    stage.telemetry = node_state("telemetry", evaluated=106)
+    stage.look()
+    assert stage.told == [("a", None)]
+    assert stage.publish(16) == {"b": 116}, "the next one in turn"
+    assert stage.held == {106, 116}, "the runner may yet want to save the best"
+
+
+@pytest.mark.parametrize("why", ["paused", "left", "silent", "quarantined"])
+def test_another_is_asked_when_one_is_gone_in_the_middle(why: str) -> None:
+    stage = Stage()
+    for client in ("a", "b"):
+        stage.join(client)
+    stage.look()
+    assert stage.publish(5) == {"a": 105}
+    stage.beat("a", GreedyPlay(model_id=105, played=2))
+    stage.absent["a"] = why
+    stage.look()
+    assert stage.asked == {}
+    assert stage.publish(6) == {"b": 106}, "at once, not when the next one is due"
+    assert stage.held == {106}
+
+
+def test_one_that_begins_anew_or_does_not_begin_is_not_waited_for() -> None:
+    stage = Stage()
+    stage.join("a")
+    stage.look()
+    stage.publish(5)
+    stage.beat("a", GreedyPlay(model_id=105))
+    stage.look()
+    stage.join("a", session="2-1")
+    stage.look()
+    assert stage.publish(6) == {"a": 106}
+    stage.look(BEGIN_WITHIN_S / 2)
+    assert stage.asked == {"a": 106}
+    stage.look(BEGIN_WITHIN_S)
+    assert stage.told[-1] == ("a", None)
+    assert stage.publish(7) == {"a": 107}, "there is no other"
+
+
+def test_who_knows_nothing_of_it_is_not_asked() -> None:
+    stage = Stage()
+    assert stage.look() is None, "nobody is there of whom it is known"
+    stage.join("old", greedy=None)
+    assert stage.look() is False
+    assert stage.publish(5) == {}
+    stage.join("new")
+    assert stage.look() is True
+    assert stage.publish(6) == {"new": 106}, "what was due is made up for"
+
+
+@pytest.mark.parametrize(
+    ("changed", "evaluator"),
+    [
+        ({}, node_state("evaluator", phase="waiting")),
+        ({}, node_state("evaluator", run_id="another", phase="frozen")),
+        ({"determinism": "lockstep", "clients__local": 1}, node_state("evaluator", phase="frozen")),
+    ],
+    ids=["it evaluates", "it is another run's", "lockstep"],
+)
+def test_nobody_is_asked_where_it_is_not_wanted(changed: dict[str, Any], evaluator: str) -> None:
+    stage = Stage(**changed)
+    stage.evaluator = evaluator
+    stage.join("a")
+    assert not stage.look()
+    assert stage.publish(5) == {}
+
+
+def test_those_who_can_are_asked_in_turn() -> None:
+    sessions = {client: Session(client, "1-1", 1) for client in ("b", "a", "c")}
+    order, last = [], ""
+    for _ in range(4):
+        found = next_in_turn(sessions, last)
+        assert found is not None
+        last = found.client
+        order.append(last)
+    assert order == ["a", "b", "c", "a"]
+    assert next_in_turn({}, "a") is None
+
+
+def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    settings = dqn_settings(evaluation__every_updates=EVERY, evaluation__episodes=3)
+    with running_node(redis_address, tmp_path, settings) as node:
+        told = node_state("evaluator", tmp_path.name, phase="frozen")
+        node.connection.set(node.keys.node("evaluator"), told)
+        old, player = join(node, "a-old"), join(node, "b")
+        player.beat(greedy=IDLE)
+        node.wait_for(lambda state: state.asks_clients, "it knows that somebody can be asked")
+        until(lambda: (player.deliver(STARTS // 4), order_for(node, "b"))[1], "it asks")  # type: ignore[func-returns-value]
+        order = order_for(node, "b")
+        assert order is not None
+        assert (order.count, order.attempt) == (3, 1)
+        assert order_for(node, old.name) is None
+        assert node.node.weights_snapshot(order.model_id, 1.0).info.updates == order.update
+        counted = node_state("telemetry", tmp_path.name, evaluated=order.model_id)
+        node.connection.set(node.keys.node("telemetry"), counted)
+        until(lambda: order_for(node, "b") != order, "it asks no longer")
+
+
+def order_for(node: RunningNode, client: str) -> GreedyOrder | None:
+    """What stands in the grant of a client."""
+    data = node.connection.get(node.keys.grant(client))
+    grant = Grant.read(data if isinstance(data, bytes) else None)
+    return None if grant is None else grant.greedy
