@@ -72,6 +72,7 @@ def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningS
         best = folder / "best_model" / MANIFEST
         # By training another one may have been the best before it was known that a client evaluates.
         wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges", 60)
+        server.api.command("run.stop", {})
     finally:
         client.kill()
         client.wait()

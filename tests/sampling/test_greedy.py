@@ -1,7 +1,6 @@
 """A client that is asked for an evaluation: what it plays, tells and keeps to itself."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from soulsgui.sampling.greedy import GreedyEpisodes
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.base import Instance
+from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.session import Grant, GreedyOrder
 from soulsgui.wire.weights import pack_weights
@@ -35,7 +35,12 @@ def order(model_id: int, count: int = COUNT) -> GreedyOrder:
     return GreedyOrder(model_id=model_id, count=count, attempt=1, update=model_id, env_steps=0, episodes=0)
 
 
-def greedy(trainer: FreeTrainer) -> list[Any]:
+def in_the_first(trainer: FreeTrainer) -> list[Episode]:
+    """Return what was played in the environment that plays evaluations."""
+    return [one for one in trainer.episodes() if one.env_index == 0]
+
+
+def greedy(trainer: FreeTrainer) -> list[Episode]:
     return [one for one in trainer.episodes() if one.greedy]
 
 
@@ -63,7 +68,7 @@ def test_the_first_environment_plays_what_is_asked_for_and_nothing_of_it_is_sent
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
     asked = [(one.number, one.env_index, one.model_id, one.attempt, one.length) for one in greedy(trainer)]
     assert asked == [(number, 0, 2, 1, LENGTH) for number in range(COUNT)]
-    until(lambda: client.progress.episodes > 20, "it goes on")
+    until(lambda: not in_the_first(trainer)[-1].greedy, "it goes on")
     client.end()
     assert len(greedy(trainer)) == COUNT, "no more than was asked for"
     # Of the environment that played it, just those episodes are missing, and they are whole.
@@ -105,9 +110,9 @@ def test_what_is_withdrawn_is_not_told_of_and_the_next_is_begun(
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2, count=10_000))
     until(lambda: greedy(trainer), "it has begun")
     trainer.grant(ENOUGH, epsilon=1.0)
-    ended = len([one for one in trainer.episodes() if one.env_index == 0 and not one.greedy])
+    ended = len([one for one in in_the_first(trainer) if not one.greedy])
     until(
-        lambda: len([one for one in trainer.episodes() if one.env_index == 0 and not one.greedy]) > ended + 1,
+        lambda: len([one for one in in_the_first(trainer) if not one.greedy]) > ended + 1,
         "its first environment trains again",
     )
     told = len(greedy(trainer))
@@ -124,7 +129,7 @@ def test_a_client_with_one_environment_plays_it_between_two_episodes_of_training
     until(trainer.received, "it trains")
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
-    until(lambda: not trainer.episodes()[-1].greedy, "it trains again")
+    until(lambda: not in_the_first(trainer)[-1].greedy, "it trains again")
     client.end()
     for one in trainer.received():
         np.testing.assert_array_equal(one.segments.env_index, 0)
