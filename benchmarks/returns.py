@@ -68,6 +68,7 @@ class Task:
 
 
 ACROBOT = (("env.id", "Acrobot-v1"),)
+LUNARLANDER = (("env.id", "LunarLander-v3"),)
 
 # On top of the 37 details what PureJaxRL has for MinAtar. No preset: these games are not shipped.
 MINATAR_BREAKOUT_PPO = (
@@ -93,6 +94,7 @@ TASKS = (
     Task("acrobot_ppo", "cartpole_ppo", 1_000_000, -73.5, ZOO, ACROBOT),
     Task("acrobot_dqn", "cartpole_dqn", 100_000, -76.6, ZOO, ACROBOT),
     Task("acrobot_qr_dqn", "cartpole_qr_dqn", 100_000, -69.1, ZOO, ACROBOT),
+    Task("lunarlander_dqn", "cartpole_dqn", 100_000, 154.4, ZOO, LUNARLANDER),
     Task("lunarlander_ppo", "lunarlander_ppo", 1_000_000, 242.1, ZOO),
     Task("minatar_breakout_ppo", "ppo_37_details", 10_000_000, 28.0, GYMNAX, MINATAR_BREAKOUT_PPO, "minatar"),
 )

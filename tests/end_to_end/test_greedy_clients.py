@@ -60,7 +60,7 @@ def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningS
     (server.folder / "game_greedy.py").write_text(GAME)
     root = Path(soulsgui.__file__).parents[1]
     folder = Path(server.api.command("run.start", {"overrides": OVERRIDES})["run_dir"])
-    wait_for(lambda: server.status().run.state == "waiting", "the run waits for its client", 60)
+    wait_for(lambda: server.status().run.state == "waiting", "the run waits for its client", 90)
     places = os.pathsep.join([str(root), str(server.folder)])
     with (server.folder / "client.log").open("ab") as log:
         client = subprocess.Popen(
@@ -71,7 +71,7 @@ def test_a_client_plays_the_evaluations_that_the_server_can_not(server: RunningS
     try:
         best = folder / "best_model" / MANIFEST
         # By training another one may have been the best before it was known that a client evaluates.
-        wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges", 60)
+        wait_for(lambda: best.exists() and read_manifest(best.parent).score == 20, "it judges", 90)
         server.api.command("run.stop", {})
     finally:
         client.kill()
