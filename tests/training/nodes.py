@@ -1,6 +1,7 @@
 """A real training node in a thread, on a real server, for clients moved by hand."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ SMALL: dict[str, Any] = {
     "network.value_hidden_sizes": [8],
     "checkpoint.every_updates": 1000,
 }
+
+_BEAT_S = 1.0
 
 STARTS, BATCH = 32, 8
 """Transitions before the first update of DQN, and in each."""
@@ -224,8 +227,13 @@ def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:
 def next_round(player: Player, last: int = -1) -> RoundShare:
     """Return a player's part of a round after the last one, once its weights are there too."""
     found: list[RoundShare] = []
+    beat_at = time.monotonic()
 
     def look() -> bool:
+        nonlocal beat_at
+        if time.monotonic() > beat_at + _BEAT_S:
+            beat_at = time.monotonic()
+            player.beat()  # on a busy machine the wait may be longer than the patience with a silent client
         share = player.share()
         if share is not None and share.round_id > last:
             found.append(share)
