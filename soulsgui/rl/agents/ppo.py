@@ -19,7 +19,7 @@ from soulsgui.rl.buffers.stretches import Stretches
 from soulsgui.rl.flat import clip_norm_
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows, PPOWeights
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.losses.ppo import approximate_kl
+from soulsgui.rl.losses.ppo import approximate_kl, normalised
 from soulsgui.rl.quickened import Quickened
 from soulsgui.rl.returns import gae
 from soulsgui.rl.returns.value_normalising import ValueNormaliser
@@ -255,7 +255,7 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         log_ratios = []
         for rows in self._minibatches(data):
             if ppo.normalize_advantage == "minibatch":
-                rows = rows._replace(advantage=_normalised(rows.advantage))
+                rows = rows._replace(advantage=normalised(rows.advantage))
             figures = self._gradient(rows, weights)
             norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
             self._optimiser.step()
@@ -289,10 +289,3 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         number = (middle * minibatches / steps).astype(np.int64)
         for index in np.unique(number):
             yield order[number == index]
-
-
-def _normalised(advantage: Tensor) -> Tensor:
-    """Return advantages `[B]` with mean 0 and deviation 1; a single one stays as it is."""
-    if len(advantage) < 2:
-        return advantage
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)

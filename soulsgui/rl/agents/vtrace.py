@@ -186,9 +186,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         self._note(terms, log_ratio.detach(), found.target, value.detach(), norm)
 
     def _scaled(self, advantage: Tensor) -> Tensor:
-        if not self.settings.vtrace.normalize_advantage or len(advantage) < 2:
-            return advantage
-        return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        return losses.normalised(advantage) if self.settings.vtrace.normalize_advantage else advantage
 
     def _note(self, terms: Tensor, log_ratio: Tensor, target: Tensor, value: Tensor, norm: Tensor) -> None:
         """Add what a gradient step tells to the sums."""

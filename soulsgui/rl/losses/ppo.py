@@ -9,6 +9,13 @@ LARGEST_LOG_RATIO = 20.0
 _LARGEST_OF_KL = 5.0
 
 
+def normalised(advantage: Tensor) -> Tensor:
+    """Return advantages `[B]` float32 with mean 0 and standard deviation 1; a single one stays as it is."""
+    if len(advantage) < 2:
+        return advantage
+    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+
+
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """Negative clipped objective (eq. 7): `-mean(min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A))`.
 
