@@ -20,11 +20,11 @@ from soulsgui.printable import printable
 from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
-from soulsgui.runner.refusal import as_api_error
+from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.run import ENDED_STATES, RunRecord
 from soulsgui.runner.terminal import Terminal, own_terminal
 from soulsgui.runner.words import run_line, summary_text
-from soulsgui.wire.control import RunResumeParams, RunStartParams
+from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
 from soulsgui.wire.keys import TELEMETRY
 
 logger = logging.getLogger(__name__)
@@ -159,7 +159,11 @@ class _Headless:
             else:
                 await conductor.start(RunStartParams(preset=options.preset, name=options.name))
         except SoulsGuiError as error:
-            self._error = error
+            late = isinstance(error, Refused) and error.code is ErrorCode.NO_ANSWER
+            if late and conductor.run is not None:  # a busy computer: nobody here waits for an answer
+                logger.warning("%s", error.message)
+            else:
+                self._error = error
         except Exception as error:
             answer = as_api_error(error, "run.resume" if options.resume else "run.start")
             self._error = SoulsGuiError(answer.message, answer.remedy)

@@ -1,13 +1,15 @@
 """Learner and client of an off-policy algorithm in lockstep, so that a run can be repeated to the bit. Pure.
 
 One client plays: a share of steps with the newest weights, then it waits. The learner takes exactly these in,
-makes every update that is due for them, and publishes again with the next share. No time is looked at.
+makes every update that is due for them, and publishes again with the next share. Time is looked at
+only where a client is silent while another could play.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from soulsgui.training.session import Session
+from soulsgui.wire.fleet import LOST_S
 from soulsgui.wire.messages.session import RoundShare
 
 STEPS_PER_ENV = 16
@@ -22,11 +24,13 @@ class Lockstep:
         longest: Longest segment of the run: a share fits into one chunk, so that it is taken in at once.
         client: Whose share it is; empty when nobody has one.
         left: Transitions of the share that did not come yet.
+        silent_since: Since when the client says nothing while another could play, monotonic seconds.
     """
 
     longest: int
     client: str = ""
     left: int = 0
+    silent_since: float | None = None
 
     @property
     def waits(self) -> bool:
@@ -44,7 +48,7 @@ class Lockstep:
             return False
         self.client = min(sessions)
         session = sessions[self.client]
-        self.left = min(STEPS_PER_ENV, self.longest) * session.num_envs
+        self.left, self.silent_since = min(STEPS_PER_ENV, self.longest) * session.num_envs, None
         session.round = RoundShare(round_id=model_id, steps=self.left)
         return True
 
@@ -54,6 +58,22 @@ class Lockstep:
             return False
         self.left -= steps
         return True
+
+    def lost(self, playing: Collection[str], now: float) -> bool:
+        """Return whether the rest of the share is to be given up: its client is silent, others could play.
+
+        Without others it is waited for: when it is heard again, the curve is that of a run without the gap.
+
+        Args:
+            playing: Clients that can play now.
+            now: Monotonic time, seconds.
+        """
+        if not self.waits or self.client in playing or not playing:
+            self.silent_since = None
+            return False
+        if self.silent_since is None:
+            self.silent_since = now
+        return now >= self.silent_since + LOST_S
 
     def drop(self, client: str) -> None:
         """Take note that a client won't deliver the rest of its share."""

@@ -182,6 +182,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
             self._tally.close(time.monotonic(), self.agent.updates, self.env_steps)
             logger.info("learning begins with %d transitions", len(self._memory))
         if self._lockstep is not None:
+            self._give_up_lost_share(self._lockstep)
             self._set_limits()  # of the share that was taken in, in however many turns it is learned from
             if self._lockstep.waits:
                 return 0
@@ -197,6 +198,17 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
             if time.monotonic() >= until:
                 break
         return drawn / self._band.ratio
+
+    def _give_up_lost_share(self, lockstep: Lockstep) -> None:
+        client = lockstep.client
+        if lockstep.waits and lockstep.lost(self._intake.eligible(), time.monotonic()):
+            logger.warning(
+                "%s is silent: another client plays on, and this run can't be repeated to the bit", client
+            )
+            lockstep.drop(client)
+            session = self._intake.sessions.by_client.get(client)
+            if session is not None:
+                session.round = None
 
     @property
     def _expected_updates(self) -> float:

@@ -122,13 +122,13 @@ class Trainee(ABC):
                 f"{path} was saved for another network: {info.policy}.",
                 "Resume it with the configuration it was saved with.",
             )
-        if loaded.memory:
+        self.agent.load_state(loaded.agent, loaded.state["agent"])
+        if loaded.memory:  # last: a file that is taken up is no longer what the checkpoint tells of
             try:
                 self._load_memory(loaded.memory)
                 self._load_pacing(loaded.state.get("pacing", {}))
             except MemoryGoneError as error:
                 logger.warning("%s It is filled anew before the next update.", error.message)
-        self.agent.load_state(loaded.agent, loaded.state["agent"])
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
         self._came_from = Path(path)

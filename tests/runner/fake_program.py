@@ -35,6 +35,9 @@ STEPS_PER_TICK = 100
 PATIENT = "FAKE_PATIENT"
 """Where this variable is set, a lost server is waited for, as the real programs do."""
 
+LOADING = "FAKE_LOADING"
+"""Where this variable names a file, the trainer begins once that is gone."""
+
 
 class Program:
     def __init__(self, options: argparse.Namespace) -> None:
@@ -56,6 +59,8 @@ class Program:
         assert self.run is not None
         if (self.run.root / "crash").exists():
             sys.exit("fake: crash")
+        while Path(os.environ.get(LOADING, "")).is_file() and not self.stop.wait(PERIOD_S):
+            pass
         goal = json.loads(self.run.config.read_text())["stop"]["env_steps"]
         reader = CommandReader(self.keys, "trainer")
         saved = None

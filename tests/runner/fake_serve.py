@@ -1,10 +1,14 @@
 """The command line with quick stand-ins for the services of a run: `fake_serve.py serve ...`."""
 
+import os
 import sys
 from pathlib import Path
 
 from soulsgui.cli import main
-from soulsgui.runner import probe, services
+from soulsgui.runner import crew, probe, services
+
+READY_LIMIT = "FAKE_READY_LIMIT"
+"""This variable says how long services are waited for at the start of a run, seconds."""
 
 FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
 
@@ -15,4 +19,5 @@ def fake_command(role: str) -> list[str]:
 
 if __name__ == "__main__":
     services.own_command = probe.own_command = fake_command
+    crew.READY_LIMIT_S = float(os.environ.get(READY_LIMIT, crew.READY_LIMIT_S))
     main()

@@ -21,7 +21,8 @@ from soulsgui.runner.run import Reached, RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
-from tests.runner.fake_program import PATIENT
+from tests.runner.fake_program import LOADING, PATIENT
+from tests.runner.fake_serve import READY_LIMIT
 
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
 LIMIT_S = 20.0
@@ -126,6 +127,17 @@ def test_goal_ends_everything_with_one_json_document(serving: Serving) -> None:
     assert summary["checkpoint"] == str(Path(summary["run_dir"]) / "checkpoint")
     assert serving.processes() == []
     assert not serving.control.exists()
+
+
+def test_a_run_that_is_slow_to_start_goes_on(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = serving.folder / "loading"
+    loading.touch()
+    monkeypatch.setenv(LOADING, str(loading))
+    monkeypatch.setenv(READY_LIMIT, "0")
+    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=200")
+    wait_for(lambda: "it goes on starting" in (serving.folder / "stderr").read_text())
+    loading.unlink()
+    assert ended(runner)[0] == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -165,12 +165,35 @@ def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Pa
             np.testing.assert_array_equal(found[name], array)
 
 
-def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"dqn__buffer_size": 200}, "one of 200 transitions"),
+        ({"dqn__n_step": 3}, "chains of episodes are missing"),
+        ({"dqn__replay": "prioritised"}, "priorities"),
+    ],
+)
+def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
     first = node(tmp_path / "a")
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
-    with pytest.raises(CheckpointError, match="memory"):
-        node(tmp_path / "b", dqn__buffer_size=200).load_checkpoint(tmp_path / "saved")
+    with pytest.raises(CheckpointError, match=reason) as refused:
+        node(tmp_path / "b", **changes).load_checkpoint(tmp_path / "saved")
+    assert "soulsgui run resume --checkpoint ID" in refused.value.remedy
+
+
+@pytest.mark.allow_warnings
+def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path) -> None:
+    saved = {"learner__memory_limit": 0, "dqn__agent": "qr_dqn", "dqn__quantiles": 4}
+    first = node(tmp_path / "a", **saved)
+    fill(first)
+    first.checkpoint(tmp_path / "saved", {"buffer": True})
+    first._memory.close(leave=True)
+    with pytest.raises(CheckpointError, match="does not fit this agent"):
+        node(tmp_path / "a", **{**saved, "dqn__quantiles": 8}).load_checkpoint(tmp_path / "saved")
+    again = node(tmp_path / "a", **saved)
+    again.load_checkpoint(tmp_path / "saved")
+    assert len(again._memory) == 80
 
 
 def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:

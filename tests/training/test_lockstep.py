@@ -16,11 +16,12 @@ from soulsgui.sampling.link import ClientLink
 from soulsgui.training.lockstep import STEPS_PER_ENV, Lockstep
 from soulsgui.training.session import Session
 from soulsgui.wire.connection import Address
+from soulsgui.wire.fleet import LOST_S
 from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.session import RoundShare
 from tests.faults.waiting import until
 from tests.servers import delete_prefix, with_fresh_prefix
-from tests.training.nodes import SMALL, SMALL_DQN, running_node
+from tests.training.nodes import SMALL, SMALL_DQN, join, next_round, running_node
 
 PLAYED = {"env.num_envs": 2, "seed": 3}
 # Everything that may depend on the time at once: priorities, windows of several steps, noise.
@@ -58,6 +59,36 @@ def test_a_share_of_a_client_that_leaves_is_waited_for_no_longer() -> None:
     assert lockstep.waits
     lockstep.drop("a")
     assert not lockstep.waits
+
+
+def test_a_share_of_a_silent_client_is_given_up_when_another_could_play() -> None:
+    lockstep = Lockstep(longest=8)
+    lockstep.begin({"a": Session("a", "1-0", 2), "b": Session("b", "2-0", 2)}, 5)
+    assert not lockstep.lost(["a", "b"], 0.0)
+    assert not lockstep.lost([], 1000.0)  # nobody else: it may come back
+    assert not lockstep.lost(["b"], 2000.0)
+    assert not lockstep.lost(["b"], 2000.0 + LOST_S - 1)
+    assert not lockstep.lost(["a", "b"], 2000.0 + LOST_S)  # it was heard: nothing is lost
+    assert not lockstep.lost(["b"], 3000.0)
+    assert lockstep.lost(["b"], 3000.0 + LOST_S)
+
+
+@pytest.mark.allow_warnings
+def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
+    redis_address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.training.lockstep.LOST_S", 0.0)
+    settings = combine([Layer("test", DQN | {"stop.env_steps": 10_000})])
+    with running_node(redis_address, tmp_path, settings) as node:
+        silent, other = join(node, "a"), join(node, "b")
+        until(silent.share, "a share")
+        session = node.node._intake.sessions.by_client["a"]
+        eligible = node.node._intake.eligible
+        monkeypatch.setattr(
+            node.node._intake, "eligible", lambda: {k: v for k, v in eligible().items() if k != "a"}
+        )
+        next_round(other)
+        assert session.round is None
 
 
 @pytest.mark.parametrize("values", [DQN | {"clients.local": 2}])

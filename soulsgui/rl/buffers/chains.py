@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
+from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
 
 
 class EpisodeChains:
@@ -122,9 +122,11 @@ class EpisodeChains:
         following, tails = state.get("following"), state.get("tails")
         fits = following is not None and following.shape == self.following.shape
         if not fits or tails is None or tails.shape[1:] != (4,):
+            missing = "are missing, which windows of several steps need in"
+            reason = missing if following is None else "do not fit"
             raise CheckpointError(
-                f"The saved chains of episodes do not fit a memory of {self._ring.capacity} transitions.",
-                "Resume with the capacity it was saved with, or without the memory.",
+                f"The saved chains of episodes {reason} a memory of {self._ring.capacity} transitions.",
+                f"Resume with the dqn.n_step and the capacity it was saved with, {OR_WITHOUT}",
             )
 
     def _prune(self) -> None:

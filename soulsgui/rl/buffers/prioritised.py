@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
-from soulsgui.rl.buffers.replay import Ints, UniformReplay
+from soulsgui.rl.buffers.replay import OR_WITHOUT, Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
 
 # Keeps what was learned to the last digit drawable (the paper's ε, "proportional prioritization").
@@ -131,7 +131,7 @@ class PrioritisedReplay:
         except (KeyError, ValueError) as error:
             raise CheckpointError(
                 f"The saved priorities can't be used: {error}.",
-                "Resume without the replay memory, or from an older checkpoint.",
+                f"Resume with the settings it was saved with, {OR_WITHOUT}",
             ) from error
         self.ring.load_state(state)
         self._tree, self._largest = fresh, float(largest)

@@ -16,6 +16,9 @@ from soulsgui.rl.returns.n_step import n_step
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+OR_WITHOUT = "or from a checkpoint without the replay memory (soulsgui run resume --checkpoint ID)."
+"""What else can be done where a saved memory does not fit."""
+
 
 class PathSteps(NamedTuple):
     """Steps that follow each other: `T` of them for each of `B` sequences, 0 where a sequence has ended.
@@ -263,7 +266,7 @@ class UniformReplay:
         except (KeyError, ValueError) as error:
             raise CheckpointError(
                 f"The saved replay memory does not fit one of {self.capacity} transitions: {error}.",
-                "Resume with the capacity and the environment it was saved with, or without the memory.",
+                f"Resume with the capacity and the environment it was saved with, {OR_WITHOUT}",
             ) from error
         if obs is not None:
             self._evict(self._count)

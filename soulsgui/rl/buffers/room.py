@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import math
 import os
 import secrets
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import MemoryGoneError, StorageError
+
+logger = logging.getLogger(__name__)
 
 _PART = 64
 """Into so many parts the file is taken from the disk: one more whenever the one before is full."""
@@ -178,11 +181,23 @@ class FileRoom(Room):
         if self._map is None or stored is None:
             self._remove()
         else:
-            self._map.flush()
-            shape = {"rows": self._rows, "columns": _told(self._columns)}
-            left = {"token": self.token, "stored": stored, "reserved": self._reserved, **shape}
-            self._seal.write_text(json.dumps(left))
+            self._leave(self._map, stored)
         self._map, self.token = None, ""
+
+    def _leave(self, mapped: "np.memmap[Any, Any]", stored: int) -> None:
+        """Seal the file for another process; where that can't be written, it is of no use and goes."""
+        shape = {"rows": self._rows, "columns": _told(self._columns)}
+        left = {"token": self.token, "stored": stored, "reserved": self._reserved, **shape}
+        try:
+            mapped.flush()
+            self._seal.write_text(json.dumps(left))
+        except OSError as error:
+            logger.warning(
+                "%s can't be left behind: %s. Make room there; the replay memory is filled anew.",
+                self._file,
+                error,
+            )
+            self._remove()
 
     def _mapped(self, rows: int, columns: Sequence[Column]) -> Arrays:
         self._rows, self._columns = rows, tuple(columns)

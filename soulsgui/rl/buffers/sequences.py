@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.chains import EpisodeChains
-from soulsgui.rl.buffers.replay import Bools, Ints, UniformReplay
+from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
 from soulsgui.rl.buffers.sum_tree import SumTree
 
 Floats = NDArray[np.float32]
@@ -221,7 +221,7 @@ class SequenceReplay:
         except (KeyError, ValueError) as error:
             raise CheckpointError(
                 f"The saved sequences do not fit a memory of {len(self._first)}: {error}.",
-                "Resume with the sizes they were saved with, or without the memory.",
+                f"Resume with the sizes they were saved with, {OR_WITHOUT}",
             ) from error
         self._chains.check(state)
         self.ring.load_state(state)

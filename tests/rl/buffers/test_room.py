@@ -133,6 +133,21 @@ def _root(array: Any) -> Any:
     return array
 
 
+@pytest.mark.allow_warnings
+def test_a_file_that_can_not_be_sealed_goes_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    ring = memory(WHOLE, tmp_path / "replay")
+    fill(ring, WHOLE, 0, 5)
+    monkeypatch.setattr(Path, "write_text", full)
+    ring.close(leave=True)
+    assert not (tmp_path / "replay").exists()
+    assert "No space left on device. Make room there" in caplog.text
+
+
 def test_an_empty_memory_comes_back_as_one() -> None:
     for box in (WHOLE, STACKED, BESIDE):
         ring = memory(box, None)
