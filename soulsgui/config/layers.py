@@ -7,7 +7,7 @@ win entry by entry: defaults < preset < config.yaml < --set.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -19,9 +19,18 @@ from soulsgui.config.plain import NotPlainError, plain
 from soulsgui.config.reading import MOST_BYTES, read_settings, too_large
 from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.settings_info import all_settings
 
 PRESET_KEY = "preset"
+
+_PATTERNS = {
+    "network.name": "should be mlp, mlp_layer_norm, nature_cnn, small_cnn, impala_resnet, or a class of your "
+    "own as module:Class",
+    "client.restart_hook": "should be module:function",
+    "redis.prefix": "should be letters, digits, dots and dashes with a colon at their end, such as souls:",
+}
+"""What strings of a certain form look like: a regular expression is no help."""
 
 _NO_YAML = "is not a YAML value."
 _SHOWN = 200
@@ -287,12 +296,19 @@ def _in_words(error: ValidationError, merged: dict[str, Any], origin: dict[str, 
             ".".join(parts),
         )
         layer = origin.get(key, Layer("defaults"))
-        reason = _reason(detail["msg"])
+        reason = _hint(key, merged.get(key), detail["type"]) or _reason(detail["msg"])
         unit = known[key].unit if key in known else ""
         if unit:
             reason += f" (in {unit})"
         found.setdefault(key, Problem(layer.source, layer.lines.get(key), key, merged.get(key), reason + "."))
     return list(found.values())
+
+
+def _hint(key: str, value: Any, kind: str) -> str:
+    """Return what says more of a mistake than pydantic does, empty where nothing does."""
+    if key == "algorithm" and value in get_args(DQNSettings.model_fields["agent"].annotation):
+        return f"should be dqn, with dqn.agent: {value}"
+    return _PATTERNS.get(key, "") if kind == "string_pattern_mismatch" else ""
 
 
 def _reason(message: str) -> str:

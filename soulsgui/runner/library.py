@@ -110,7 +110,10 @@ class Library:
         reason = f"{run_id!r} fits several runs." if alike else f"There is no run {run_id!r}."
         if run_id == LATEST:
             reason = "There is no run yet."
-        raise Refused(ErrorCode.NOT_FOUND, reason, "See which there are: soulsgui runs list")
+        remedy = "See which there are: soulsgui runs list"
+        if "/" in run_id:
+            remedy += ". To go on from one of its checkpoints: soulsgui run resume RUN --checkpoint KIND/NAME"
+        raise Refused(ErrorCode.NOT_FOUND, reason, remedy)
 
     def record(self, run: RunFolder) -> RunRecord:
         """Return what is known of a run; a damaged record is told by its error."""

@@ -345,7 +345,7 @@ class TelemetryNode:
             env_steps=recorder.env_steps,
             episodes=recorder.episodes,
             mean_return=recorder.mean_return,
-            best_mean_return=recorder.best_mean_return,
+            best_mean_return=verdict.best_score,
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},

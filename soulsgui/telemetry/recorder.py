@@ -149,12 +149,6 @@ class Recorder:
         return self._aggregator.mean_return
 
     @property
-    def best_mean_return(self) -> float | None:
-        """Best mean of a full window of training episodes; None before there is one."""
-        best = self._aggregator.best
-        return best.score if best else None
-
-    @property
     def judged_by_evaluation(self) -> bool:
         """Whether an evaluation reaches the goal."""
         return self._judged_by_evaluation

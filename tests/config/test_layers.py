@@ -95,6 +95,19 @@ def test_a_mistake_says_file_line_key_value_and_reason_in_words() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("algorithm: r2d2\n", "should be dqn, with dqn.agent: r2d2."),
+        ("network: {name: resnet}\n", "own as module:Class."),
+        ("network: {name: 3}\n", "should be a valid string."),
+    ],
+)
+def test_what_is_wanted_is_said_without_a_regular_expression(text: str, reason: str) -> None:
+    (problem,) = _problems(text)
+    assert problem.reason.endswith(reason)
+
+
+@pytest.mark.parametrize(
     ("text", "line"),
     [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\nseed: 2\n", 2), ("seed: 1\n\tx: 2\n", 2)],
     ids=["unclosed", "list", "twice", "tab"],

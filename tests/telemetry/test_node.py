@@ -348,9 +348,10 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
     stage.join("a")
     stage.play("a", *(episode(5.0, model_id=3) for _ in range(2)))
     with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 2}):
-        state = stage.wait_state(lambda state: state.best_mean_return == 5.0, "counted")
-        assert state.verdict == Verdict()
+        state = stage.wait_state(lambda state: state.mean_return == 5.0, "counted")
+        assert (state.verdict, state.best_mean_return) == (Verdict(), None)
         frozen = evaluator.model_copy(update={"phase": "frozen"})
         stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
         best = Verdict(best_model_id=3, best_score=5.0)
-        stage.wait_state(lambda state: state.verdict == best, "ranked by training")
+        state = stage.wait_state(lambda state: state.verdict == best, "ranked by training")
+        assert state.best_mean_return == 5.0

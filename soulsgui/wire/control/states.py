@@ -44,6 +44,8 @@ class RunStatus(Message):
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        best_mean_return: That of the best model: over `goal_window` training episodes, or of its evaluation
+            where evaluations rank the models.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
         goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`). When an evaluation
             has, `mean_return` is its.
