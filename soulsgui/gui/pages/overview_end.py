@@ -44,11 +44,6 @@ class EndWords:
     detail: str = ""
 
 
-def _judged_words(run: RunStatus) -> str:
-    """Return what the mean return is of that reached the goal."""
-    return tr("Mean of an evaluation") if run.goal_judged_by == "evaluation" else window_words(run)
-
-
 def end_words(run: RunStatus) -> EndWords | None:
     """Return what to say of a run that ended by itself; None while it goes on or when it was stopped."""
     after = text.duration(run.seconds)
@@ -60,8 +55,14 @@ def end_words(run: RunStatus) -> EndWords | None:
         title = tr("Solved: reached {goal} after {time}").format(
             goal=goal_words(run.goal_return or 0.0), time=after
         )
-        detail = tr("{mean}: {value}, after {steps} steps.").format(
-            mean=_judged_words(run), value=text.value(run.mean_return), steps=text.count(run.env_steps)
+        # Training goes on while an evaluation is played: the model that reached the goal is a little older.
+        words = (
+            tr("Mean of an evaluation: {value}. The run made {steps} steps.")
+            if run.goal_judged_by == "evaluation"
+            else tr("{mean}: {value}, after {steps} steps.")
+        )
+        detail = words.format(
+            mean=window_words(run), value=text.value(run.mean_return), steps=text.count(run.env_steps)
         )
         return EndWords("star", Tone.GOOD, title, detail)
     title = tr("Finished: made {steps} steps in {time}").format(steps=text.count(run.env_steps), time=after)
