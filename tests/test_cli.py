@@ -756,7 +756,7 @@ def test_a_run_is_started_with_a_number_of_local_clients(
     ("states", "code", "words"),
     [
         (["starting", "running"], 0, "started r1 (/r1)"),
-        (["starting", "failed"], 1, "r1 did not start. no GPU"),
+        (["starting", "saving", "failed"], 1, "r1 did not start. no GPU"),
     ],
 )
 def test_a_run_that_is_slow_to_start_is_waited_for(

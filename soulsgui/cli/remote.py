@@ -143,7 +143,8 @@ def _begin(runner: RunnerClient, command: str, params: dict[str, Any], done: str
             raise
     begun, told = run["id"], ""
     _progress(f"{begun} is still starting; it goes on by itself, also after Ctrl+C: soulsgui status")
-    while run["id"] == begun and run["state"] == "starting":
+    # A run that fails is saved and ended before it is called so.
+    while run["id"] == begun and run["state"] in ("starting", "saving"):
         if run["detail"] != told:
             told = run["detail"]
             _progress(f"  {told}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from soulsgui.installing import how_to_install
+from soulsgui.process import parse_line
 
 QUIET_END = "ended as asked"
 """Words of an end that was wished and went well."""
@@ -37,6 +38,7 @@ class Outcome:
         asked_to_stop: Whether its end was wished.
         farewell: What it said before a clean end; empty when it said nothing.
         cause: What is known beside exit code and signal, such as "out of memory"; only what is proved.
+        refused: Whether it ended because its configuration can't work; the cause is what it said of it.
     """
 
     exit_code: int | None
@@ -45,6 +47,7 @@ class Outcome:
     asked_to_stop: bool
     farewell: str = ""
     cause: str = ""
+    refused: bool = False
 
     @property
     def in_order(self) -> bool:
@@ -57,10 +60,17 @@ class Outcome:
         return not self.asked_to_stop and not self.in_order
 
     @property
+    def hopeless(self) -> bool:
+        """Whether no other try would end otherwise."""
+        return self.refused or bool(missing_module(self.cause))
+
+    @property
     def words(self) -> str:
         """The end in a few words, such as "killed by signal 9 (SIGKILL) after 3 s: out of memory"."""
         if self.asked_to_stop and not self.cause and self._ended_quietly():
             return QUIET_END
+        if self.refused:
+            return self.cause
         parts = [self._what_ended_it()]
         if self.cause and self.cause != parts[0]:
             parts.append(self.cause)
@@ -71,8 +81,13 @@ class Outcome:
     @property
     def words_to_act_on(self) -> str:
         """The same, with what to do about it where that is known."""
+        return f"{self.words}. {self.remedy}" if self.remedy else self.words
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it where that is known and the words don't say it; else empty."""
         missing = missing_module(self.cause)
-        return f"{self.words}. Install it: {how_to_install(missing)}" if missing else self.words
+        return f"Install it: {how_to_install(missing)}" if missing else ""
 
     def _ended_quietly(self) -> bool:
         if self.signal is not None:
@@ -93,7 +108,13 @@ class Outcome:
 
 
 def outcome_of_code(
-    code: int | None, ran_s: float, *, asked_to_stop: bool, farewell: str = "", cause: str = ""
+    code: int | None,
+    ran_s: float,
+    *,
+    asked_to_stop: bool,
+    farewell: str = "",
+    cause: str = "",
+    refusal: str = "",
 ) -> Outcome:
     """Read a return code as `subprocess` gives it: below zero it is the signal that ended the process.
 
@@ -103,6 +124,7 @@ def outcome_of_code(
         asked_to_stop: Whether its end was wished.
         farewell: What it said before its end.
         cause: What else is known.
+        refusal: What it said of a configuration that can't work; told where no other cause is known.
     """
     killed = code is not None and code < 0
     return Outcome(
@@ -111,7 +133,8 @@ def outcome_of_code(
         ran_s=ran_s,
         asked_to_stop=asked_to_stop,
         farewell=farewell,
-        cause=cause,
+        cause=cause or refusal,
+        refused=bool(refusal) and not cause,
     )
 
 
@@ -154,6 +177,21 @@ def module_evidence(code: int | None, last_lines: Sequence[str]) -> str:
     last = next((line for line in reversed(last_lines) if line.strip()), "")
     found = re.match(r"ModuleNotFoundError: No module named '([^']+)'", last)
     return f"{NOT_INSTALLED}{found[1]}" if found and code is not None and code > 0 else ""
+
+
+def refusal_words(last_lines: Sequence[str]) -> str:
+    """Return what a program of ours said last, beside its log, on one line: why it refuses to begin.
+
+    Args:
+        last_lines: End of its log.
+    """
+    said: list[str] = []
+    for line in reversed("\n".join(last_lines).rstrip().split("\n")):
+        # What a warning shows of its source goes on below its line, up to an empty one.
+        if not line.strip() or parse_line(line).time is not None:
+            break
+        said.insert(0, line.strip())
+    return " ".join(said)
 
 
 def missing_module(cause: str) -> str:

@@ -56,6 +56,8 @@ class ServiceSpec:
         start_limit_s: Seconds until it must be ready.
         live_limit_s: Seconds its tick may stand still.
         restart: Whether it is started again when it ends by itself.
+        refusal_code: Exit code by which it says that its configuration can't work: then it is not started
+            again, and what it said last is told as the cause.
         binding: What beside its command line must be the same for a living process to be adopted: the
             server that it found in its address file.
         env: Variables added to the runner's environment.
@@ -75,6 +77,7 @@ class ServiceSpec:
     start_limit_s: float = 60.0
     live_limit_s: float = 30.0
     restart: bool = True
+    refusal_code: int | None = None
     binding: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     port: int | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.local_clients import local_address_file
@@ -26,6 +27,10 @@ _LOAD_LIMIT_S = 120.0
 
 # A single step of a game may take long.
 _EVALUATOR_LIVE_S = 120.0
+
+# Nodes read the settings of their run, which no other try would change. Clients are tried again: what they
+# refuse may be put right meanwhile, by another run or by their owner.
+_REFUSAL_CODE = UsageError.exit_code
 
 
 class View(Protocol):
@@ -140,6 +145,7 @@ class RunServices:
             tier=1,
             log_path=self._run.logs / "trainer.log",
             health=node_health(TRAINER, self._view),
+            refusal_code=_REFUSAL_CODE,
             grace_s=_TRAINER_GRACE_S,
             save_grace_s=_SAVE_GRACE_S,
             start_limit_s=_LOAD_LIMIT_S,
@@ -156,6 +162,7 @@ class RunServices:
             tier=1,
             log_path=self._run.logs / "telemetry.log",
             health=node_health(TELEMETRY, self._view),
+            refusal_code=_REFUSAL_CODE,
             grace_s=_TELEMETRY_GRACE_S,
             binding=self._binding,
             env=child_env(),
@@ -170,6 +177,7 @@ class RunServices:
             tier=2,
             log_path=self._run.logs / "evaluator.log",
             health=node_health(EVALUATOR, self._view),
+            refusal_code=_REFUSAL_CODE,
             live_limit_s=_EVALUATOR_LIVE_S,
             binding=self._binding,
             env=child_env(),

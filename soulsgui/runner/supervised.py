@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 
 from soulsgui.errors import ServiceError
-from soulsgui.installing import how_to_install
 from soulsgui.runner.identities import (
     TOKEN,
     Adopted,
@@ -27,8 +26,8 @@ from soulsgui.runner.outcome import (
     Outcome,
     duration_words,
     evidence,
-    missing_module,
     outcome_of_code,
+    refusal_words,
 )
 from soulsgui.runner.policy import RestartHistory
 from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec, known_phase
@@ -316,12 +315,14 @@ class Service:
         process.kill()
         lines = self.log.lines_of_this_start(_LAST_LINES)
         kills = system_memory_kills() - self._memory_kills
+        refuses = not asked and code is not None and code == self.spec.refusal_code
         outcome = outcome_of_code(
             code,
             self._ended_at - self._born,
             asked_to_stop=asked,
             farewell=self.health.farewell,
             cause=self._kill_reason or evidence(code, lines, kills, free_disk_bytes(self.spec.log_path)),
+            refusal=refusal_words(lines) if refuses else "",
         )
         self._leave(outcome)
         self.last_lines = lines if outcome.failed else []
@@ -356,12 +357,11 @@ class Service:
         self.outcome = outcome
         name, limits = self.spec.name, self._around.limits
         no_space = outcome.cause == DISK_FULL
-        if missing := missing_module(outcome.cause):
-            # No try would find it.
+        if outcome.hopeless:
             self._history = self._history.after_failure(now, limits)
             self.state = "failed"
-            remedy = f"Install it: {how_to_install(missing)}"
-            self._tell("error", f"{name} can't run on this computer", self._cause(outcome), remedy)
+            where = "with its settings" if outcome.refused else "on this computer"
+            self._tell("error", f"{name} can't run {where}", outcome.words, outcome.remedy)
             return
         if self._blind() or no_space:
             # Without a server that takes writes, or space, nobody can do its work: no failure of its own.

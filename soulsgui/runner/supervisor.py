@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from soulsgui.errors import ServiceError
-from soulsgui.installing import how_to_install
 from soulsgui.runner.identities import Adopted, Identities, ServiceRecord
-from soulsgui.runner.outcome import Outcome, missing_module
+from soulsgui.runner.outcome import Outcome
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import ServiceSpec
 from soulsgui.runner.supervised import Service
@@ -128,13 +127,11 @@ class Supervisor:
         outcome = service.outcome
         if service.state in ("failed", "stopped") and (outcome is None or not outcome.asked_to_stop):
             words = outcome.words if outcome is not None else "it was never started"
-            # Of a module that is missing the traceback tells no more than the words.
-            missing = missing_module(outcome.cause) if outcome is not None else ""
-            lines = "" if missing else "".join(f"\n    {line}" for line in service.last_lines[-10:])
-            log = f"Read its log: soulsgui logs {name}"
+            if outcome is not None and outcome.hopeless:  # the log tells no more than the words
+                raise ServiceError(f"{name} did not become ready: {words}", outcome.remedy)
+            lines = "".join(f"\n    {line}" for line in service.last_lines[-10:])
             raise ServiceError(
-                f"{name} did not become ready: {words}{lines}",
-                f"Install it: {how_to_install(missing)}" if missing else log,
+                f"{name} did not become ready: {words}{lines}", f"Read its log: soulsgui logs {name}"
             )
         return service.state == "running"
 

@@ -8,6 +8,7 @@ from soulsgui.runner.outcome import (
     memory_evidence,
     module_evidence,
     outcome_of_code,
+    refusal_words,
 )
 
 
@@ -98,3 +99,19 @@ def test_a_module_that_is_not_installed_is_said_in_words() -> None:
     assert module_evidence(1, said) == "on this computer Python finds no module torch"
     assert module_evidence(0, said) == module_evidence(-9, said) == ""
     assert module_evidence(1, [*said, "ValueError"]) == ""
+
+
+def test_a_refusal_is_what_was_said_last_beside_the_log() -> None:
+    stamped = "2026-01-01 00:00:00.000 INFO soulsgui.training.main: it begins"
+    warned = ["2026-01-01 00:00:00.000 WARNING py.warnings: it is old", "  gymnasium.logger.warn(", ""]
+    said = ["The configuration has a mistake:", "  config.json: seed: a number", "Mend it.", ""]
+    words = "The configuration has a mistake: config.json: seed: a number Mend it."
+    assert refusal_words([stamped, *said]) == refusal_words([*warned, *said]) == refusal_words(said) == words
+    assert refusal_words([*said, stamped]) == refusal_words([]) == ""
+
+
+def test_a_refusal_is_told_in_its_own_words_unless_something_else_is_known() -> None:
+    refused = outcome_of_code(2, 14.0, asked_to_stop=False, refusal="sac can't. Set algorithm: ppo")
+    assert (refused.words_to_act_on, refused.hopeless) == ("sac can't. Set algorithm: ppo", True)
+    full = outcome_of_code(2, 14.0, asked_to_stop=False, cause=DISK_FULL, refusal="it said something")
+    assert (full.words, full.hopeless) == ("exit 2 after 14 s: the disk is full", False)

@@ -7,7 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from soulsgui.config.errors import ConfigError
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import UsageError
 from soulsgui.process import child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.services import RunServices, client_health, client_name, node_health
@@ -81,6 +83,13 @@ def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) ->
     assert client.argv[4:] == ("client", "--name", "client-2", "--server-file", own)
     assert client.log_path == run.logs / "client-2.log"
     assert client.tier > services.trainer().tier
+
+
+def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(tmp_path: Path) -> None:
+    services = RunServices(Folders(tmp_path, tmp_path), RunFolder(tmp_path), FakeView())
+    nodes = (services.trainer(), services.telemetry(), services.evaluator())
+    assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
+    assert services.client(client_name(1)).refusal_code is None
 
 
 def test_frozen_program_is_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:

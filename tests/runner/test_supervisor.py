@@ -270,6 +270,21 @@ async def test_one_that_misses_a_module_fails_at_once_with_the_line_that_install
     assert (level, remedy) == ("error", caught.value.remedy)
 
 
+async def test_one_that_refuses_its_settings_fails_at_once_with_what_it_said(
+    supervisor: Supervisor, tmp_path: Path, events: Events
+) -> None:
+    refusing = FAILING.replace("exit(1)", "exit(2)")
+    await supervisor.start(spec(tmp_path, refusing, refusal_code=2))
+    with pytest.raises(ServiceError) as caught:
+        await supervisor.wait_ready("worker", 10)
+    assert str(caught.value) == "worker did not become ready: no such device: /dev/gpu7"
+    status = supervisor.statuses()[0]
+    assert (status.state, status.failures, status.restarts) == ("failed", 1, 0)
+    assert status.outcome == "no such device: /dev/gpu7"
+    (told,) = [one for one in events.told if one[0] != "info"]
+    assert told == ("error", "worker can't run with its settings", status.outcome, "", "worker")
+
+
 async def test_one_that_was_given_up_can_be_started_by_hand(supervisor: Supervisor, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     script = f"import pathlib, sys; pathlib.Path({str(gate)!r}).exists() or sys.exit(1);" + OBEDIENT
