@@ -44,6 +44,7 @@ class RunStatus(Message):
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        evaluation_return: Mean return of the newest evaluation; None before the first.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
         goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`). When an evaluation
             has, `mean_return` is its.
@@ -65,6 +66,7 @@ class RunStatus(Message):
     episodes: int = 0
     mean_return: float | None = None
     best_mean_return: float | None = None
+    evaluation_return: float | None = None
     goal_return: float | None = None
     goal_env_steps: int | None = None
     goal_window: int = 0
