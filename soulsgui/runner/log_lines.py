@@ -1,7 +1,7 @@
 """The lines of a log, as `logs` keeps it: its end, a page of it, and what is added while it grows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -244,3 +244,18 @@ def _log_line(service: str, number: int, line: bytes) -> LogLine:
 def _text(line: bytes) -> str:
     # Programs and clients of others write here: nothing may steer the terminal that shows it.
     return printable(line[:_LONGEST_LINE_BYTES].decode(errors="replace").rstrip("\r"), None, lines=True)
+
+
+def refusal_words(last_lines: Sequence[str]) -> str:
+    """Return what a program of ours said last, beside its log, on one line: why it refuses to begin.
+
+    Args:
+        last_lines: End of its log.
+    """
+    said: list[str] = []
+    for line in reversed("\n".join(last_lines).rstrip().split("\n")):
+        # What a warning shows of its source goes on below its line, up to an empty one.
+        if not line.strip() or parse_line(line).time is not None:
+            break
+        said.insert(0, line.strip())
+    return " ".join(said)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from soulsgui.installing import how_to_install
-from soulsgui.process import parse_line
 
 QUIET_END = "ended as asked"
 """Words of an end that was wished and went well."""
@@ -177,21 +176,6 @@ def module_evidence(code: int | None, last_lines: Sequence[str]) -> str:
     last = next((line for line in reversed(last_lines) if line.strip()), "")
     found = re.match(r"ModuleNotFoundError: No module named '([^']+)'", last)
     return f"{NOT_INSTALLED}{found[1]}" if found and code is not None and code > 0 else ""
-
-
-def refusal_words(last_lines: Sequence[str]) -> str:
-    """Return what a program of ours said last, beside its log, on one line: why it refuses to begin.
-
-    Args:
-        last_lines: End of its log.
-    """
-    said: list[str] = []
-    for line in reversed("\n".join(last_lines).rstrip().split("\n")):
-        # What a warning shows of its source goes on below its line, up to an empty one.
-        if not line.strip() or parse_line(line).time is not None:
-            break
-        said.insert(0, line.strip())
-    return " ".join(said)
 
 
 def missing_module(cause: str) -> str:

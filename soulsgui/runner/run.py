@@ -147,6 +147,8 @@ def with_progress(
         }
     if telemetry is not None and telemetry.run_id == record.id:
         changes["episodes"] = telemetry.episodes
+        # Also none: an attempt may begin before the first evaluation.
+        changes["evaluation_return"] = telemetry.evaluation_return
         if telemetry.mean_return is not None:
             changes["mean_return"] = telemetry.mean_return
         if telemetry.verdict is not None and telemetry.verdict.reached_with is not None:

@@ -20,6 +20,7 @@ from soulsgui.runner.identities import (
     ServiceProcess,
     ServiceRecord,
 )
+from soulsgui.runner.log_lines import refusal_words
 from soulsgui.runner.outcome import (
     DISK_FULL,
     QUIET_END,
@@ -27,7 +28,6 @@ from soulsgui.runner.outcome import (
     duration_words,
     evidence,
     outcome_of_code,
-    refusal_words,
 )
 from soulsgui.runner.policy import RestartHistory
 from soulsgui.runner.service import LONG_PHASES_S, SERVER_KIND, Health, ServiceSpec, known_phase

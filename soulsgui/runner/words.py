@@ -32,16 +32,28 @@ def run_line(run: Mapping[str, Any]) -> str:
         count_words(run["updates"], "update"),
         count_words(run["episodes"], "episode"),
     ]
-    if run["mean_return"] is not None:
-        goal = ""
-        if run["goal_return"] is not None:
-            judged = ", evaluations are to reach" if run.get("goal_judged_by") == "evaluation" else " of"
-            goal = f"{judged} {run['goal_return']:g}"
-        parts.append(f"mean return {run['mean_return']:.1f}{goal}")
+    parts += _return_words(run)
     if run["env_steps_per_s"]:
         parts.append(f"{run['env_steps_per_s']:,.0f} steps/s")
     parts.append(duration_words(run["seconds"]))
     return printable(" · ".join(parts))
+
+
+def _return_words(run: Mapping[str, Any]) -> list[str]:
+    """Return how well it does: what is judged first, with the goal."""
+    goal = "" if run["goal_return"] is None else f" of {run['goal_return']:g}"
+    mean = run["mean_return"]
+    training = "" if mean is None else f"mean return {mean:.1f}"
+    if run.get("goal_judged_by") != "evaluation":
+        return [training + goal] if training else []
+    if run["reached"] == "mean_return" and mean is not None:
+        return [f"evaluation {mean:.1f}{goal}"]
+    evaluation = run.get("evaluation_return")
+    if evaluation is not None:
+        judged = f"evaluation {evaluation:.1f}{goal}"
+    else:
+        judged = f"no evaluation yet (goal {run['goal_return']:g})" if goal else ""
+    return [part for part in (judged, training) if part]
 
 
 def status_text(status: Mapping[str, Any]) -> str:

@@ -346,6 +346,7 @@ class TelemetryNode:
             episodes=recorder.episodes,
             mean_return=recorder.mean_return,
             best_mean_return=verdict.best_score,
+            evaluation_return=recorder.evaluation_return,
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},

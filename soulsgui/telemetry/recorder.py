@@ -42,6 +42,7 @@ class Recorder:
         judged_by_evaluation: As the argument; it may be changed.
         evaluation_due: Row of an evaluation by a client whose episodes all came; it is to be told, and counts
             when it is read as a row. None while there is none.
+        evaluation_return: Mean return of the newest evaluation on the curve; None before the first.
         lost: Where a damaged store was moved to; None when there was none.
 
     Args:
@@ -240,7 +241,7 @@ class Recorder:
 
     def _restore(self) -> None:
         store = self._store
-        self._evaluated = store.best_evaluated
+        self._look_at_evaluations()
         self._curve = Curve(store.starts(), store.places())
         standing = store.standing
         best, training_judges = self._restored_best(standing), not self._judged_by_evaluation
@@ -255,6 +256,10 @@ class Recorder:
         if standing and standing.attempt == attempt and standing.goal == self._goal:
             self._aggregator.reached_with = standing.reached_with
         self._look_for_evaluation()
+
+    def _look_at_evaluations(self) -> None:
+        self._evaluated = self._store.best_evaluated
+        self.evaluation_return = self._store.newest_evaluation
 
     def _restored_best(self, standing: Standing | None) -> Best | None:
         if standing is None:
@@ -275,7 +280,7 @@ class Recorder:
                 due = self.evaluation_due
                 if due is not None and (row.attempt, row.update) == (due.attempt, due.update):
                     self.evaluation_due = None
-                self._evaluated = self._store.best_evaluated
+                self._look_at_evaluations()
                 if self._judged_by_evaluation and EVALUATION_RETURN in row.values:
                     self._aggregator.judge(row.attempt, row.values[EVALUATION_RETURN])
             case UpdateRow():
@@ -285,6 +290,8 @@ class Recorder:
             case AttemptRow():
                 self._store.add_attempt(row)
                 self._begin(row)
+                # It may begin before the newest evaluation.
+                self._look_at_evaluations()
 
     def _begin(self, row: AttemptRow) -> None:
         start = AttemptStart(

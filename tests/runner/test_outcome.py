@@ -1,5 +1,6 @@
 import pytest
 
+from soulsgui.runner.log_lines import refusal_words
 from soulsgui.runner.outcome import (
     DISK_FULL,
     Outcome,
@@ -8,7 +9,6 @@ from soulsgui.runner.outcome import (
     memory_evidence,
     module_evidence,
     outcome_of_code,
-    refusal_words,
 )
 
 

@@ -92,11 +92,14 @@ def test_progress_takes_steps_from_the_trainer_and_returns_from_telemetry() -> N
     record = with_progress(
         RunRecord(id="r"),
         node(attempt=2, env_steps=500, updates=4, model_id=6, checkpoint_time=90.0, rejected={"late": 3}),
-        node("telemetry", episodes=17, mean_return=20.5, best_mean_return=30.0),
+        node("telemetry", episodes=17, mean_return=20.5, best_mean_return=30.0, evaluation_return=25.0),
         wall_time=100.0,
     )
     assert (record.attempt, record.env_steps, record.updates, record.model_id) == (2, 500, 4, 6)
     assert (record.episodes, record.mean_return, record.best_mean_return) == (17, 20.5, 30.0)
+    assert record.evaluation_return == 25.0
+    # Training goes on from before the first evaluation.
+    assert with_progress(record, None, node("telemetry"), 100.0).evaluation_return is None
     assert record.checkpoint_age_s == 10.0
     assert record.rejected == {"late": 3}
 

@@ -1,5 +1,9 @@
 """The state of a server in words."""
 
+from typing import Any
+
+import pytest
+
 from soulsgui.runner.words import (
     client_rows,
     count_words,
@@ -41,11 +45,28 @@ def test_run_is_said_in_one_line() -> None:
     )
 
 
-def test_whose_mean_return_has_to_reach_the_goal_is_said() -> None:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "no evaluation yet (goal 475) · mean return 90.1"),
+        ({"evaluation_return": 356.0}, "evaluation 356.0 of 475 · mean return 90.1"),
+        ({"evaluation_return": 356.0, "mean_return": None}, "evaluation 356.0 of 475"),
+        ({"evaluation_return": 356.0, "goal_return": None}, "evaluation 356.0 · mean return 90.1"),
+        ({"goal_return": None}, "mean return 90.1"),
+        # The mean that reached the goal is that of an evaluation, maybe not of the newest.
+        (
+            {"evaluation_return": 356.0, "mean_return": 480.0, "reached": "mean_return"},
+            "evaluation 480.0 of 475",
+        ),
+        ({"goal_judged_by": "training", "evaluation_return": 356.0}, "mean return 90.1 of 475"),
+    ],
+)
+def test_what_has_to_reach_the_goal_is_said_first(changes: dict[str, Any], words: str) -> None:
     run = RunStatus(
         id="r", state="running", mean_return=90.12, goal_return=475.0, goal_judged_by="evaluation"
     )
-    assert "mean return 90.1, evaluations are to reach 475" in run_line(run.model_dump())
+    line = run_line(run.model_copy(update=changes).model_dump())
+    assert line.removeprefix("running · 0 steps · 0 updates · 0 episodes · ") == f"{words} · 0.0 s"
 
 
 def test_everything_is_said() -> None:

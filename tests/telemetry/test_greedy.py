@@ -72,7 +72,7 @@ def test_what_was_asked_for_is_an_evaluation_and_no_training(
         state = stage.wait_state(lambda state: state.verdict != Verdict(), "the verdict")
         assert state.verdict == Verdict(best_model_id=7, best_score=8.0, reached=True, reached_with=8.0)
         assert (state.episodes, state.mean_return, state.env_steps) == (1, 99.0, 10)
-        assert (state.evaluated, state.rejected) == (7, {})
+        assert (state.evaluated, state.rejected, state.evaluation_return) == (7, {}, 8.0)
         assert stage.live_numbers() == [1]
     found = query_history(run.store, HistoryQueryParams(metric="evaluation_return"))
     assert (found.value, found.env_steps, found.last_update) == ([8.0], [50], (1, 5))

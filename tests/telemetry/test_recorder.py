@@ -217,6 +217,21 @@ def test_an_evaluation_reaches_the_goal_where_that_is_chosen(tmp_path: Path) -> 
         assert recorder.verdict.reached_with == 9.25
 
 
+def test_the_newest_evaluation_that_nothing_overwrote_is_told(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        assert recorder.evaluation_return is None
+        _store(recorder, [], [attempt_row(1), _evaluation(5, 9.0), _evaluation(10, 4.0)])
+        assert recorder.evaluation_return == 4.0
+    with _recorder(tmp_path) as recorder:
+        assert recorder.evaluation_return == 4.0
+        _store(recorder, [], [attempt_row(2, update=7)])
+        assert recorder.evaluation_return == 9.0
+        _store(recorder, [], [_evaluation(9, 6.0, attempt=2), _evaluation(6, 1.0)])
+        assert recorder.evaluation_return == 6.0
+        _store(recorder, [], [attempt_row(3)])
+        assert recorder.evaluation_return is None
+
+
 def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> None:
     with _recorder(tmp_path, goal=9.0) as recorder:
         recorder.judged_by_evaluation = True

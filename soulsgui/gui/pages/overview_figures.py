@@ -47,7 +47,7 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
         live: Whether that is the present.
     """
     found = [
-        _mean_return(run),
+        *_returns(run),
         Figure("steps", tr("Steps"), _of_goal(text.compact(run.env_steps), _goal_steps(run))),
         Figure("rate", tr("Steps/s"), _number(run.env_steps_per_s), tr("Environment steps per second")),
         _updates(run),
@@ -103,21 +103,37 @@ def window_words(run: RunStatus) -> str:
     return plural(run.goal_window, "Return of the last episode", "Mean of the last {n} episodes")
 
 
-def _mean_return(run: RunStatus) -> Figure:
+def _returns(run: RunStatus) -> list[Figure]:
+    """Return how well it does: what is judged first, with the goal."""
     goal = None if run.goal_return is None else goal_words(run.goal_return)
-    if run.goal_judged_by == "evaluation":
-        what = tr("{mean}. Evaluations decide whether the goal is reached.").format(mean=window_words(run))
-    else:
-        what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
-    best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     reached = run.reached == "mean_return"
-    return Figure(
-        "return",
-        tr("Mean return"),
-        _of_goal(text.value(run.mean_return), goal),
-        f"{what}\n{best}",
-        Tone.GOOD if reached else Tone.TEXT,
+    tone = Tone.GOOD if reached else Tone.TEXT
+    best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
+    title = tr("Mean return")
+    if run.goal_judged_by != "evaluation":
+        what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
+        return [Figure("return", title, _of_goal(text.value(run.mean_return), goal), f"{what}\n{best}", tone)]
+    # The mean of a run that has reached its goal is that of the evaluation that did.
+    score = run.mean_return if reached else run.evaluation_return
+    judged = Figure(
+        "evaluation",
+        tr("Evaluation"),
+        _of_goal(text.value(score), goal),
+        f"{_evaluation_words(run)}\n{best}",
+        tone,
     )
+    explains = tr("{mean}, played in training and exploring. Evaluations decide whether the goal is reached.")
+    what = explains.format(mean=window_words(run))
+    training = Figure("return", title, text.value(run.mean_return), what)
+    return [judged] if reached else [judged, training]
+
+
+def _evaluation_words(run: RunStatus) -> str:
+    if run.reached == "mean_return":
+        return tr("Mean return of the evaluation that reached the goal")
+    if run.evaluation_return is None:
+        return tr("No evaluation yet: the mean return of one decides whether the goal is reached.")
+    return tr("Mean return of the newest evaluation: it decides whether the goal is reached.")
 
 
 def _updates(run: RunStatus) -> Figure:

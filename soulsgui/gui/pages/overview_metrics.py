@@ -5,9 +5,11 @@ from collections.abc import Iterable
 
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.plotting.rows import LENGTH, RETURN
+from soulsgui.wire.control import RunStatus
+from soulsgui.wire.messages.metrics import EVALUATION_RETURN
 
 MEAN_RETURN = "mean_return"
-"""Mean return over the last episodes (`stop.window`), as the goal is judged by."""
+"""Mean return over the last episodes (`stop.window`)."""
 
 _ABBREVIATIONS = {"kl": "KL", "q": "Q", "td": "TD", "s": "(s)"}
 
@@ -35,9 +37,11 @@ def metric_order(metrics: Iterable[str]) -> list[str]:
     return [*first, *others]
 
 
-def has_goal(metric: str) -> bool:
-    """Whether the goal of a run is a value of this metric."""
-    return metric in (RETURN, MEAN_RETURN)
+def goal_metrics(run: RunStatus) -> tuple[str, ...]:
+    """Return the metrics that the goal of a run is a value of; none where it has no such goal."""
+    if run.goal_return is None:
+        return ()
+    return (EVALUATION_RETURN,) if run.goal_judged_by == "evaluation" else (RETURN, MEAN_RETURN)
 
 
 def smoothing_weight(position: int) -> float:

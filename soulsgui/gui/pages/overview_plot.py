@@ -13,7 +13,7 @@ from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.pages.overview_curve import LiveCurve
 from soulsgui.gui.pages.overview_figures import goal_words
 from soulsgui.gui.pages.overview_marks import RunMarks
-from soulsgui.gui.pages.overview_metrics import has_goal, metric_title
+from soulsgui.gui.pages.overview_metrics import goal_metrics, metric_title
 from soulsgui.gui.pages.overview_plot_controls import PlotControls
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.rows import Axis
@@ -81,12 +81,12 @@ class PlotSection(QWidget):
             self.marks = RunMarks()
             self._told = ""
             self.curve.follow(run.id, self.controls.wanted)
-            self.controls.offer(self.curve.metrics)
             self._list_checkpoints()
             if self.host.plot is not None:
                 # The part of x that was looked at means nothing in another run.
                 self.host.plot.fit()
-        if (run.id, run.goal_return) != (old.id, old.goal_return):
+        if (run.id, run.goal_return, run.goal_judged_by) != (old.id, old.goal_return, old.goal_judged_by):
+            self._offer_metrics()
             self._show_goal()
         if (run.id, run.state) != (old.id, old.state):
             self._show_empty_text()
@@ -130,12 +130,16 @@ class PlotSection(QWidget):
     def _loaded(self) -> None:
         self._told = ""
         self.marks.take_attempts(self.curve.attempts)
-        self.controls.offer(self.curve.metrics)
+        self._offer_metrics()
         self._show_marks()
         self._show_empty_text()
         left_out = self.curve.left_out
         words = plural(left_out, "the oldest row is left out", "the oldest {n} rows are left out")
         self.controls.note(words if left_out else "")
+
+    def _offer_metrics(self) -> None:
+        # What is to reach the goal is offered before its first row.
+        self.controls.offer([*self.curve.metrics, *goal_metrics(self._run)])
 
     def _failed(self, error: ApiError) -> None:
         # It is asked for again and again; one message is enough.
@@ -186,7 +190,7 @@ class PlotSection(QWidget):
 
     def _show_goal(self) -> None:
         if self.host.plot is not None:
-            goal = self._run.goal_return if has_goal(self.controls.wanted) else None
+            goal = self._run.goal_return if self.controls.wanted in goal_metrics(self._run) else None
             words = "" if goal is None else tr("goal {value}").format(value=goal_words(goal))
             self.host.plot.show_goal(goal, words)
 

@@ -40,6 +40,8 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
 def with_goal(low: float, high: float, goal: float | None) -> tuple[float, float]:
     """Return the range of y that shows a goal too, unless that would make the curve too flat to be read.
 
+    A curve of a single value is flat anyway.
+
     Args:
         low: Least value in view.
         high: Greatest value in view.
@@ -48,4 +50,5 @@ def with_goal(low: float, high: float, goal: float | None) -> tuple[float, float
     if goal is None:
         return low, high
     least, most = min(low, goal), max(high, goal)
-    return (least, most) if high - low >= _FLATTEST * (most - least) else (low, high)
+    is_readable = high - low >= _FLATTEST * (most - least)
+    return (least, most) if is_readable or low == high else (low, high)

@@ -277,8 +277,12 @@ class Plot(QFrame):
         for curve in self._curves:
             least, most = curve.draw(left, right, width, colours_of(self))
             low, high = min(low, least), max(high, most)
+        goal = self._goal.goal
+        if self.is_empty and goal is not None:
+            # Above the words that stand in the middle.
+            low, high = goal - 1.0, goal
         if self._fit_y and low <= high:
-            low, high = with_goal(low, high, self._goal.goal)
+            low, high = with_goal(low, high, goal)
             room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
             self._view.setYRange(low - room, high + room, padding=0)
         self._marks.draw(self._axis, *self._view.viewRange()[1])

@@ -69,6 +69,19 @@ def best_evaluated(db: sqlite3.Connection) -> Evaluated | None:
     return Evaluated(*found) if found else None
 
 
+def newest_evaluation(db: sqlite3.Connection) -> float | None:
+    """Return the mean return of the newest evaluation that no later attempt overwrote; None before one."""
+    found = db.execute(
+        "SELECT value FROM evaluations JOIN evaluation_values ON evaluation_row = evaluations.row"
+        " WHERE metric = ? AND value IS NOT NULL AND NOT EXISTS ("
+        "SELECT 1 FROM attempts WHERE attempts.attempt > evaluations.attempt"
+        " AND attempts.update_count < evaluations.update_count)"
+        " ORDER BY evaluations.attempt DESC, evaluations.update_count DESC LIMIT 1",
+        (EVALUATION_RETURN,),
+    ).fetchone()
+    return found[0] if found else None
+
+
 def evaluation_metrics(db: sqlite3.Connection) -> list[str]:
     """Return the names of what evaluations tell, sorted."""
     if not has_evaluations(db):

@@ -16,6 +16,7 @@ from soulsgui.telemetry.store.evaluations import (
     best_evaluated,
     is_stored,
     last_evaluation,
+    newest_evaluation,
 )
 from soulsgui.telemetry.store.greedy import GreedyEpisodes
 from soulsgui.telemetry.store.schema import damaged, open_for_writing
@@ -109,6 +110,11 @@ class StoreWriter:
     def best_evaluated(self) -> Evaluated | None:
         """The best evaluation, None before the first."""
         return best_evaluated(self._db)
+
+    @property
+    def newest_evaluation(self) -> float | None:
+        """Mean return of the newest evaluation that no later attempt overwrote, None before one."""
+        return newest_evaluation(self._db)
 
     def evaluation_due(self, run_id: str, found: Complete) -> UpdateRow | None:
         """Return the row of an evaluation by a client; None when it is stored already."""

@@ -46,6 +46,7 @@ class RunStatus(Message):
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
         best_mean_return: That of the best model: over `goal_window` training episodes, or of its evaluation
             where evaluations rank the models.
+        evaluation_return: Mean return of the newest evaluation; None before the first.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
         goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`). When an evaluation
             has, `mean_return` is its.
@@ -67,6 +68,7 @@ class RunStatus(Message):
     episodes: int = 0
     mean_return: float | None = None
     best_mean_return: float | None = None
+    evaluation_return: float | None = None
     goal_return: float | None = None
     goal_env_steps: int | None = None
     goal_window: int = 0

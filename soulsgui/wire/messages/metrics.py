@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from soulsgui.wire.messages.base import Message
@@ -62,12 +61,13 @@ def evaluation_values(returns: Sequence[float], lengths: Sequence[int], seconds:
         lengths: Steps of each.
         seconds: How long all of it took.
     """
+    mean = sum(returns) / len(returns)
     values = {
-        "return": float(np.mean(returns)),
-        "std": float(np.std(returns)),
+        "return": mean,
+        "std": math.sqrt(sum((one - mean) * (one - mean) for one in returns) / len(returns)),
         "min": min(returns),
         "max": max(returns),
-        "length": float(np.mean(lengths)),
+        "length": sum(lengths) / len(lengths),
         "s": seconds,
     }
     return {EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)}

@@ -66,6 +66,8 @@ class NodeState(Message):
         verdict: Set by telemetry.
         asks_clients: Set by the trainer: whether there is a client that can play the evaluations where the
             evaluator can't; None while that is not known.
+        evaluation_return: Set by telemetry: mean return of the newest evaluation, whoever played it; None
+            before the first.
         evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
             -1 before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
@@ -98,6 +100,7 @@ class NodeState(Message):
     updates_per_s: float = 0.0
     mean_return: float | None = None
     best_mean_return: float | None = None
+    evaluation_return: float | None = None
     policy_lag: float = 0.0
     checkpoint_env_steps: int | None = None
     checkpoint_time: float | None = None

@@ -307,6 +307,22 @@ def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, se
     assert canvas.goal is None
 
 
+def test_the_goal_is_drawn_on_evaluations_where_they_are_judged(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    canvas, controls = plot(qtbot, page), page.plot.controls
+    assert canvas.goal == 475.0
+    server.answers["history.query"] = history([]).model_copy(update={"metric": "evaluation_return"})
+    server.change_run(RUNNING.model_copy(update={"goal_judged_by": "evaluation"}))
+    assert canvas.goal is None
+    place = controls.metric_box.findData("evaluation_return")
+    controls.metric_box.setCurrentIndex(place)
+    controls.metric_box.activated.emit(place)
+    assert canvas.goal == 475.0
+    # Before the first evaluation, too.
+    qtbot.waitUntil(lambda: canvas.is_empty and canvas.y_view()[0] < 475 < canvas.y_view()[1])
+
+
 def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
     qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
 ) -> None:

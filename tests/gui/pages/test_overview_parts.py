@@ -435,9 +435,22 @@ def test_the_mean_return_says_what_it_is_over(window: int, words: str) -> None:
 
 
 def test_where_evaluations_decide_that_is_said() -> None:
-    run = RUNNING.model_copy(update={"goal_judged_by": "evaluation"})
-    assert "Evaluations decide" in next(one.tip for one in figures(run) if one.name == "return")
-    ended = end_words(run.model_copy(update={"state": "finished", "reached": "mean_return"}))
+    known = {"goal_judged_by": "evaluation", "goal_return": 495.0, "mean_return": 35.0}
+    run = RUNNING.model_copy(update=known)
+    judged, training, *_ = figures(run)
+    assert (judged.caption, judged.value) == ("Evaluation", "— of 495")
+    assert "No evaluation yet" in judged.tip
+    assert (training.caption, training.value) == ("Mean return", "35.0")
+    assert "Evaluations decide" in training.tip
+    evaluated = run.model_copy(update={"evaluation_return": 355.96})
+    judged, training, *_ = figures(evaluated)
+    assert (judged.value, training.value) == ("356.0 of 495", "35.0")
+    assert "newest evaluation" in judged.tip
+    reached = {"state": "finished", "reached": "mean_return", "mean_return": 497.0}
+    solved = evaluated.model_copy(update=reached)
+    assert said(solved)["evaluation"] == "497.0 of 495"
+    assert "return" not in said(solved), "what training made is not known any more"
+    ended = end_words(solved)
     assert ended is not None
     assert ended.detail.startswith("Mean of an evaluation: ")
 
