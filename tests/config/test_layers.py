@@ -271,7 +271,7 @@ _LAUGHS = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "\n".join(
     "text",
     [
         "ppo: &p\n  <<: *p\n",
-        "seed: " + "[" * 3000,
+        "seed: " + "[" * 1500,
         "env:\n  kwargs:\n    " + _LAUGHS.replace("\n", "\n    "),
         "env:\n  kwargs: {x: 2024-01-01}\n",
         "env:\n  kwargs: {x: !!binary aGVsbG8=}\n",

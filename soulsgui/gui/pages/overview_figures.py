@@ -275,6 +275,7 @@ class FiguresRow(QWidget):
             # Rounded up, so that the row does not move with every digit.
             step = 3 * self.fontMetrics().averageCharWidth()
             box.setFixedWidth(-(-box.room // step) * step)
+        self._boxes = {name: self._boxes[name] for name in names}  # in their order, also new ones
         self._arrange()
 
     # --- room ---

@@ -205,6 +205,11 @@ def test_key_figures_follow_the_run(page: OverviewPage, server: FakeFeed) -> Non
     assert "Rejected: 2" in page.figures.words
     server.change_run(RUNNING)
     assert "Rejected" not in page.figures.words
+    server.change_run(RUNNING.model_copy(update={"goal_judged_by": "evaluation", "evaluation_return": 99.0}))
+    words = page.figures.words
+    assert words.index("Evaluation: 99.0 of 475") < words.index("Mean return: 312.4\n"), (
+        "what is judged first"
+    )
 
 
 def test_a_solved_run_offers_what_next(
