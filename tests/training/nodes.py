@@ -12,6 +12,7 @@ import torch
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.sampling.progress import Progress
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.main import NODES
 from soulsgui.wire.commands import NodeAnswer, NodeCommand, read_answer, send_command
@@ -21,6 +22,7 @@ from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
 from tests.faults.waiting import until
+from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
 
 Entries = list[tuple[bytes, dict[bytes, bytes]]]
@@ -212,6 +214,19 @@ def running_node(
         node.stop()
     if node.failure is not None:
         raise node.failure
+
+
+def let_play(node: RunningNode, address: Address, updates: int) -> Progress:
+    """Let a real client play until there were so many updates, all of its samples being taken; return how."""
+    node.connection.hset(node.keys.clients, "c", "{}")
+    client = PlayingClient(address)
+    try:
+        state = node.wait_for_updates(updates)
+    finally:
+        client.end()
+    assert client.failure is None
+    assert state.rejected == {}
+    return client.progress
 
 
 def join(node: RunningNode, name: str = "c", num_envs: int = 2) -> Player:

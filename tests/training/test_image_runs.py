@@ -6,8 +6,7 @@ import numpy as np
 
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk_form import ChunkForm
-from tests.sampling.free_trainer import PlayingClient
-from tests.training.nodes import dqn_settings, running_node
+from tests.training.nodes import dqn_settings, let_play, running_node
 
 STACK, LENGTH = 4, 9
 SETTINGS = {
@@ -20,17 +19,9 @@ SETTINGS = {
 
 def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, dqn_settings(**SETTINGS)) as node:
-        node.connection.hset(node.keys.clients, "c", "{}")
-        client = PlayingClient(redis_address)
-        try:
-            state = node.wait_for_updates(5)
-        finally:
-            client.end()
-        assert client.failure is None
-        assert state.rejected == {}
+        sent = let_play(node, redis_address, updates=5)
         form: ChunkForm = node.node._intake.ingest._form
         assert form.is_compressed
-        sent = client.progress
         assert sent.sent_bytes < 100 * sent.env_steps, "144 bytes a frame and 4 frames an observation"
         drawn = node.node._memory.draw(2000, np.random.default_rng(0)).batch
     assert drawn.obs.shape == (2000, STACK, 12, 12)

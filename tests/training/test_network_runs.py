@@ -11,9 +11,8 @@ from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.training.networks_told import tell_networks
 from soulsgui.wire.connection import Address
 from tests.rl.support import SPACES, dqn_settings
-from tests.sampling.free_trainer import PlayingClient
 from tests.training.nodes import dqn_settings as small_dqn_settings
-from tests.training.nodes import running_node, small_settings, vtrace_settings
+from tests.training.nodes import let_play, running_node, small_settings, vtrace_settings
 
 CAMERA = {
     "env__id": "tests.environments.toys:ToysCamera-v0",
@@ -30,16 +29,8 @@ def test_a_client_plays_with_a_network_of_images(
 ) -> None:
     make = {"ppo": small_settings, "dqn": small_dqn_settings, "vtrace": vtrace_settings}[algorithm]
     with running_node(redis_address, tmp_path, make(**CAMERA)) as node:
-        node.connection.hset(node.keys.clients, "c", "{}")
-        client = PlayingClient(redis_address)
-        try:
-            state = node.wait_for_updates(3)
-        finally:
-            client.end()
         # Joining, it compared its network with the server's.
-        assert client.failure is None
-        assert client.progress.checks["network"]
-        assert state.rejected == {}
+        assert let_play(node, redis_address, updates=3).checks["network"]
         assert not node.node.agent.normaliser.count
 
 

@@ -9,8 +9,7 @@ import pytest
 from soulsgui.frame_stacks import IMAGE, NUMBERS
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk_form import ChunkForm
-from tests.sampling.free_trainer import PlayingClient
-from tests.training.nodes import dqn_settings, running_node, small_settings, vtrace_settings
+from tests.training.nodes import dqn_settings, let_play, running_node, small_settings, vtrace_settings
 
 MAKE = {"ppo": small_settings, "dqn": dqn_settings, "vtrace": vtrace_settings}
 ROOM = {
@@ -27,15 +26,7 @@ LAKE = {"env__id": "FrozenLake-v1", "env__kwargs": {"is_slippery": False}}
 def played(address: Address, folder: Path, algorithm: str, settings: dict[str, Any]) -> Any:
     """Let a client play until there were some updates; return what a replay memory then holds, if any."""
     with running_node(address, folder, MAKE[algorithm](**settings)) as node:
-        node.connection.hset(node.keys.clients, "c", "{}")
-        client = PlayingClient(address)
-        try:
-            state = node.wait_for_updates(3)
-        finally:
-            client.end()
-        assert client.failure is None
-        assert client.progress.checks["network"]
-        assert state.rejected == {}
+        assert let_play(node, address, updates=3).checks["network"]
         form: ChunkForm = node.node._intake.ingest._form
         assert form.is_compressed is (settings is ROOM)
         return node.node._memory.draw(500, np.random.default_rng(0)).batch if algorithm == "dqn" else None
