@@ -15,6 +15,11 @@ class FlatParameters:
     Args:
         networks: Their parameters are laid out in this order; a network moved to another device afterwards is
             lost.
+
+    Attributes:
+        parameter: All parameters, one after the other, `[P]`.
+        gradient: Their gradients, likewise.
+        changes: How often they were changed by anything but an optimiser; who changes them counts.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -23,12 +28,18 @@ class FlatParameters:
         self.parameter = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
         self.gradient = torch.zeros_like(self.parameter.data)
         self.parameter.grad = self.gradient
+        self.changes = 0
         start = 0
         for parameter in parameters:
             stop = start + parameter.numel()
             parameter.data = self.parameter.data[start:stop].view(parameter.shape)
             parameter.grad = self.gradient[start:stop].view(parameter.shape)
             start = stop
+
+    def follow(self, parameters: Tensor, tau: float) -> None:
+        """Move a part `tau` of the way to others of the same networks; 1 is a copy, to the bit."""
+        self.parameter.data.lerp_(parameters, tau)
+        self.changes += 1
 
 
 def clip_norm_(gradient: Tensor, max_norm: float | None) -> Tensor:

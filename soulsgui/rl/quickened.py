@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -96,7 +97,7 @@ def to_device(array: Any, device: torch.device) -> Tensor:
     """Copy an array to where the networks live; to a GPU from pinned memory, without waiting for it."""
     if device.type == "cpu":
         return torch.tensor(array)
-    return torch.from_numpy(array).pin_memory().to(device, non_blocking=True)
+    return torch.from_numpy(np.ascontiguousarray(array)).pin_memory().to(device, non_blocking=True)
 
 
 def first_line(error: BaseException) -> str:

@@ -21,6 +21,7 @@ from soulsgui.rl.adam import Adam
 from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.networks import build_mlp
 from soulsgui.rl.networks.named import MLP, build_network, inputs_of, named_tensors, sharing
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
@@ -52,6 +53,8 @@ class ActorCritic(Generic[Settings]):
         device: Where the networks live, as torch names it.
     """
 
+    _gradient: Any
+
     def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str) -> None:
         self.spaces = spaces
         self.settings = settings
@@ -64,11 +67,16 @@ class ActorCritic(Generic[Settings]):
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))
         self._optimiser = Adam(self._flat.parameter, eps=ADAM_EPSILON)
         self.rewards = Rewards(settings.normalize)
-        self._mixed = False
 
-    def learn_mixed(self) -> None:
-        """Let networks compute in bfloat16 in the updates, where that is enough."""
-        self._mixed = True
+    def share(self, group: Group) -> SharedGradient:
+        """Compute gradients together with the other processes of a group from now on."""
+        shared = SharedGradient(self._gradient, group, self._flat, [], self._modules())
+        self._gradient = shared
+        return shared
+
+    def _modules(self) -> list[nn.Module]:
+        """Return all networks that the gradient looks at."""
+        return [self.policy, self.value, self.head]
 
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
         """Build the networks and return all that is to be learned."""

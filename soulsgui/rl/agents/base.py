@@ -6,6 +6,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.rl.gradients.shared import Group, SharedGradient
+
 
 class Agent(Protocol):
     """A learner without any process around it.
@@ -24,6 +26,13 @@ class Agent(Protocol):
 
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return what the exported network says, `[B, actions]`, of raw observations `[B, *shape]`."""
+
+    def share(self, group: Group) -> SharedGradient:
+        """Compute gradients together with the other processes of a group from now on.
+
+        Returns:
+            What the leader's agent calls at each step; the others `serve` it.
+        """
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything a bit-equal continuation needs: arrays, and JSON-able data."""

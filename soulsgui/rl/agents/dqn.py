@@ -67,8 +67,7 @@ class DQNAgent(ReplayLearner):
         self._noise_seed = seed
         self.online = self._kind.network(self._noise).to(self.device)
         self.target = copy.deepcopy(self.online)
-        self._target_flat = FlatParameters([self.target])
-        self._learn_with(FlatParameters([self.online]))
+        self._learn_with(FlatParameters([self.online]), FlatParameters([self.target]))
         self._gradient = self._kind.gradient(self.online, self.target, self._flat, self.sample_rng)
 
     def policy_spec(self) -> dict[str, Any]:
@@ -130,9 +129,11 @@ class DQNAgent(ReplayLearner):
         self._figures.add(torch.cat((step.figures, norm[None])))
         self.updates += 1
         if self.updates % dqn.target_interval == 0:
-            # All the way (tau = 1) is a copy, to the bit.
-            self._target_flat.parameter.data.lerp_(self._flat.parameter.data, dqn.target_tau)
-        return step.error.cpu().numpy() if tell else None
+            self._target_flat.follow(self._flat.parameter.data, dqn.target_tau)
+        return step.samples.cpu().numpy() if tell else None
+
+    def _modules(self) -> list[nn.Module]:
+        return [self.online, self.target]
 
     def _networks(self) -> list[tuple[str, Tensor]]:
         return [*_named_parameters(self.online, "online"), *_named_parameters(self.target, "target")]

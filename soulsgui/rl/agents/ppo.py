@@ -76,9 +76,8 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
 
     def learn_mixed(self) -> None:
         """Let networks compute in bfloat16 in the updates, where that is enough."""
-        super().learn_mixed()
         if self.quickened is not None:
-            self._gradient.mixed = True  # type: ignore[attr-defined]
+            self._gradient.mixed = True
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return everything that a bit-equal continuation needs, the statistics of the values included."""
@@ -256,12 +255,12 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         for rows in self._minibatches(data):
             if ppo.normalize_advantage == "minibatch":
                 rows = rows._replace(advantage=normalised(rows.advantage))
-            figures = self._gradient(rows, weights)
+            step = self._gradient(rows, weights)
             norm = clip_norm_(self._flat.gradient, ppo.max_grad_norm)
             self._optimiser.step()
             self.after_step()
-            log_ratios.append(figures.log_ratio)
-            steps.append(torch.cat((figures.terms, norm[None])))
+            log_ratios.append(step.samples)
+            steps.append(torch.cat((step.figures, norm[None])))
         return torch.cat(log_ratios)
 
     def _minibatches(self, data: PPORows) -> Iterator[PPORows]:

@@ -15,7 +15,8 @@ from soulsgui.rl.agents.ppo import Floats, PPOAgent
 from soulsgui.rl.agents.saved import to_numpy
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
 from soulsgui.rl.buffers.stretches import Stretches
-from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows
+from soulsgui.rl.gradients.ppo import PPOGradient, PPORows
+from soulsgui.rl.gradients.recurrent_ppo import RecurrentPPOGradient, StretchRows
 from soulsgui.rl.networks import build_mlp
 from soulsgui.rl.networks.initial import orthogonal_
 from soulsgui.rl.networks.recurrent import RecurrentTorso
@@ -103,13 +104,16 @@ class RecurrentPPOAgent(PPOAgent):
         self.value = build_mlp(units, sizes, 1, network.activation, value_scale, generator).to(self.device)
         return [self.memory, self.policy, self.value, self.head]
 
+    def _modules(self) -> list[nn.Module]:
+        return [self.memory, *super()._modules()]
+
     @property
     def quickened(self) -> None:
         """Nothing is compiled: each minibatch has another shape."""
 
     def _make_gradient(self) -> PPOGradient:
         # Its observations are what the memory makes of them: the gradient goes on through it.
-        return AutogradPPOGradient(self.policy, self.value, self._flat, self.head.distribution)
+        return RecurrentPPOGradient(self.memory, self.policy, self.value, self._flat, self.head.distribution)
 
     def _named_tensors(self) -> list[tuple[str, Tensor]]:
         return [*self.memory.named_tensors(), *super()._named_tensors()]
@@ -148,20 +152,24 @@ class RecurrentPPOAgent(PPOAgent):
 
     def _values_at(self, features: Tensor) -> Floats:
         """Return values `[T, B]` of features `[T, B, F]`."""
-        return self._gradient.values(features.flatten(0, 1)).reshape(features.shape[:2])
+        values: Floats = self._gradient.values(features.flatten(0, 1)).reshape(features.shape[:2])
+        return values
 
     def _seen(self, inputs: Tensor, rows: Ints) -> Tensor:
         """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""
         return inputs[torch.from_numpy(rows.T.copy()).to(self.device)]
 
-    def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
+    def _minibatches(self, data: PPORows) -> Iterator[StretchRows]:  # type: ignore[override]
         """Go once over the round in minibatches of whole stretches, drawn at random, of about equal size."""
         assert self._look is not None
         stretches, inputs, state = self._look
         for part in self._drawn(stretches.length):
             upto = int(stretches.length[part].max())
             valid = stretches.valid(upto)[part]
-            features, _ = self._unroll(self._seen(inputs, stretches.rows[part, :upto]), state[part])
             here = torch.from_numpy(stretches.steps[part, :upto][valid]).to(self.device)
-            rows = PPORows(*(column[here] for column in data))
-            yield rows._replace(obs=features.transpose(0, 1)[torch.from_numpy(valid).to(self.device)])
+            yield StretchRows(
+                self._seen(inputs, stretches.rows[part, :upto]),
+                state[part],
+                torch.from_numpy(stretches.length[part]).to(self.device),
+                *(column[here] for column in data[1:]),
+            )

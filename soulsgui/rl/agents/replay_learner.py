@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.config.schedules import Scheduled
 from soulsgui.environments.spaces import SpacesSpec
@@ -17,6 +17,8 @@ from soulsgui.rl.adam import Adam
 from soulsgui.rl.agents.figures import FigureSums
 from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
 from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.base import Gradient
+from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.returns.reward_scaling import Rewards
 from soulsgui.rl.settings import NormalizeSettings
@@ -45,7 +47,9 @@ class ReplayLearner(ABC):
     """
 
     _flat: FlatParameters
+    _target_flat: FlatParameters
     _optimiser: Adam
+    _gradient: Gradient[Any, Any]
 
     def __init__(
         self,
@@ -68,14 +72,25 @@ class ReplayLearner(ABC):
         self._statistics = self.normaliser.frozen()
         self._figures = FigureSums(figures, self.device, setting)
 
-    def _learn_with(self, flat: FlatParameters) -> None:
-        """Let an optimiser move all that learns."""
-        self._flat = flat
+    def _learn_with(self, flat: FlatParameters, target_flat: FlatParameters) -> None:
+        """Let an optimiser move all that learns; the networks of the targets follow."""
+        self._flat, self._target_flat = flat, target_flat
         self._optimiser = Adam(flat.parameter)
 
     def _set_rate(self, rate: Scheduled) -> None:
         """Let the next step of the optimiser be as large as a setting says now."""
         self._optimiser.lr = self.moment.value(rate)
+
+    def share(self, group: Group) -> SharedGradient:
+        """Compute gradients together with the other processes of a group from now on."""
+        flats = self._flat, [self._target_flat]
+        shared = SharedGradient(self._gradient, group, *flats, self._modules())
+        self._gradient = shared
+        return shared
+
+    @abstractmethod
+    def _modules(self) -> list[nn.Module]:
+        """Return all networks that the gradient looks at."""
 
     @abstractmethod
     def _networks(self) -> list[tuple[str, Tensor]]:
@@ -141,6 +156,7 @@ class ReplayLearner(ABC):
         with torch.no_grad():
             for name, tensor in self._named_tensors():
                 tensor.copy_(to_tensor(tensors[name]))
+        self._target_flat.changes += 1
         self._optimiser.load_state(tensors)
         self.normaliser.load({name: tensors[f"normaliser.{name}"] for name in self.normaliser.state()})
         self._statistics = self.normaliser.frozen()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from soulsgui.environments.actions import ActionSpec
 from soulsgui.environments.space_words import action_words
@@ -67,8 +67,7 @@ class SACAgent(ReplayLearner):
             torch.Generator().manual_seed(seed),
             self.device,
         )
-        self._target_flat = FlatParameters(nets.targets)
-        self._learn_with(FlatParameters(nets.learning))
+        self._learn_with(FlatParameters(nets.learning), FlatParameters(nets.targets))
         self._gradient: SACGradient = (
             HandSACGradient(nets) if self.device.type == "cpu" else AutogradSACGradient(nets, self._flat)
         )
@@ -112,11 +111,10 @@ class SACAgent(ReplayLearner):
         """
         sac = self.settings.sac
         self._set_rate(sac.learning_rate)
-        self._figures.add(self._gradient(self._rows(batch), self._target_entropy))
+        self._figures.add(self._gradient(self._rows(batch), self._target_entropy).figures)
         self._optimiser.step()
         self.updates += 1
-        critics = self._flat.parameter.data[self._critics]
-        self._target_flat.parameter.data.lerp_(critics, sac.target_tau)
+        self._target_flat.follow(self._flat.parameter.data[self._critics], sac.target_tau)
 
     @property
     def _target_entropy(self) -> float | None:
@@ -130,6 +128,9 @@ class SACAgent(ReplayLearner):
     def _critics(self) -> slice:
         """Where the critics stand among all that learns: behind the actor, before the temperature."""
         return slice(-1 - self._target_flat.parameter.numel(), -1)
+
+    def _modules(self) -> list[nn.Module]:
+        return [self.networks.actor, *self.networks.critics, *self.networks.targets]
 
     def _networks(self) -> list[tuple[str, Tensor]]:
         nets = self.networks

@@ -1,8 +1,7 @@
 """V-trace: the update of an actor and critic over samples that older weights made (IMPALA, APPO)."""
 
-import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +16,8 @@ from soulsgui.rl.agents.figures import FigureSums
 from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.flat import clip_norm_
-from soulsgui.rl.losses import ppo as losses
-from soulsgui.rl.losses.vtrace import policy_gradient_loss, vtrace
-from soulsgui.rl.quickened import forward
+from soulsgui.rl.gradients.base import Gradient, Step
+from soulsgui.rl.gradients.vtrace import VTraceGradient, VTraceRows, VTraceWeights
 from soulsgui.rl.settings import VTraceAgentSettings
 
 FIGURES = (
@@ -32,23 +30,6 @@ FIGURES = (
     "explained_variance",
     "grad_norm",
 )
-
-_LARGEST_RATIO = 3.0
-"""Of the clipped objective: what has become more probable than this, and was bad, has no gradient either (the
-dual clip of Ye et al. 2020, arXiv 1912.09729). Samples are old here, and a few may say anything."""
-
-
-class _Rows(NamedTuple):
-    """A batch on the device: `N` steps in `S` segments, `N + S` observations."""
-
-    inputs: Tensor
-    at: Tensor  # rows of `inputs` that were acted on, [N]
-    action: Tensor
-    log_prob: Tensor
-    reward: Tensor
-    terminated: Tensor
-    ends: Tensor
-    mask: Tensor
 
 
 class VTraceAgent(ActorCritic[VTraceAgentSettings]):
@@ -81,6 +62,9 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
     ) -> None:
         super().__init__(spaces, settings, seed, device)
         self._moment = START
+        self._gradient: Gradient[VTraceRows, VTraceWeights] = VTraceGradient(
+            self.policy, self.value, self._flat, self.head.distribution
+        )
         self._figures = FigureSums(FIGURES, self.device, "vtrace.learning_rate")
 
     def update(self, batch: RolloutBatch, moment: Moment) -> None:
@@ -93,11 +77,18 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         settings = self.settings.vtrace
         self._moment = moment
         self._optimiser.lr = moment.value(settings.learning_rate)
-        rows = self._rows(self._learned_from(batch, settings.gamma))
+        rows, weights = self._rows(self._learned_from(batch, settings.gamma)), self._weights()
         for _ in range(settings.epochs):
-            self._step(rows)
+            step = self._gradient(rows, weights)
+            norm = clip_norm_(self._flat.gradient, settings.max_grad_norm)
+            self._optimiser.step()
+            self._note(step, norm)
         self._to_see.observe(batch.obs[batch.step_rows])
         self.updates += 1
+
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+        self._gradient.mixed = True  # type: ignore[attr-defined]
 
     def figures(self) -> dict[str, float]:
         """Return means over the gradient steps since the last call, and begin anew.
@@ -139,57 +130,39 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         self._figures.count = int(meta["summed"])
         self._figures.sums.copy_(to_tensor(tensors["figures.sums"]))
 
-    def _rows(self, batch: RolloutBatch) -> _Rows:
+    def _rows(self, batch: RolloutBatch) -> VTraceRows:
         def here(array: NDArray[Any]) -> Tensor:
             return torch.from_numpy(array).to(self.device)
 
         mask = batch.action_mask
-        return _Rows(
-            inputs=self._inputs(batch.obs),
-            at=here(batch.step_rows),
+        return VTraceRows(
             action=here(self.head.drawn(batch.action)),
             log_prob=here(batch.log_prob),
             reward=here(batch.reward),
             terminated=here(batch.terminated_steps),
             ends=here(batch.ends),
             mask=here(np.zeros((batch.steps, 0), np.bool_) if mask is None else mask[batch.step_rows]),
+            at=here(batch.step_rows),
+            inputs=self._inputs(batch.obs),
         )
 
-    def _step(self, rows: _Rows) -> None:
-        """Make one gradient step, with the targets of now."""
-        settings = self.settings.vtrace
-        outputs = forward(self.policy, rows.inputs[rows.at], mixed=self._mixed)
-        policy = self.head.distribution(outputs, rows.mask)
-        log_prob, entropy = policy.log_prob(rows.action), policy.entropy().mean()
-        log_ratio = (log_prob - rows.log_prob).clamp(-losses.LARGEST_LOG_RATIO, losses.LARGEST_LOG_RATIO)
-        all_values = forward(self.value, rows.inputs, mixed=self._mixed).squeeze(1)
-        value = all_values[rows.at]
-        found = vtrace(
-            log_ratio.detach(), rows.reward, value.detach(), all_values[rows.at + 1].detach(),
-            rows.terminated, rows.ends, settings.gamma, settings.trace_lambda,
-            settings.rho_clip, settings.c_clip,
-        )  # fmt: skip
-        entropy_coef = self._moment.value(settings.entropy_coef)
-        if settings.clip is None:
-            policy_loss = policy_gradient_loss(log_prob, self._scaled(found.advantage))
-        else:
-            clip = self._moment.value(settings.clip)
-            bounded = log_ratio.clamp(max=math.log(max(_LARGEST_RATIO, 1.0 + clip)))
-            policy_loss = losses.clipped_policy_loss(bounded, self._scaled(found.unweighted), clip)
-        value_loss = losses.value_loss(value, found.target)
-        loss = policy_loss + settings.value_coef * value_loss - entropy_coef * entropy
-        self._flat.gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = clip_norm_(self._flat.gradient, settings.max_grad_norm)
-        self._optimiser.step()
-        terms = torch.stack((policy_loss, value_loss, entropy)).detach()
-        self._note(terms, log_ratio.detach(), found.target, value.detach(), norm)
+    def _weights(self) -> VTraceWeights:
+        """Return what the losses look at, as of now."""
+        settings, moment = self.settings.vtrace, self._moment
+        return VTraceWeights(
+            settings.gamma,
+            settings.trace_lambda,
+            settings.rho_clip,
+            settings.c_clip,
+            None if settings.clip is None else moment.value(settings.clip),
+            moment.value(settings.entropy_coef),
+            settings.value_coef,
+            settings.normalize_advantage,
+        )
 
-    def _scaled(self, advantage: Tensor) -> Tensor:
-        return losses.normalised(advantage) if self.settings.vtrace.normalize_advantage else advantage
-
-    def _note(self, terms: Tensor, log_ratio: Tensor, target: Tensor, value: Tensor, norm: Tensor) -> None:
+    def _note(self, step: Step, norm: Tensor) -> None:
         """Add what a gradient step tells to the sums."""
+        log_ratio, target, value = step.samples.unbind(1)
         ratio, rho_clip = log_ratio.exp(), self.settings.vtrace.rho_clip
         spread = target.var(correction=0)
         explained = 1.0 - (target - value).var(correction=0) / spread.clamp(min=1e-12)
@@ -200,4 +173,4 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
             torch.where(spread > 0, explained, torch.zeros_like(explained)),
             norm,
         )
-        self._figures.add(torch.cat((terms, torch.stack(told))))
+        self._figures.add(torch.cat((step.figures, torch.stack(told))))

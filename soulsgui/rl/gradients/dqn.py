@@ -1,15 +1,16 @@
 """The gradient of deep Q-learning's loss, by autograd: for any network and device."""
 
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.rules import Judged, Rule, TensorRows, ValueRule
 from soulsgui.rl.quickened import Quickened, forward, to_device
 from soulsgui.rl.settings import DQNSettings
@@ -38,32 +39,15 @@ class DQNRows(NamedTuple):
     weight: NDArray[np.float32] | None = None
 
 
-class DQNStep(NamedTuple):
-    """What a gradient step tells of itself.
+DQNGradient = Gradient[Any, DQNSettings]
+"""Of the mean loss of the temporal differences, at `DQNRows` or `gradients.r2d2.SequenceRows`.
 
-    | field | shape | meaning |
-    |---|---|---|
-    | figures | `[4]` | the loss; means of values, of what they are drawn to, of the differences |
-    | error | `[B]` | how wrong each sample was, never negative: its new priority |
-    """
-
-    figures: Tensor
-    error: Tensor
+Its figures are the loss, and the means of values, of what they are drawn to and of the differences; of each
+sample it says how wrong it was, never negative: its new priority.
+"""
 
 
-class DQNGradient(Protocol):
-    """Writes the gradient of the mean loss of the temporal differences."""
-
-    def __call__(self, rows: Any, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there.
-
-        Args:
-            rows: What the agent makes of a batch: `DQNRows`, or `gradients.r2d2.SequenceRows`.
-            dqn: The settings.
-        """
-
-
-class AutogradDQNGradient:
+class AutogradDQNGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient by autograd. Also the yardstick for `dqn_by_hand`.
 
     Attributes:
@@ -85,10 +69,16 @@ class AutogradDQNGradient:
         self.mixed = False
         self.quickened: Quickened[Judged] = Quickened(_judged, attrgetter("loss"))
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        tensors, double = to_tensors(rows, self._flat.parameter.device), Parts.of(dqn).double
-        judged = self.quickened(self._online, self._target, self._rule, tensors, dqn, double, self.mixed)
+    def prepare(self, rows: DQNRows, settings: DQNSettings) -> TensorRows:
+        """Copy rows to where the networks live."""
+        return to_tensors(rows, self._flat.parameter.device)
+
+    def at(self, prepared: TensorRows, settings: DQNSettings) -> Step:
+        """Write the gradient at what was prepared."""
+        double = Parts.of(settings).double
+        judged = self.quickened(
+            self._online, self._target, self._rule, prepared, settings, double, self.mixed
+        )
         self._flat.gradient.zero_()
         judged.loss.backward()  # type: ignore[no-untyped-call]
         return told(judged)
@@ -118,7 +108,7 @@ def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
     return TensorRows(obs, action, reward, next_obs, discount, next_mask, weight)
 
 
-def told(judged: Judged) -> DQNStep:
+def told(judged: Judged) -> Step:
     """Return what a step tells of itself."""
     figures = judged.loss.detach(), judged.value, judged.aim, judged.error.mean()
-    return DQNStep(torch.stack(figures), judged.error)
+    return Step(torch.stack(figures), judged.error)

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from soulsgui.rl.dqn_parts import Parts
-from soulsgui.rl.gradients.dqn import DQNRows, DQNStep, to_tensors, told
+from soulsgui.rl.gradients.base import Gradient, Step
+from soulsgui.rl.gradients.dqn import DQNRows, to_tensors, told
 from soulsgui.rl.gradients.network_by_hand import HandNetwork
 from soulsgui.rl.gradients.rules import Rule
 from soulsgui.rl.losses.dqn import TDLossName, n_step_target
@@ -18,7 +19,7 @@ Floats = NDArray[np.float32]
 _CPU = torch.device("cpu")
 
 
-class HandDQNGradient:
+class HandDQNGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient of values by hand.
 
     Args:
@@ -29,8 +30,9 @@ class HandDQNGradient:
     def __init__(self, online: HandNetwork, target: HandNetwork) -> None:
         self._online, self._target = online, target
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def at(self, prepared: DQNRows, settings: DQNSettings) -> Step:
+        """Write the gradient at rows as they came."""
+        rows, dqn = prepared, settings
         next_target_q = self._target.forward(rows.next_obs)
         next_online_q = self._online.forward(rows.next_obs) if Parts.of(dqn).double else next_target_q
         if dqn.q_clip is not None:
@@ -49,10 +51,10 @@ class HandDQNGradient:
         self._online.backward(rows.obs, gradient)
         size = np.abs(error)
         figures = (loss, q_taken.mean(), target.mean(), size.mean())
-        return DQNStep(torch.tensor(figures, dtype=torch.float32), torch.from_numpy(size))
+        return Step(torch.tensor(figures, dtype=torch.float32), torch.from_numpy(size))
 
 
-class HandRuleGradient:
+class HandRuleGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient by a network's outputs by autograd, and from there on by hand.
 
     Args:
@@ -64,8 +66,9 @@ class HandRuleGradient:
     def __init__(self, online: HandNetwork, target: HandNetwork, rule: Rule) -> None:
         self._online, self._target, self._rule = online, target, rule
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def at(self, prepared: DQNRows, settings: DQNSettings) -> Step:
+        """Write the gradient at rows as they came."""
+        rows, dqn = prepared, settings
         tensors = to_tensors(rows, _CPU)
         following = torch.from_numpy(self._target.forward(rows.next_obs))
         double = Parts.of(dqn).double

@@ -1,6 +1,7 @@
 """The gradient of IQN's loss, by autograd: its network is asked for other quantiles at each step."""
 
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -8,7 +9,8 @@ from torch import Tensor
 
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.dqn import DQNRows, DQNStep, to_tensors, told
+from soulsgui.rl.gradients.base import Gradient, Step
+from soulsgui.rl.gradients.dqn import DQNRows, to_tensors, told
 from soulsgui.rl.gradients.rules import Judged, TensorRows, limited
 from soulsgui.rl.losses.quantile import quantile_huber_loss, quantile_target
 from soulsgui.rl.losses.weighted import pick_action
@@ -17,7 +19,21 @@ from soulsgui.rl.quickened import Quickened, forward
 from soulsgui.rl.settings import DQNSettings
 
 
-class ImplicitGradient:
+class LevelledRows(NamedTuple):
+    """Transitions on the device, and the levels at which each is aimed and judged, `[B, N]` float32."""
+
+    obs: Tensor
+    action: Tensor
+    reward: Tensor
+    next_obs: Tensor
+    discount: Tensor
+    next_mask: Tensor | None
+    weight: Tensor | None
+    aimed: Tensor
+    level: Tensor
+
+
+class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient of implicit quantile networks (arXiv 1806.06923, eq. 3).
 
     The levels of what is predicted, and of what that is drawn to, are drawn anew for each sample.
@@ -47,11 +63,15 @@ class ImplicitGradient:
         self.mixed = False
         self.quickened: Quickened[Judged] = Quickened(_judged, attrgetter("loss"))
 
-    def __call__(self, rows: DQNRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        tensors, double = to_tensors(rows, self._flat.parameter.device), Parts.of(dqn).double
+    def prepare(self, rows: DQNRows, settings: DQNSettings) -> LevelledRows:
+        """Copy rows to where the networks live, and draw their levels."""
         levels = self._draw(len(rows.obs)), self._draw(len(rows.obs))
-        judged = self.quickened(self._online, self._target, tensors, *levels, dqn, double, self.mixed)
+        return LevelledRows(*to_tensors(rows, self._flat.parameter.device), *levels)
+
+    def at(self, prepared: LevelledRows, settings: DQNSettings) -> Step:
+        """Write the gradient at what was prepared."""
+        rows, levels, double = TensorRows(*prepared[:7]), prepared[7:], Parts.of(settings).double
+        judged = self.quickened(self._online, self._target, rows, *levels, settings, double, self.mixed)
         self._flat.gradient.zero_()
         judged.loss.backward()  # type: ignore[no-untyped-call]
         return told(judged)

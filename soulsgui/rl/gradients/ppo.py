@@ -1,8 +1,9 @@
 """The gradient of PPO's loss, by autograd: for any network and device."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from soulsgui.rl.distributions import Categorical, Distribution
 from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.losses import ppo as losses
 from soulsgui.rl.quickened import Quickened, forward
 
@@ -51,19 +53,13 @@ class PPOWeights(NamedTuple):
     value_huber: float | None
 
 
-class PPOFigures(NamedTuple):
-    """What a step tells: `log_ratio` `[B]`, and `policy_loss`, `value_loss`, `entropy` as `terms` `[3]`."""
+class PPOGradient(Gradient[Any, PPOWeights]):
+    """Of `policy_loss + value_coef * value_loss - entropy_coef * entropy`, at `PPORows`.
 
-    log_ratio: Tensor
-    terms: Tensor
+    Its figures are these three terms; of each sample it tells the log-ratio.
+    """
 
-
-class PPOGradient(Protocol):
-    """Writes the gradient of `policy_loss + value_coef * value_loss - entropy_coef * entropy`."""
-
-    def __call__(self, rows: PPORows, ppo: PPOWeights) -> PPOFigures:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-
+    @abstractmethod
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""
 
@@ -86,7 +82,7 @@ class _Weights(NamedTuple):
     value_huber: float | None
 
 
-class AutogradPPOGradient:
+class AutogradPPOGradient(PPOGradient):
     """Takes the gradient by autograd. Also the yardstick for `ppo_by_hand`.
 
     Attributes:
@@ -113,14 +109,14 @@ class AutogradPPOGradient:
         self._told: PPOWeights | None = None  # what `_weights` was made of
         self.quickened: Quickened[_Judged] = Quickened(_judged, attrgetter("loss"))
 
-    def __call__(self, rows: PPORows, ppo: PPOWeights) -> PPOFigures:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def at(self, prepared: PPORows, settings: PPOWeights) -> Step:
+        """Write the gradient at rows on the device."""
         judged = self.quickened(
-            self._policy, self._value, self._distribution, rows, self._on_device(ppo), self.mixed
+            self._policy, self._value, self._distribution, prepared, self._on_device(settings), self.mixed
         )
         self._flat.gradient.zero_()
         judged.loss.backward()  # type: ignore[no-untyped-call]
-        return judged.figures
+        return judged.step
 
     def _on_device(self, ppo: PPOWeights) -> _Weights:
         if ppo != self._told:
@@ -141,7 +137,7 @@ class AutogradPPOGradient:
 
 class _Judged(NamedTuple):
     loss: Tensor
-    figures: PPOFigures
+    step: Step
 
 
 def _judged(
@@ -166,4 +162,4 @@ def _judged(
     entropy = distribution.entropy().mean()
     loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
     terms = torch.stack((policy_loss, value_loss, entropy)).detach()
-    return _Judged(loss, PPOFigures(log_ratio.detach(), terms))
+    return _Judged(loss, Step(terms, log_ratio.detach()))

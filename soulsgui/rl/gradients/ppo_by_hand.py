@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.policies.distributions import MASKED_LOGIT
+from soulsgui.rl.gradients.base import Step
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
-from soulsgui.rl.gradients.ppo import PPOFigures, PPORows, PPOWeights
+from soulsgui.rl.gradients.ppo import PPOGradient, PPORows, PPOWeights
 from soulsgui.rl.losses.ppo import LARGEST_LOG_RATIO
 
 Floats = NDArray[np.float32]
 
 
-class HandPPOGradient:
+class HandPPOGradient(PPOGradient):
     """Takes the gradient by hand.
 
     Args:
@@ -36,9 +37,10 @@ class HandPPOGradient:
             policy, value = nn.Sequential(policy[-1]), nn.Sequential(value[-1])
         self._policy, self._value = HandMLP(policy), HandMLP(value)
 
-    def __call__(self, rows: PPORows, ppo: PPOWeights) -> PPOFigures:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        inputs, action, log_prob, advantage, target, old_value, mask = (column.numpy() for column in rows)
+    def at(self, prepared: PPORows, settings: PPOWeights) -> Step:
+        """Write the gradient at rows of the CPU."""
+        ppo = settings
+        inputs, action, log_prob, advantage, target, old_value, mask = (column.numpy() for column in prepared)
         obs = inputs if self._torso is None else self._torso.forward(inputs)
         logits = self._policy.forward(obs)
         if mask.shape[1]:
@@ -53,7 +55,7 @@ class HandPPOGradient:
         if self._torso is not None and by_policy is not None and by_value is not None:
             self._torso.backward(inputs, by_policy + by_value)
         terms = torch.tensor((policy.loss, value_loss, policy.entropy), dtype=torch.float32)
-        return PPOFigures(torch.from_numpy(policy.log_ratio), terms)
+        return Step(terms, torch.from_numpy(policy.log_ratio))
 
     def values(self, obs: Tensor) -> Floats:
         """Return the values `[B]` of network inputs `[B, size]`, without a gradient."""

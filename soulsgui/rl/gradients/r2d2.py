@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.dqn import DQNStep
+from soulsgui.rl.gradients.base import Gradient, Part, Step
 from soulsgui.rl.losses import r2d2 as losses
 from soulsgui.rl.networks.recurrent_q import RecurrentQNetwork
+from soulsgui.rl.quickened import to_device
 from soulsgui.rl.settings import DQNSettings
 
 Bools = NDArray[np.bool_]
@@ -44,7 +45,28 @@ class SequenceRows(NamedTuple):
     next_mask: Bools | None
 
 
-class R2D2Gradient:
+class PreparedSequences(NamedTuple):
+    """`SequenceRows` on the device, their rewards added up over windows; samples lie along the second axis.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | obs, action, learned, state, exact, weight, next_mask | | as there |
+    | reward, discount, row | `[T, B]` | `losses.r2d2.SequenceWindows` |
+    """
+
+    obs: Tensor
+    action: Tensor
+    learned: Tensor
+    reward: Tensor
+    discount: Tensor
+    row: Tensor
+    next_mask: Tensor | None
+    state: Tensor
+    exact: Tensor
+    weight: Tensor
+
+
+class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
     """Takes the gradient by autograd; double Q-learning over windows of n steps within the sequence.
 
     Both networks go through the sequence, each from the stored state and with a burn-in of its own.
@@ -61,31 +83,50 @@ class R2D2Gradient:
     ) -> None:
         self._online, self._target, self._flat, self._n = online, target, flat, n
 
-    def __call__(self, rows: SequenceRows, dqn: DQNSettings) -> DQNStep:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        windows = losses.sequence_windows(rows.reward, rows.terminated, rows.valid, self._n, dqn.gamma)
-        obs, state, exact = self._here(rows.obs), self._here(rows.state), self._here(rows.exact)
-        online_q = self._online(obs, state, dqn.burn_in, exact)
+    def prepare(self, rows: SequenceRows, settings: DQNSettings) -> PreparedSequences:
+        """Add rewards up, and copy everything to where the networks live."""
+        windows = losses.sequence_windows(rows.reward, rows.terminated, rows.valid, self._n, settings.gamma)
+        columns = (
+            *(rows.obs, rows.action, rows.learned, *windows, rows.next_mask),
+            *(rows.state, rows.exact, rows.weight),
+        )
+        device = self._flat.parameter.device
+        here = (None if column is None else to_device(column, device) for column in columns)
+        return PreparedSequences(*here)  # type: ignore[arg-type]
+
+    def at(self, prepared: PreparedSequences, settings: DQNSettings) -> Step:
+        """Write the gradient at what was prepared."""
+        obs, state, exact = prepared.obs, prepared.state, prepared.exact
+        online_q = self._online(obs, state, settings.burn_in, exact)
         with torch.no_grad():
-            target_q = self._target(obs, state, dqn.burn_in, exact)
+            target_q = self._target(obs, state, settings.burn_in, exact)
             target = losses.r2d2_target(
-                self._here(windows.reward),
-                self._here(windows.discount),
-                self._here(windows.row),
+                prepared.reward,
+                prepared.discount,
+                prepared.row,
                 target_q,
                 online_q.detach(),
-                None if rows.next_mask is None else self._here(rows.next_mask),
+                prepared.next_mask,
             )
-        q_taken = online_q[:-1].gather(2, self._here(rows.action)[:, :, None]).squeeze(2)
-        learned = self._here(rows.learned)
-        loss, error = losses.sequence_loss(
-            q_taken, target, learned, self._here(rows.weight), dqn.priority_mix
-        )
+        q_taken = online_q[:-1].gather(2, prepared.action[:, :, None]).squeeze(2)
+        learned = prepared.learned
+        loss, error = losses.sequence_loss(q_taken, target, learned, prepared.weight, settings.priority_mix)
         self._flat.gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         taken, drawn_to = q_taken.detach()[learned], target[learned]
         values = losses.unscaled(taken).mean(), losses.unscaled(drawn_to).mean()
-        return DQNStep(torch.stack((loss.detach(), *values, (taken - drawn_to).abs().mean())), error)
+        return Step(torch.stack((loss.detach(), *values, (taken - drawn_to).abs().mean())), error)
 
-    def _here(self, array: NDArray[np.generic]) -> Tensor:
-        return torch.tensor(array, device=self._flat.parameter.device)
+    def count(self, prepared: PreparedSequences) -> int:
+        """Return the number of sequences."""
+        return len(prepared.state)
+
+    def weight(self, prepared: PreparedSequences) -> Tensor:
+        """Return the number of steps that are learned from, `[]`."""
+        return prepared.learned.sum()
+
+    def part(self, prepared: PreparedSequences, part: Part) -> PreparedSequences:
+        """Take some of the sequences."""
+        here = part.samples
+        over_time = (None if column is None else column[:, here] for column in prepared[:7])
+        return PreparedSequences(*over_time, *(column[here] for column in prepared[7:]))  # type: ignore[arg-type]

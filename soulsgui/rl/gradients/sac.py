@@ -1,7 +1,7 @@
 """The gradient of soft actor-critic's losses, by autograd: for any network and device."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from soulsgui.rl.distributions import TanhGaussian, softplus_std
 from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.base import Gradient, Part, Step
 from soulsgui.rl.losses import sac as losses
 from soulsgui.rl.networks.sac_networks import SACNetworks
+from soulsgui.rl.quickened import to_device
 
 Floats = NDArray[np.float32]
 
@@ -40,24 +42,22 @@ class SACRows(NamedTuple):
     noise: Floats
 
 
-class SACGradient(Protocol):
-    """Writes the gradient of the losses of actor, critics and temperature, all at the parameters of now."""
+class SACGradient(Gradient[SACRows, float | None]):
+    """Of the losses of actor, critics and temperature, all at the parameters of now.
 
-    def __call__(self, rows: SACRows, target_entropy: float | None) -> Tensor:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there.
+    What it is told besides the rows is what the temperature aims at, in nats of the scaled action; None: it
+    stays. Its figures are `FIGURES`: the losses; the means of the values of the actions taken (both
+    critics), of the targets and of their absolute differences; of minus the log-probability of fresh actions;
+    and alpha. Of each sample it says how wrong the values were: the mean of both absolute differences.
+    """
 
-        Args:
-            rows: The transitions.
-            target_entropy: What the temperature aims at, in nats of the scaled action; None: it stays.
-
-        Returns:
-            `[7]`, see `FIGURES`: the losses; the means of the values of the actions taken (both critics), of
-            the targets and of their absolute differences; of minus the log-probability of fresh actions; and
-            alpha.
-        """
+    def part(self, prepared: SACRows, part: Part) -> SACRows:
+        """Take some of the transitions."""
+        columns = [column[part.samples] for column in prepared[:5]]
+        return SACRows(*columns, noise=prepared.noise[:, part.samples])  # type: ignore[misc]
 
 
-class AutogradSACGradient:
+class AutogradSACGradient(SACGradient):
     """Takes the gradient by autograd. Also the yardstick for `sac_by_hand`.
 
     Args:
@@ -69,10 +69,14 @@ class AutogradSACGradient:
         self._networks, self._flat = networks, flat
         self._actor_side = [*networks.actor.parameters(), networks.log_temperature]
 
-    def __call__(self, rows: SACRows, target_entropy: float | None) -> Tensor:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
-        device = self._flat.parameter.device
-        obs, taken, reward, next_obs, discount, noise = (torch.tensor(x, device=device) for x in rows)
+    def prepare(self, rows: SACRows, settings: float | None) -> Any:
+        """Copy rows to where the networks live."""
+        return SACRows(*(to_device(column, self._flat.parameter.device) for column in rows))  # type: ignore[arg-type]
+
+    def at(self, prepared: Any, settings: float | None) -> Step:
+        """Write the gradient at what was prepared."""
+        obs, taken, reward, next_obs, discount, noise = prepared
+        target_entropy = settings
         nets, log_alpha = self._networks, self._networks.log_temperature
         alpha = log_alpha.detach().exp()
         with torch.no_grad():
@@ -92,7 +96,7 @@ class AutogradSACGradient:
         loss.backward(inputs=self._actor_side)  # type: ignore[no-untyped-call]
         error, entropy = critic.error.mean(), -log_prob.mean()
         terms = (critic.loss, actor_loss, q.mean(), target.mean(), error, entropy, alpha)
-        return torch.stack([term.detach() for term in terms])
+        return Step(torch.stack([term.detach() for term in terms]), critic.error)
 
     def _draw(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions `[B, D]` and their log-probabilities `[B]`; gradients reach the actor."""

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from soulsgui.policies.distributions import LEAST_STD, log_tanh_slope, softplus, std_offset
+from soulsgui.rl.gradients.base import Step
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
-from soulsgui.rl.gradients.sac import SACRows
+from soulsgui.rl.gradients.sac import SACGradient, SACRows
 from soulsgui.rl.losses.sac import soft_target
 from soulsgui.rl.networks.sac_networks import SACNetworks
 
@@ -37,7 +38,7 @@ class Draw(NamedTuple):
     noise: Floats
 
 
-class HandSACGradient:
+class HandSACGradient(SACGradient):
     """Takes the gradient by hand.
 
     Args:
@@ -51,19 +52,28 @@ class HandSACGradient:
         self._log_temperature = networks.log_temperature
         self._offset = np.float32(std_offset(networks.initial_std))
 
-    def __call__(self, rows: SACRows, target_entropy: float | None) -> Tensor:
-        """Write the gradient at `rows` into the parameters' flat gradient, over what stood there."""
+    def at(self, prepared: SACRows, settings: float | None) -> Step:
+        """Write the gradient at rows as they came."""
+        rows, target_entropy = prepared, settings
         alpha = self._log_temperature.detach().exp()
         target = self._target(rows, alpha)
-        critic_loss, q_mean, error = self._learn_values(rows, target)
+        critic_loss, q_mean, wrong = self._learn_values(rows, target)
         draw, actor_loss = self._learn_policy(rows, alpha.item())
         entropy = -float(draw.log_prob.mean())
         gradient = self._log_temperature.grad
         assert gradient is not None
         # d/dlog(alpha) of -alpha * (mean log pi + target)
         gradient.fill_(0.0 if target_entropy is None else alpha.item() * (entropy - target_entropy))
-        figures = (critic_loss, actor_loss, q_mean, float(target.mean()), error, entropy, alpha.item())
-        return torch.tensor(figures, dtype=torch.float32)
+        figures = (
+            critic_loss,
+            actor_loss,
+            q_mean,
+            float(target.mean()),
+            float(wrong.mean()),
+            entropy,
+            alpha.item(),
+        )
+        return Step(torch.tensor(figures, dtype=torch.float32), torch.from_numpy(wrong))
 
     def _target(self, rows: SACRows, alpha: Tensor) -> Floats:
         """Return what the values of the actions taken are drawn to, `[B]`."""
@@ -76,17 +86,18 @@ class HandSACGradient:
         target: Floats = soft_target(reward, discount, values, log_prob, alpha).numpy()
         return target
 
-    def _learn_values(self, rows: SACRows, target: Floats) -> tuple[float, float, float]:
-        """Write the critics' gradients; return loss, mean value and mean absolute difference."""
+    def _learn_values(self, rows: SACRows, target: Floats) -> tuple[float, float, Floats]:
+        """Write the critics' gradients; return loss, mean value and mean absolute differences `[B]`."""
         inputs = np.concatenate((rows.obs, rows.action), axis=1)
-        loss = q_mean = distance = 0.0
+        loss = q_mean = 0.0
+        distance = np.zeros_like(target)
         for critic in self._critics:
             q = critic.forward(inputs)[:, 0]
             error = q - target
             critic.backward(inputs, error[:, None] / np.float32(len(error)))
             loss += 0.5 * float(np.square(error).mean())
             q_mean += float(q.mean()) / len(self._critics)
-            distance += float(np.abs(error).mean()) / len(self._critics)
+            distance += np.abs(error) / np.float32(len(self._critics))
         return loss, q_mean, distance
 
     def _learn_policy(self, rows: SACRows, alpha: float) -> tuple[Draw, float]:

@@ -1,5 +1,7 @@
 """The losses of PPO (Schulman et al. 2017, arXiv 1707.06347), each a mean over the minibatch."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -9,11 +11,23 @@ LARGEST_LOG_RATIO = 20.0
 _LARGEST_OF_KL = 5.0
 
 
-def normalised(advantage: Tensor) -> Tensor:
-    """Return advantages `[B]` float32 with mean 0 and standard deviation 1; a single one stays as it is."""
-    if len(advantage) < 2:
-        return advantage
-    return (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
+def normalised(advantage: Tensor, add_up: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """Return advantages with mean 0 and standard deviation 1; a single one stays as it is.
+
+    | symbol | shape | description |
+    |---|---|---|
+    | advantage | `[B]` float32 | |
+    | add_up | | adds a tensor up over all parts of a batch, of which this is one; None: this is all |
+    | returns | `[B]` | |
+    """
+    if add_up is None:
+        count, mean = len(advantage), advantage.mean()
+        std = advantage.std(correction=0)
+    else:
+        total = add_up(torch.stack((advantage.sum(), advantage.new_tensor(float(len(advantage))))))
+        count, mean = int(total[1]), total[0] / total[1]
+        std = (add_up((advantage - mean).square().sum()[None])[0] / count).sqrt()
+    return (advantage - mean) / (std + 1e-8) if count > 1 else advantage
 
 
 def clipped_policy_loss(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:

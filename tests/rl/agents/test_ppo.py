@@ -80,7 +80,7 @@ def test_the_ratio_is_1_on_the_first_minibatch_of_the_first_pass(monkeypatch: py
 
         def __call__(self, rows: Any, ppo: Any) -> Any:
             figures = gradient(rows, ppo)
-            ratios.append(figures.log_ratio.exp())
+            ratios.append(figures.samples.exp())
             return figures
 
     monkeypatch.setattr(agent, "_gradient", Recorder())

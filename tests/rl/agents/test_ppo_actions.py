@@ -122,7 +122,7 @@ def recorded(agent: PPOAgent, batch: RolloutBatch, monkeypatch: pytest.MonkeyPat
 
         def __call__(self, rows: Any, ppo: Any) -> Any:
             figures = gradient(rows, ppo)
-            seen.append((rows, figures.log_ratio.exp()))
+            seen.append((rows, figures.samples.exp()))
             return figures
 
     monkeypatch.setattr(agent, "_gradient", Recorder())

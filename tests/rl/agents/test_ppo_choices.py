@@ -79,7 +79,7 @@ def test_the_ratio_is_1_on_the_first_minibatch_of_every_round(choice: dict[str, 
 
             def __call__(self, rows: Any, weights: Any, call: Any = gradient, to: Any = first) -> Any:
                 figures = call(rows, weights)
-                to.append(figures.log_ratio)
+                to.append(figures.samples)
                 return figures
 
         agent._gradient = Recorder()

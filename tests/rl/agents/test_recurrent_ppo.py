@@ -116,8 +116,9 @@ class Recorder:
 
     def __call__(self, rows: Any, ppo: Any) -> Any:
         figures = self.gradient(rows, ppo)
-        self.rows.append(rows._replace(obs=rows.obs.detach()))
-        self.log_ratios.append(figures.log_ratio)
+        with torch.no_grad():
+            self.rows.append(self.gradient.unrolled(rows))
+        self.log_ratios.append(figures.samples)
         return figures
 
 

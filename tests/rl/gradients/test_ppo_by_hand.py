@@ -75,8 +75,8 @@ def test_equals_autograd(case: Case) -> None:
     flat.gradient.fill_(7.0)
     figures = HandPPOGradient(policy, value)(rows, ppo)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
-    torch.testing.assert_close(figures.log_ratio, expected.log_ratio, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(figures.terms, expected.terms, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(figures.samples, expected.samples, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(figures.figures, expected.figures, atol=1e-5, rtol=1e-5)
 
 
 def _rows(policy: torch.nn.Module, case: Case, generator: torch.Generator) -> PPORows:
@@ -109,7 +109,7 @@ def test_a_log_probability_that_nobody_can_mean_moves_nothing_by_its_step(told: 
     gradient = flat.gradient.clone()
     figures = HandPPOGradient(policy, value)(rows, ppo)
     torch.testing.assert_close(flat.gradient, gradient, atol=2e-6, rtol=1e-4)
-    assert figures.log_ratio[0] == expected.log_ratio[0] == 20.0
+    assert figures.samples[0] == expected.samples[0] == 20.0
     # The step counts as one without an advantage, but for its value.
     rows.advantage[0] = 0.0
     HandPPOGradient(policy, value)(rows, ppo)

@@ -1,0 +1,197 @@
+"""Data-parallel learning: a gradient of which several processes take a part each.
+
+    leader ─ what to compute, parameters, batch ─▶ helpers
+    leader ◀─ sum of all gradients ─ helpers
+
+Optimiser, random state, statistics and replay memory are the leader's alone: what it learns is what it would
+learn alone, but for the rounding of sums. Helpers keep nothing from one step to the next.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.gradients.base import Gradient, Part, Step, evenly
+
+
+class Group(Protocol):
+    """Processes that compute together; the leader has rank 0.
+
+    Attributes:
+        rank: Place of this process.
+        size: Number of processes.
+    """
+
+    rank: int
+    size: int
+
+    def tell(self, message: object) -> None:
+        """Tell all helpers what comes next."""
+
+    def hear(self) -> object:
+        """Wait for what the leader tells; None: there is nothing more to do."""
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        """Give all helpers the leader's numbers, in place."""
+
+    def reduce_(self, tensor: Tensor) -> None:
+        """Give the leader the sum over all, in place; what helpers have afterwards is of no use."""
+
+    def all_reduce_(self, tensor: Tensor) -> None:
+        """Give everybody the sum over all, in place."""
+
+
+class _Column(NamedTuple):
+    """What an array of a batch looks like."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    is_array: bool
+
+
+class _Task(NamedTuple):
+    """What helpers are told: a batch and how to look at it; without a kind, what the values of are wanted."""
+
+    parts: list[Part]
+    columns: list[_Column | None]
+    kind: type[Any] | None = None
+    settings: Any = None
+    follow: bool = False
+
+
+class SharedGradient(Gradient[Any, Any]):
+    """Stands for a gradient; each process of a group computes it at a part of the batch.
+
+    Every process has one, made of the same networks. The leader calls it, the others `serve`.
+
+    Args:
+        inner: What computes it.
+        group: The processes.
+        learned: Holds the parameters that the gradient is of.
+        followed: Hold other parameters that it looks at: target networks.
+        networks: All networks; their buffers (noise, for instance) are the leader's too.
+    """
+
+    def __init__(
+        self,
+        inner: Gradient[Any, Any],
+        group: Group,
+        learned: FlatParameters,
+        followed: Sequence[FlatParameters],
+        networks: Sequence[nn.Module],
+    ) -> None:
+        self._inner, self._group, self._learned, self._followed = inner, group, learned, followed
+        buffers = dict.fromkeys(buffer for network in networks for buffer in network.buffers())
+        self._buffers = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self._sent = -1
+        self._has_part = True
+        inner.add_up = self._add_up
+
+    def prepare(self, rows: Any, settings: Any) -> Any:
+        """Return what the gradient prepares."""
+        return self._inner.prepare(rows, settings)
+
+    def at(self, prepared: Any, settings: Any) -> Step:
+        """Write the gradient at what was prepared into the leader's flat gradient."""
+        changes = sum(flat.changes for flat in self._followed)
+        columns = [None if column is None else _look(column) for column in prepared]
+        parts = self._inner.cut(prepared, self._group.size)
+        task = _Task(parts, columns, type(prepared), settings, changes != self._sent)
+        self._sent = changes
+        self._send(task, prepared)
+        return self._take_part(prepared, task)
+
+    def values(self, obs: Tensor) -> NDArray[np.float32]:
+        """Return the values `[B]` of network inputs `[B, size]`, as `PPOGradient.values`."""
+        task = _Task(evenly(len(obs), self._group.size), [_look(obs)])
+        self._send(task, (obs,))
+        values: NDArray[np.float32] = self._take_values(obs, task).cpu().numpy()
+        return values
+
+    def serve(self) -> None:
+        """Help the leader until it needs no more help."""
+        while (task := self._group.hear()) is not None:
+            assert isinstance(task, _Task)
+            self._share_parameters(task.follow)
+            arrays = [None if column is None else self._receive(column) for column in task.columns]
+            if task.kind is None:
+                self._take_values(arrays[0], task)
+            else:
+                self._take_part(task.kind(*arrays), task)
+
+    # --- what all do -------------------------------------------------------------------------------
+
+    def _take_part(self, prepared: Any, task: _Task) -> Step:
+        """Compute what is ours, and add up."""
+        rank, gradient = self._group.rank, self._learned.gradient
+        self._has_part = rank < len(task.parts)
+        part = task.parts[rank if self._has_part else 0]  # who has none computes one that does not count
+        ours = self._inner.part(prepared, part)
+        step = self._inner.at(ours, task.settings)
+        share = self._inner.weight(ours) / self._inner.weight(prepared) if self._has_part else 0.0
+        samples = step.samples.new_zeros((self._inner.count(prepared), *step.samples.shape[1:]))
+        if self._has_part:
+            samples[part.samples] = step.samples
+        gradient.mul_(share)
+        self._group.reduce_(gradient)
+        told = torch.cat((step.figures * share, samples.flatten()))
+        self._group.reduce_(told)
+        count = len(step.figures)
+        return Step(told[:count], told[count:].view(samples.shape))
+
+    def _take_values(self, obs: Any, task: _Task) -> Tensor:
+        values = torch.zeros(len(obs), device=self._learned.parameter.device)
+        if self._group.rank < len(task.parts):
+            here = task.parts[self._group.rank].samples
+            ours: NDArray[np.float32] = self._inner.values(obs[here])  # type: ignore[attr-defined]
+            values[here] = torch.from_numpy(ours).to(values.device)
+        self._group.reduce_(values)
+        return values
+
+    def _add_up(self, tensor: Tensor) -> Tensor:
+        total = tensor.clone() if self._has_part else torch.zeros_like(tensor)
+        self._group.all_reduce_(total)
+        return total
+
+    # --- from the leader to the others -------------------------------------------------------------
+
+    def _send(self, task: _Task, columns: Sequence[Any]) -> None:
+        """Tell the others what to do, and with what."""
+        self._group.tell(task)
+        self._share_parameters(task.follow)
+        for column in columns:
+            if column is not None and np.prod(column.shape):
+                self._group.broadcast_(_as_tensor(column).contiguous())
+
+    def _share_parameters(self, follow: bool) -> None:
+        """Give everybody the leader's parameters and buffers; those that are followed where told."""
+        for flat in (self._learned, *(self._followed if follow else ())):
+            self._group.broadcast_(flat.parameter.data)
+        if self._buffers:
+            together = torch.cat([buffer.flatten() for buffer in self._buffers])
+            self._group.broadcast_(together)
+            start = 0
+            for buffer in self._buffers:
+                buffer.copy_(together[start : start + buffer.numel()].view(buffer.shape))
+                start += buffer.numel()
+
+    def _receive(self, column: _Column) -> Any:
+        device = torch.device("cpu") if column.is_array else self._learned.parameter.device
+        tensor = torch.empty(column.shape, dtype=column.dtype, device=device)
+        if tensor.numel():
+            self._group.broadcast_(tensor)
+        return tensor.numpy() if column.is_array else tensor
+
+
+def _as_tensor(column: NDArray[Any] | Tensor) -> Tensor:
+    return column if isinstance(column, Tensor) else torch.from_numpy(np.ascontiguousarray(column))
+
+
+def _look(column: NDArray[Any] | Tensor) -> _Column:
+    tensor = _as_tensor(column)
+    return _Column(tuple(tensor.shape), tensor.dtype, not isinstance(column, Tensor))
