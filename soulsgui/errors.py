@@ -89,3 +89,9 @@ class ProcessFault(EnvironmentFault):
 
 class ServiceError(SoulsGuiError):
     """A service could not be started or ended with a failure."""
+
+
+class HardwareError(ServiceError):
+    """The settings want hardware that this computer does not have."""
+
+    exit_code = 2

@@ -41,7 +41,7 @@ from tests.runner.fake_program import save
 
 Capture = pytest.CaptureFixture[str]
 
-HIDDEN = ("probe", "worker", "job")
+HIDDEN = ("probe", "worker", "learner", "job")
 
 
 def test_an_environment_is_examined_and_reported(tmp_path: Path, capsys: Capture) -> None:

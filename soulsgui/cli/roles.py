@@ -193,6 +193,14 @@ def worker(_arguments: Arguments) -> int:
     return run_worker()
 
 
+def learner(_arguments: Arguments) -> int:
+    """`learner`: computes a part of each gradient of a trainer, as its standard input asks."""
+    from soulsgui.process import leave
+    from soulsgui.training.helper import run_learner
+
+    leave(run_learner())
+
+
 def job(arguments: Arguments) -> int:
     """`job figure`: draws telemetry.json and telemetry.png of a run when standard input ends."""
     from soulsgui.telemetry.figure import main

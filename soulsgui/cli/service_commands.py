@@ -87,6 +87,8 @@ def add_services(commands: Commands) -> None:
     add(commands, "probe", "roles:probe", "examine an environment", hidden=True)
     worker = add(commands, "worker", "roles:worker", "step environments for a client", hidden=True)
     worker.set_defaults(is_service=True)
+    learner = add(commands, "learner", "roles:learner", "compute gradients for a trainer", hidden=True)
+    learner.set_defaults(is_service=True)
     job = add(commands, "job", "roles:job", "do one piece of work for a service", hidden=True)
     job.set_defaults(is_service=True)
     job.add_argument("work", choices=["figure"])

@@ -60,6 +60,12 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
             )
         )
     broken += _broken_by_memory(settings)
+    if settings.learner.processes > 1 and settings.learner.compile == "on":
+        broken.append(
+            BrokenRule(
+                "learner.compile", "does not go with learner.processes above 1: set it to auto or off."
+            )
+        )
     if not is_loopback(settings.redis.host):
         broken.append(
             BrokenRule(

@@ -8,13 +8,13 @@ from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.policies.still import with_still
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
-from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.buffers.memory import Memory
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.buffers.windows import WindowReplay
 from soulsgui.rl.dqn_parts import Parts
+from soulsgui.training.agents import make_dqn
 from soulsgui.training.exploring import Exploration
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 from soulsgui.wire.messages.server_config import state_of
@@ -28,9 +28,8 @@ class DQNTrainingNode(OffPolicyTrainingNode):
         ring = UniformReplay(
             dqn.buffer_size, spaces.observation, spaces.masked_actions, room=self._observation_room()
         )
-        recurrent = Parts.of(dqn).kind == "recurrent"
-        agent = (R2D2Agent if recurrent else DQNAgent)(spaces, self.settings, self.settings.seed, self.device)
-        self._q_learner = agent
+        self._q_learner = agent = make_dqn(self.settings, spaces, self.device)
+        recurrent = agent.parts.kind == "recurrent"
         self._replay = self._sequences(ring, agent) if recurrent else self._windows(ring, agent)
         return agent, self._replay
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import psutil
 
-from soulsgui.errors import ServiceError
+from soulsgui.errors import HardwareError
 
 _WIDE = 1024
 """Layers from this width on are worth the way to a GPU and back."""
@@ -19,27 +19,32 @@ busy cores two threads made a gradient step 10 times slower."""
 _MOST_THREADS = 8
 
 
-def choose_device(wanted: str, available: bool, has_images: bool, hidden: Sequence[int]) -> str:
+def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int], processes: int = 1) -> str:
     """Return where the networks live, as torch names it.
 
     Args:
         wanted: `learner.device`.
-        available: Whether there is a GPU that torch can use.
+        gpus: How many GPUs torch can use.
         has_images: Whether observations have three dimensions, or an image among their parts.
         hidden: Width of each hidden layer, of all networks.
+        processes: `learner.processes`: each takes a GPU of its own.
 
     Raises:
-        ServiceError: A GPU is wanted, and there is none.
+        HardwareError: GPUs are wanted, and there are too few.
     """
-    if wanted == "cuda" and not available:
-        raise ServiceError(
+    if wanted == "cuda" and not gpus:
+        raise HardwareError(
             "learner.device is cuda, and torch finds no GPU here.",
             "Choose auto or cpu, or install a torch that was built for your GPU.",
         )
-    if wanted != "auto":
-        return wanted
     large = has_images or max(hidden, default=0) >= _WIDE
-    return "cuda" if available and large else "cpu"
+    device = wanted if wanted != "auto" else "cuda" if gpus and large else "cpu"
+    if device == "cuda" and processes > gpus:
+        raise HardwareError(
+            f"learner.processes is {processes}, and torch finds {gpus} GPU{'s' if gpus > 1 else ''} here.",
+            f"Set learner.processes to {gpus}: each of them takes a GPU of its own.",
+        )
+    return device
 
 
 def choose_threads(wanted: int, weights: int, cores: int) -> int:

@@ -53,7 +53,8 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     torch.set_num_threads(settings.learner.threads or 1)
     node = NODES[settings.algorithm](settings, run, address, stop)
     weights = sum(array.size for array in node.agent.export_weights().values())
-    threads = choose_threads(settings.learner.threads, weights, os.cpu_count() or 1)
+    processes = settings.learner.processes
+    threads = choose_threads(settings.learner.threads, weights, (os.cpu_count() or 1) // processes)
     torch.set_num_threads(threads)
     logger.info("%d weights learn on %s, with %d thread(s)", weights, node.device, threads)
     chosen = checkpoint or newest_resumable(run)

@@ -20,6 +20,7 @@ from soulsgui.training.checkpoint import recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences
+from soulsgui.training.group import learning_together
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -106,9 +107,10 @@ class TrainingNode(SteeredTrainee):
         """Train until stopped. A last checkpoint is saved at the end."""
         self._open()
         try:
-            self._begin_attempt()
-            while not self._stop.is_set():
-                self._turn()
+            with learning_together(self.settings, self.spaces, self.agent, self.device):
+                self._begin_attempt()
+                while not self._stop.is_set():
+                    self._turn()
         except Stopped:
             logger.info("stopped while the server was away")
         except ServiceError as error:  # the numbers are of no more use: what was saved before is

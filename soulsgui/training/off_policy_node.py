@@ -21,7 +21,7 @@ from soulsgui.training.asynchronous_node import AsynchronousTrainingNode
 from soulsgui.training.batch import Accepted, source_numbers
 from soulsgui.training.compiling import Compiling
 from soulsgui.training.exploring import Exploration
-from soulsgui.training.hardware import choose_mixed, memory_limit
+from soulsgui.training.hardware import memory_limit
 from soulsgui.training.lockstep import Lockstep
 from soulsgui.training.session import Session
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
@@ -63,9 +63,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
         in_step = self.settings.determinism == "lockstep"
         self._lockstep = Lockstep(self.settings.longest_segment) if in_step else None
         part, device = self._agent.quickened, self.device
-        self._compiling = Compiling(self.settings.learner.compile, part, in_step, device)
-        if choose_mixed(self.settings.learner.precision, device, self.spaces.observation.shape):
-            self._agent.learn_mixed()
+        self._compiling = Compiling(self.settings.learner.compiles, part, in_step, device)
 
     @property
     def agent(self) -> OffPolicyAgent:

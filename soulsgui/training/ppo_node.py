@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.collecting import RolloutStore
 from soulsgui.training.admission import most_envs
+from soulsgui.training.agents import make_ppo
 from soulsgui.training.batch import Accepted, Ints, Owned, Steps, collected
 from soulsgui.training.checks import CODES, GOOD, Codes, check_segments
 from soulsgui.training.compiling import Compiling
-from soulsgui.training.hardware import choose_mixed
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.quotas import Speeds, balanced_quotas
 from soulsgui.training.rounds import BY_A_PERSON, NEW_SESSION, Round, named
@@ -39,15 +38,12 @@ class PPOTrainingNode(TrainingNode):
     family = ON_POLICY
 
     def _make_agent(self) -> None:
-        remembers = self.settings.network.recurrent != "none"
-        kind = RecurrentPPOAgent if remembers else PPOAgent
-        self._agent: PPOAgent = kind(self.spaces, self.settings, self.settings.seed, self.device)
+        self._agent = make_ppo(self.settings, self.spaces, self.device)
         self._agent.after_step = self._alive
         # On the CPU the curve of a seed is the same to the bit; not with a change at some time or other.
-        exact, wish, observation = self.device == "cpu", self.settings.learner, self.spaces.observation
-        self._compiling = Compiling(wish.compile, self._agent.quickened, exact, self.device, window=2)
-        if choose_mixed(wish.precision, self.device, observation.shape):
-            self._agent.learn_mixed()
+        exact = self.device == "cpu"
+        wish, part = self.settings.learner.compiles, self._agent.quickened
+        self._compiling = Compiling(wish, part, exact, self.device, window=2)
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round
         self._untold: set[str] = set()  # members whose share has grown

@@ -5,6 +5,7 @@ from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.memory import Memory
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.windows import WindowReplay
+from soulsgui.training.agents import make_sac
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 
 
@@ -21,9 +22,7 @@ class SACTrainingNode(OffPolicyTrainingNode):
             action_dtype=action.dtype,
             room=self._observation_room(),
         )
-        return SACAgent(spaces, self.settings, self.settings.seed, self.device), WindowReplay(
-            ring, 1, sac.gamma
-        )
+        return make_sac(self.settings, spaces, self.device), WindowReplay(ring, 1, sac.gamma)
 
     @property
     def _pacing(self) -> SACSettings:

@@ -62,7 +62,7 @@ class Trainee(ABC):
         """Where the networks live, as torch names it.
 
         Raises:
-            ServiceError: A GPU is wanted, and there is none.
+            HardwareError: GPUs are wanted, and there are too few.
         """
         settings, network = self.settings, self.settings.network
         widths = list(network.hidden_sizes)
@@ -71,9 +71,9 @@ class Trainee(ABC):
         if network.recurrent != "none":
             widths.append(network.recurrent_size)
         wanted = settings.learner.device
-        available = wanted != "cpu" and torch.cuda.is_available()
+        gpus = torch.cuda.device_count() if wanted != "cpu" else 0
         has_images = any(len(box.shape) >= 3 for _, box in self.spaces.observation.fields)
-        return choose_device(wanted, available, has_images, widths)
+        return choose_device(wanted, gpus, has_images, widths, settings.learner.processes)
 
     @property
     def moment(self) -> Moment:

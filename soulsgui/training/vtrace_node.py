@@ -7,9 +7,9 @@ import numpy as np
 from soulsgui.rl.agents.vtrace import VTraceAgent
 from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
 from soulsgui.training import limits
+from soulsgui.training.agents import make_vtrace
 from soulsgui.training.asynchronous_node import AsynchronousTrainingNode
 from soulsgui.training.batch import Accepted, collected
-from soulsgui.training.hardware import choose_mixed
 
 
 class VTraceTrainingNode(AsynchronousTrainingNode):
@@ -22,9 +22,7 @@ class VTraceTrainingNode(AsynchronousTrainingNode):
 
     def _make_agent(self) -> None:
         super()._make_agent()
-        self._agent = VTraceAgent(self.spaces, self.settings, self.settings.seed, self.device)
-        if choose_mixed(self.settings.learner.precision, self.device, self.spaces.observation.shape):
-            self._agent.learn_mixed()
+        self._agent = make_vtrace(self.settings, self.spaces, self.device)
         self._waiting = WaitingSegments()
         self._too_old = 0  # transitions that were dropped since the last row
 

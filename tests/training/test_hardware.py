@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from soulsgui.config.like import as_settings
-from soulsgui.errors import ServiceError
+from soulsgui.errors import HardwareError
 from soulsgui.training.hardware import choose_device, choose_threads
 from soulsgui.training.trainee import Trainee
 
@@ -14,21 +14,21 @@ VECTOR, IMAGE = False, True
 
 
 @pytest.mark.parametrize(
-    ("wanted", "available", "observation", "hidden", "chosen"),
+    ("wanted", "gpus", "observation", "hidden", "chosen"),
     [
-        ("auto", False, IMAGE, (64,), "cpu"),
-        ("auto", True, VECTOR, (64, 64), "cpu"),
-        ("auto", True, IMAGE, (64, 64), "cuda"),
-        ("auto", True, VECTOR, (64, 1024), "cuda"),
-        ("auto", True, VECTOR, (), "cpu"),
-        ("cpu", True, IMAGE, (1024,), "cpu"),
-        ("cuda", True, VECTOR, (64,), "cuda"),
+        ("auto", 0, IMAGE, (64,), "cpu"),
+        ("auto", 1, VECTOR, (64, 64), "cpu"),
+        ("auto", 1, IMAGE, (64, 64), "cuda"),
+        ("auto", 1, VECTOR, (64, 1024), "cuda"),
+        ("auto", 1, VECTOR, (), "cpu"),
+        ("cpu", 1, IMAGE, (1024,), "cpu"),
+        ("cuda", 1, VECTOR, (64,), "cuda"),
     ],
 )
 def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
-    wanted: str, available: bool, observation: bool, hidden: tuple[int, ...], chosen: str
+    wanted: str, gpus: int, observation: bool, hidden: tuple[int, ...], chosen: str
 ) -> None:
-    assert choose_device(wanted, available, observation, hidden) == chosen
+    assert choose_device(wanted, gpus, observation, hidden) == chosen
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_small_networks_stay_on_the_cpu_unless_it_is_said_otherwise(
 def test_every_network_that_is_trained_counts(
     monkeypatch: pytest.MonkeyPatch, algorithm: str, network: dict[str, Any], chosen: str
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     settings = as_settings({"algorithm": algorithm, "network": network, "learner": {"device": "auto"}})
     spaces = SimpleNamespace(observation=SimpleNamespace(fields=((None, SimpleNamespace(shape=(8,))),)))
     node = cast(Trainee, SimpleNamespace(settings=settings, spaces=spaces))
@@ -52,8 +52,13 @@ def test_every_network_that_is_trained_counts(
 
 
 def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
-    with pytest.raises(ServiceError, match="finds no GPU"):
-        choose_device("cuda", False, VECTOR, (64,))
+    with pytest.raises(HardwareError, match="finds no GPU"):
+        choose_device("cuda", 0, VECTOR, (64,))
+    for wanted in ("auto", "cuda"):
+        with pytest.raises(HardwareError, match="processes is 4, and torch finds 2 GPUs"):
+            choose_device(wanted, 2, IMAGE, (64,), processes=4)
+        assert choose_device(wanted, 2, IMAGE, (64,), processes=2) == "cuda"
+    assert choose_device("auto", 0, IMAGE, (64,), processes=4) == "cpu"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,15 @@ class LearnerSettings(Section):
         ge=0,
         le=1024,
     )
+    processes: int = setting(
+        1,
+        "Processes that compute each gradient together, a part of the batch each, every one on a GPU of its "
+        "own: for networks and batches that keep a GPU busy. What is learned is the same, but for rounding. "
+        "On the CPU `learner.threads` does as much with less effort.",
+        unit="processes",
+        ge=1,
+        le=64,
+    )
     compile: Literal["auto", "on", "off"] = setting(
         "auto",
         "Let torch compile the gradient of networks that have none written out by hand: images, `iqn`, "
@@ -44,3 +53,8 @@ class LearnerSettings(Section):
         unit="bytes",
         ge=0,
     )
+
+    @property
+    def compiles(self) -> Literal["auto", "on", "off"]:
+        """`compile`; `off` where several processes compute together: all would have to at the same time."""
+        return self.compile if self.processes == 1 else "off"

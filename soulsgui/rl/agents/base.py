@@ -27,6 +27,9 @@ class Agent(Protocol):
     def outputs(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return what the exported network says, `[B, actions]`, of raw observations `[B, *shape]`."""
 
+    def learn_mixed(self) -> None:
+        """Let networks compute in bfloat16 in the updates, where that is enough."""
+
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on.
 

@@ -36,9 +36,6 @@ class OffPolicyAgent(AsynchronousAgent, Protocol):
     def quickened(self) -> Quickened[Any] | None:
         """What of the update may be compiled; None: nothing that would gain."""
 
-    def learn_mixed(self) -> None:
-        """Let networks compute in bfloat16 in the updates, where that is enough."""
-
     def update(self, batch: Any, tell: bool = True) -> NDArray[np.float32] | None:
         """Make one update with what the memory gave.
 

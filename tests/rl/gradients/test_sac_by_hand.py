@@ -142,5 +142,7 @@ def test_autograd_is_the_gradient_of_the_papers_losses() -> None:
         assert flat.abs().max() > 1e-3
     q = torch.stack((first, second))
     told = (critic_loss, actor_loss, q.mean(), target.mean(), (q - target).abs().mean(), -log_prob.mean())
-    torch.testing.assert_close(figures.figures, torch.stack([*told, torch.tensor(alpha)]), atol=1e-5, rtol=1e-4)
-    assert len(figures) == len(FIGURES)
+    torch.testing.assert_close(
+        figures.figures, torch.stack([*told, torch.tensor(alpha)]), atol=1e-5, rtol=1e-4
+    )
+    assert len(figures.figures) == len(FIGURES)

@@ -1,0 +1,260 @@
+"""The processes that compute each gradient together (`rl.gradients.shared`), on several GPUs or none.
+
+    trainer ─ its standard input: what to do ─▶ `soulsgui learner`, one for each further GPU
+    trainer ◀─ torch.distributed: parameters, batches, sums ─▶ all of them
+
+They live and die together: when one of them ends, so does the trainer, and is started again as after any
+failure.
+"""
+
+import contextlib
+import logging
+import os
+import pickle
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+from torch import Tensor, distributed
+
+from soulsgui.config.schema import Settings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import SoulsGuiError
+from soulsgui.process import child_env, leave, own_command
+from soulsgui.rl.agents.base import Agent
+from soulsgui.system import kill_tree
+
+logger = logging.getLogger(__name__)
+
+READY = b"ready\n"
+_LONGEST_STEP = timedelta(minutes=10)
+_END_WITHIN_S = 3.0
+NOTICE_WITHIN_S = 10.0
+"""How long a process may wait for another that is gone; then it is ended from outside."""
+
+
+class LearnerLostError(SoulsGuiError):
+    """A process that computes gradients with the trainer is gone."""
+
+
+class Begin(NamedTuple):
+    """What a helper is told first."""
+
+    settings: dict[str, Any]
+    spaces: dict[str, Any]
+    device: str
+    rank: int
+    size: int
+    store: Path
+    threads: int
+
+
+@contextlib.contextmanager
+def learning_together(settings: Settings, spaces: SpacesSpec, agent: Agent, device: str) -> Iterator[None]:
+    """Let `learner.processes` compute the agent's gradients, for as long as this lasts.
+
+    Args:
+        settings: The run's configuration.
+        spaces: Spaces of the environment.
+        agent: The trainer's.
+        device: Where it computes.
+
+    Raises:
+        LearnerLostError: A process ended before it was ready.
+    """
+    if settings.learner.processes == 1:
+        yield
+        return
+    leader = Leader(settings, spaces, device)
+    try:
+        leader.gather()
+        agent.share(leader)
+        yield
+    finally:
+        leader.close()
+
+
+class Member:
+    """What the leader and the helpers have in common."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        """Give all helpers the leader's numbers, in place."""
+        with self._noticing():
+            distributed.broadcast(tensor, 0)
+
+    def reduce_(self, tensor: Tensor) -> None:
+        """Give the leader the sum over all, in place."""
+        with self._noticing():
+            distributed.reduce(tensor, 0)
+
+    def all_reduce_(self, tensor: Tensor) -> None:
+        """Give everybody the sum over all, in place."""
+        with self._noticing():
+            distributed.all_reduce(tensor)
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, OSError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> LearnerLostError:
+        return LearnerLostError(f"The processes that learn together have lost each other: {error}")
+
+    def join(self, store: Path, device: str) -> None:
+        """Meet the others.
+
+        Args:
+            store: A file that all of them know.
+            device: Where this process computes, as torch names it.
+        """
+        place = torch.device(device)
+        distributed.init_process_group(
+            "gloo" if place.type == "cpu" else "nccl",
+            init_method=store.as_uri(),
+            rank=self.rank,
+            world_size=self.size,
+            timeout=_LONGEST_STEP,
+        )
+
+
+class Leader(Member):
+    """The trainer's side: starts the others, tells them what to do, ends them.
+
+    Args:
+        settings: The run's configuration.
+        spaces: Spaces of the environment.
+        device: Where the trainer computes.
+    """
+
+    def __init__(self, settings: Settings, spaces: SpacesSpec, device: str) -> None:
+        super().__init__(0, settings.learner.processes)
+        self._device = device
+        self._folder = Path(tempfile.mkdtemp(prefix="soulsgui-learners-"))
+        self._closing = False
+        self._gone = ""
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._begins = [
+            Begin(
+                settings.model_dump(mode="json"),
+                spaces.to_json(),
+                device if device == "cpu" else f"cuda:{rank}",
+                rank,
+                self.size,
+                self._folder / "store",
+                torch.get_num_threads(),
+            )
+            for rank in range(1, self.size)
+        ]
+
+    def gather(self) -> None:
+        """Start the others and wait until all are there.
+
+        Raises:
+            LearnerLostError: One of them ended before it was ready.
+        """
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, _loopback())
+        for begin in self._begins:
+            process = subprocess.Popen(
+                own_command("learner"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | child_env(),
+            )
+            self._processes.append(process)
+            self._say(process, begin)
+        for rank, process in enumerate(self._processes, 1):
+            assert process.stdout is not None
+            if process.stdout.readline() != READY:
+                raise LearnerLostError(
+                    f"{self._named(rank)} ended with code {process.wait()} before it was ready.",
+                    "What it said stands above this in the trainer's log.",
+                )
+        for rank, process in enumerate(self._processes, 1):
+            watch = threading.Thread(target=self._watch, args=(rank, process), daemon=True, name="watch")
+            watch.start()
+        with self._noticing():
+            self.join(self._begins[0].store, self._device)
+        logger.info("%d processes learn together", self.size)
+
+    def tell(self, message: object) -> None:
+        """Tell all helpers what comes next.
+
+        Raises:
+            LearnerLostError: One of them is gone.
+        """
+        data = pickle.dumps(message)
+        for process in self._processes:
+            self._say(process, data)
+
+    def hear(self) -> object:
+        """Hear nothing: nobody leads the leader."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End the others: they have nothing more to do."""
+        self._closing = True
+        for process in self._processes:
+            assert process.stdin is not None
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        for process in self._processes:
+            try:
+                process.wait(_END_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                kill_tree(process.pid)
+                process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _say(self, process: subprocess.Popen[bytes], message: Begin | bytes) -> None:
+        assert process.stdin is not None
+        # Between a process and its own child: nobody else can write there.
+        data = message if isinstance(message, bytes) else pickle.dumps(message)
+        try:
+            process.stdin.write(data)
+            process.stdin.flush()
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _named(self, rank: int) -> str:
+        return f"Process {rank + 1} of the {self.size} that learn together"
+
+    def _watch(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a process; see that the trainer ends then, whatever it waits for."""
+        code = process.wait()
+        if self._closing:
+            return
+        self._gone = f"{self._named(rank)} ended with code {code}."
+        logger.error("%s", self._gone)
+        timer = threading.Timer(NOTICE_WITHIN_S, self._leave)
+        timer.daemon = True
+        timer.start()
+
+    def _leave(self) -> None:
+        if not self._closing:
+            leave(1)
+
+    def _lost(self, error: Exception) -> LearnerLostError:
+        return LearnerLostError(self._gone) if self._gone else super()._lost(error)
+
+
+def _loopback() -> str:
+    """Return the name of the interface that reaches this computer alone."""
+    found = psutil.net_if_addrs().items()
+    return next((name for name, each in found if any(one.address == "127.0.0.1" for one in each)), "lo")

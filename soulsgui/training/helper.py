@@ -1,0 +1,82 @@
+"""A process that computes parts of a trainer's gradients: see `training.group`."""
+
+import contextlib
+import logging
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+from typing import BinaryIO
+
+import torch
+
+from soulsgui.config.like import as_settings
+from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.process import leave, setup_logging
+from soulsgui.system import stop_signals
+from soulsgui.training.agents import MAKERS
+from soulsgui.training.group import NOTICE_WITHIN_S, READY, Begin, LearnerLostError, Member
+
+logger = logging.getLogger(__name__)
+
+
+class Helper(Member):
+    """The side of a process that the trainer has started.
+
+    Args:
+        begin: What it was told first.
+        source: Where the leader tells what to do.
+    """
+
+    def __init__(self, begin: Begin, source: BinaryIO) -> None:
+        super().__init__(begin.rank, begin.size)
+        self._source = source
+        self._told: queue.SimpleQueue[object] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True, name="listen").start()
+
+    def tell(self, message: object) -> None:
+        """Tell nothing: helpers only listen."""
+        raise NotImplementedError
+
+    def hear(self) -> object:
+        """Wait for what the leader tells; None: there is nothing more to do."""
+        return self._told.get()
+
+    def _listen(self) -> None:
+        """Take what comes until the leader is gone; this process then ends, whatever it waits for."""
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                self._told.put(pickle.load(self._source))
+        self._told.put(None)
+        timer = threading.Timer(NOTICE_WITHIN_S, leave, (1,))
+        timer.daemon = True
+        timer.start()
+
+
+def run_learner() -> int:
+    """Compute parts of gradients until standard input ends; return the exit code."""
+    setup_logging()
+    # The trainer ends it: not the terminal, nor who stops the whole group.
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)
+    source = sys.stdin.buffer
+    # Networks print what they like; the answer has standard output to itself.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        begin: Begin = pickle.load(source)
+        torch.set_num_threads(begin.threads)
+        if begin.device != "cpu":
+            torch.cuda.set_device(begin.device)
+        settings, spaces = as_settings(begin.settings), SpacesSpec.from_json(begin.spaces)
+        agent = MAKERS[settings.algorithm](settings, spaces, begin.device)
+        output.write(READY)
+    helper = Helper(begin, source)
+    try:
+        helper.join(begin.store, begin.device)
+        agent.share(helper).serve()
+    except LearnerLostError as error:
+        logger.error("%s", error.message)
+        return error.exit_code
+    return 0
