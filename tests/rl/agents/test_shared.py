@@ -1,0 +1,194 @@
+"""What several processes learn together is what one learns alone; here threads stand for the processes."""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.policies.schedules import START
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.sac import SACAgent
+from soulsgui.rl.agents.vtrace import VTraceAgent
+from soulsgui.rl.gradients.sac import AutogradSACGradient
+from tests.rl.agents import test_sac
+from tests.rl.agents.test_dqn_family import MEMBERS, windows
+from tests.rl.agents.test_r2d2 import r2d2_agent, sequences
+from tests.rl.agents.test_vtrace import TAKING, aged_batch
+from tests.rl.agents.test_vtrace import make_agent as vtrace_agent
+from tests.rl.recurrent import played, recurrent_agent
+from tests.rl.support import SPACES, dqn_settings, ppo_settings, random_batch, sac_settings
+
+_WITHIN_S = 20.0
+
+
+class Meeting:
+    """What the members of a group share."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.barrier = threading.Barrier(size, timeout=_WITHIN_S)
+        self.queues: list[queue.SimpleQueue[object]] = [queue.SimpleQueue() for _ in range(size)]
+        self.tensors: list[Tensor] = [torch.zeros(())] * size
+
+
+class Member:
+    """A `Group` whose processes are threads."""
+
+    def __init__(self, rank: int, meeting: Meeting) -> None:
+        self.rank, self.size, self._meeting = rank, meeting.size, meeting
+        self.told: list[Any] = []
+
+    def tell(self, message: object) -> None:
+        self.told.append(message)
+        for each in self._meeting.queues[1:]:
+            each.put(message)
+
+    def hear(self) -> object:
+        return self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        for rank, others in self._all(tensor):
+            if rank == 0:
+                assert others.shape == tensor.shape and others.dtype == tensor.dtype
+                tensor.copy_(others)
+
+    def reduce_(self, tensor: Tensor) -> None:
+        total = sum(others for _, others in self._all(tensor))
+        tensor.copy_(total) if self.rank == 0 else tensor.fill_(torch.nan)
+
+    def all_reduce_(self, tensor: Tensor) -> None:
+        tensor.copy_(sum(others for _, others in self._all(tensor)))
+
+    def _all(self, tensor: Tensor) -> list[tuple[int, Tensor]]:
+        self._meeting.tensors[self.rank] = tensor.detach().clone()
+        self._meeting.barrier.wait()
+        found = list(enumerate(self._meeting.tensors))
+        self._meeting.barrier.wait()
+        return found
+
+
+class Case:
+    """An agent, and what it learns from at an update."""
+
+    def __init__(self, make: Callable[[int], Any], batch: Callable[[Any, int], Any], *more: Any) -> None:
+        self.make, self.batch, self.more = make, batch, more
+
+
+def _ppo(batch: Callable[[Any, int], Any] = random_batch, **changes: Any) -> Case:
+    settings = {
+        "epochs": 2,
+        "minibatch_size": 32,
+        "hidden_sizes": (8,),
+        "value_hidden_sizes": (8,),
+        **changes,
+    }
+    spaces = settings.pop("spaces", SPACES)
+    return Case(lambda seed: PPOAgent(spaces, ppo_settings(**settings), seed), batch, START)
+
+
+def _dqn(**changes: Any) -> Case:
+    def masked(agent: DQNAgent, seed: int) -> Any:
+        batch = windows(7, seed, agent.spaces)
+        agent.observe(batch.obs)
+        mask = np.random.default_rng(seed).random((7, 3)) < 0.6
+        mask[:, 0] = True
+        return batch._replace(next_mask=mask)
+
+    spaces = changes.pop("spaces", SPACES)
+    return Case(lambda seed: DQNAgent(spaces, dqn_settings(target_interval=2, **changes), seed), masked)
+
+
+def _by_autograd(seed: int) -> SACAgent:
+    agent = SACAgent(test_sac.SPACES, sac_settings(), seed)
+    agent._gradient = AutogradSACGradient(agent.networks, agent._flat)
+    return agent
+
+
+def _cut_in_two(agent: VTraceAgent, seed: int) -> Any:
+    batch = aged_batch(agent)
+    return replace(batch, joined=np.array([False, True, False, False]), reward=batch.reward + seed)
+
+
+IMAGE = replace(SPACES, observation=BoxSpec((1, 36, 36), "uint8"))
+CASES = {
+    "ppo by hand": _ppo(),
+    "ppo of one sample each": _ppo(
+        lambda agent, seed: random_batch(agent, seed, (1, 1)), minibatch_size=1
+    ),
+    "ppo of boxes, minibatches normalised": _ppo(spaces=TAKING[1], normalize_advantage="minibatch"),
+    "ppo with a memory": Case(
+        lambda seed: recurrent_agent(seed, updates=1), lambda agent, seed: played(agent, seed), START
+    ),
+    "vtrace": Case(vtrace_agent, _cut_in_two, START),
+    "vtrace clipped, normalised, shared": Case(
+        lambda seed: vtrace_agent(seed, clip=0.2, normalize_advantage=True, shared=True), _cut_in_two, START
+    ),
+    **{name: _dqn(**changes) for name, changes in MEMBERS.items()},
+    "images": _dqn(spaces=IMAGE, name="nature_cnn", hidden_sizes=(8,), observations=False),
+    "r2d2": Case(r2d2_agent, lambda agent, seed: sequences(agent, seed)),
+    "sac by hand": Case(
+        lambda seed: SACAgent(test_sac.SPACES, sac_settings(), seed),
+        lambda agent, seed: test_sac.transitions(7, seed),
+    ),
+    "sac by autograd": Case(_by_autograd, lambda agent, seed: test_sac.transitions(7, seed)),
+}
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_together_agents_learn_what_one_learns_alone(case: Case, size: int) -> None:
+    alone, leader = case.make(0), case.make(0)
+    # The others begin elsewhere: all that they know, they are told.
+    helpers = [case.make(1 + rank) for rank in range(1, size)]
+    meeting = Meeting(size)
+    members = [Member(rank, meeting) for rank in range(size)]
+    torch.set_num_threads(1)
+    with ThreadPoolExecutor(size) as pool:
+        serving = [
+            pool.submit(helper.share(member).serve)
+            for helper, member in zip(helpers, members[1:], strict=True)
+        ]
+        try:
+            leader.share(members[0])
+            for number in range(4):
+                if number == 2:  # as after a divergence: what is followed has changed, too
+                    arrays, meta = case.make(99).state()
+                    for agent in (alone, leader):
+                        agent.load_state(arrays, meta)
+                told = [agent.update(case.batch(agent, number), *case.more) for agent in (alone, leader)]
+                if isinstance(told[0], np.ndarray):
+                    np.testing.assert_allclose(told[1], told[0], rtol=2e-3, atol=1e-4)
+                elif told[0] is None:
+                    told = [agent.figures() for agent in (alone, leader)]
+                if isinstance(told[0], dict):
+                    assert told[1] == pytest.approx(told[0], rel=5e-3, abs=1e-4)
+        finally:
+            members[0].tell(None)
+        for each in serving:
+            each.result(_WITHIN_S)
+    (expected, _), (found, _) = alone.state(), leader.state()
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=2e-3, atol=2e-4, err_msg=name)
+
+
+def test_what_is_followed_is_sent_only_when_it_has_changed() -> None:
+    case = CASES["sac by hand"]
+    agent, meeting = case.make(0), Meeting(1)
+    member = Member(0, meeting)
+    agent.share(member)
+    agent.settings.sac.target_tau = 0.0
+    rows = agent._rows(case.batch(agent, 0))
+    for _ in range(2):
+        agent._gradient(rows, None)
+    agent.update(case.batch(agent, 1))
+    agent._gradient(rows, None)
+    assert [task.follow for task in member.told] == [True, False, False, True]
