@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 READY = b"ready\n"
 _LONGEST_STEP = timedelta(minutes=10)
 _END_WITHIN_S = 3.0
+_TOLD_WITHIN_S = 1.0
 NOTICE_WITHIN_S = 10.0
 """How long a process may wait for another that is gone; then it is ended from outside."""
 
@@ -142,8 +143,9 @@ class Leader(Member):
         super().__init__(0, settings.learner.processes)
         self._device = device
         self._folder = Path(tempfile.mkdtemp(prefix="soulsgui-learners-"))
-        self._closing = False
-        self._gone = ""
+        self._closing, self._gone = threading.Event(), threading.Event()
+        self._reason = ""  # why somebody is gone
+        self._watches: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self._begins = [
             Begin(
@@ -185,6 +187,7 @@ class Leader(Member):
         for rank, process in enumerate(self._processes, 1):
             watch = threading.Thread(target=self._watch, args=(rank, process), daemon=True, name="watch")
             watch.start()
+            self._watches.append(watch)
         with self._noticing():
             self.join(self._begins[0].store, self._device)
         logger.info("%d processes learn together", self.size)
@@ -205,7 +208,7 @@ class Leader(Member):
 
     def close(self) -> None:
         """End the others: they have nothing more to do."""
-        self._closing = True
+        self._closing.set()
         for process in self._processes:
             assert process.stdin is not None
             with contextlib.suppress(OSError):
@@ -218,6 +221,8 @@ class Leader(Member):
                 process.wait()
             assert process.stdout is not None
             process.stdout.close()
+        for watch in self._watches:
+            watch.join()
         if distributed.is_initialized():
             distributed.destroy_process_group()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -238,20 +243,18 @@ class Leader(Member):
     def _watch(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         """Wait for the end of a process; see that the trainer ends then, whatever it waits for."""
         code = process.wait()
-        if self._closing:
+        if self._closing.is_set():
             return
-        self._gone = f"{self._named(rank)} ended with code {code}."
-        logger.error("%s", self._gone)
-        timer = threading.Timer(NOTICE_WITHIN_S, self._leave)
-        timer.daemon = True
-        timer.start()
-
-    def _leave(self) -> None:
-        if not self._closing:
+        self._reason = f"{self._named(rank)} ended with code {code}."
+        logger.error("%s", self._reason)
+        self._gone.set()
+        if not self._closing.wait(NOTICE_WITHIN_S):
             leave(1)
 
     def _lost(self, error: Exception) -> LearnerLostError:
-        return LearnerLostError(self._gone) if self._gone else super()._lost(error)
+        if self._gone.wait(_TOLD_WITHIN_S):
+            return LearnerLostError(self._reason)
+        return super()._lost(error)
 
 
 def _loopback() -> str:

@@ -58,7 +58,7 @@ class Member:
     def broadcast_(self, tensor: Tensor) -> None:
         for rank, others in self._all(tensor):
             if rank == 0:
-                assert others.shape == tensor.shape and others.dtype == tensor.dtype
+                assert (others.shape, others.dtype) == (tensor.shape, tensor.dtype)
                 tensor.copy_(others)
 
     def reduce_(self, tensor: Tensor) -> None:
@@ -121,9 +121,7 @@ def _cut_in_two(agent: VTraceAgent, seed: int) -> Any:
 IMAGE = replace(SPACES, observation=BoxSpec((1, 36, 36), "uint8"))
 CASES = {
     "ppo by hand": _ppo(),
-    "ppo of one sample each": _ppo(
-        lambda agent, seed: random_batch(agent, seed, (1, 1)), minibatch_size=1
-    ),
+    "ppo of one sample each": _ppo(lambda agent, seed: random_batch(agent, seed, (1, 1)), minibatch_size=1),
     "ppo of boxes, minibatches normalised": _ppo(spaces=TAKING[1], normalize_advantage="minibatch"),
     "ppo with a memory": Case(
         lambda seed: recurrent_agent(seed, updates=1), lambda agent, seed: played(agent, seed), START

@@ -1,0 +1,124 @@
+"""Processes that learn together: real ones, that meet through torch.distributed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from soulsgui.process import child_env
+from soulsgui.training import group
+from soulsgui.training.group import LearnerLostError, learning_together
+from soulsgui.wire.connection import Address, connect
+from tests.faults.waiting import until
+from tests.training.nodes import (
+    RunningNode,
+    dqn_settings,
+    join,
+    play,
+    running_node,
+    small_settings,
+)
+
+_LEADER = """
+import sys, time
+from soulsgui.config.like import as_settings
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
+from soulsgui.training.group import learning_together
+settings = as_settings({"learner": {"processes": 2}})
+spaces = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(2))
+class Agent:
+    def share(self, leader): print(leader._processes[0].pid, flush=True)
+with learning_together(settings, spaces, Agent(), "cpu"):
+    sys.stdin.read()
+"""
+
+
+def _helpers() -> list[psutil.Process]:
+    """Return the processes that learn with this one."""
+    return [child for child in psutil.Process().children() if "learner" in child.cmdline()]
+
+
+def test_two_processes_learn_what_one_does_and_end_with_it(redis_address: Address, tmp_path: Path) -> None:
+    weights = []
+    for processes in (1, 2):
+        settings = small_settings(learner__processes=processes, seed=5)
+        with running_node(redis_address, tmp_path / str(processes), settings) as node:
+            player = join(node)
+            play(player, rounds=2)
+            node.wait_for_updates(2)
+            assert len(_helpers()) == processes - 1
+            weights.append(node.node.agent.export_weights())
+        assert not _helpers()
+        with connect(redis_address, "test") as connection:
+            connection.flushdb()
+    for name, array in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], array, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.allow_warnings
+def test_when_one_of_them_is_killed_the_trainer_ends_and_says_so(
+    redis_address: Address, tmp_path: Path
+) -> None:
+    settings = dqn_settings(learner__processes=3, dqn__agent="rainbow")
+    node = RunningNode(redis_address, tmp_path, settings)
+    try:
+        player = join(node)
+        player.deliver(16)
+        node.wait_for_updates(1)
+        helpers = _helpers()
+        assert len(helpers) == 2
+        helpers[0].kill()
+        until(lambda: not helpers[0].is_running() or helpers[0].status() == psutil.STATUS_ZOMBIE, "its end")
+
+        def failed() -> bool:
+            if node.failure is None:
+                player.deliver(1)
+            return node.failure is not None
+
+        until(failed, "the trainer's end")
+    finally:
+        node.stop()
+    assert isinstance(node.failure, LearnerLostError)
+    assert str(node.failure) == "Process 2 of the 3 that learn together ended with code -9."
+    assert not _helpers()
+
+
+def test_when_the_trainer_is_killed_the_others_end(tmp_path: Path) -> None:
+    leader = subprocess.Popen(
+        [sys.executable, "-c", _LEADER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | child_env() | {"TMPDIR": str(tmp_path)},
+        text=True,
+    )
+    assert leader.stdin is not None
+    assert leader.stdout is not None
+    with leader:
+        helper = psutil.Process(int(leader.stdout.readline()))
+        leader.kill()
+        leader.wait()
+        helper.wait(20)
+
+
+def test_one_that_does_not_even_start_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(group, "own_command", lambda role: [sys.executable, "-c", "raise SystemExit(7)"])
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    settings = small_settings(learner__processes=2)
+    with (
+        pytest.raises(LearnerLostError, match=r"Process 2 of the 2 .* ended with code 7 before it was ready"),
+        learning_together(settings, _Spaces(), _Agent(), "cpu"),  # type: ignore[arg-type]
+    ):
+        raise AssertionError("it learns alone")
+
+
+class _Spaces:
+    def to_json(self) -> dict[str, str]:
+        return {}
+
+
+class _Agent:
+    pass
