@@ -47,18 +47,17 @@ class Group(Protocol):
 
 
 class _Column(NamedTuple):
-    """What an array of a batch looks like."""
+    """What a tensor of a batch looks like, which follows what is told."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-    is_array: bool
 
 
 class _Task(NamedTuple):
     """What helpers are told: a batch and how to look at it; without a kind, what the values of are wanted."""
 
     parts: list[Part]
-    columns: list[_Column | None]
+    columns: list[_Column | NDArray[Any] | None]
     kind: type[Any] | None = None
     settings: Any = None
     follow: bool = False
@@ -99,8 +98,7 @@ class SharedGradient(Gradient[Any, Any]):
     def at(self, prepared: Any, settings: Any) -> Step:
         """Write the gradient at what was prepared into the leader's flat gradient."""
         changes = sum(flat.changes for flat in self._followed)
-        columns = [None if column is None else _look(column) for column in prepared]
-        parts = self._inner.cut(prepared, self._group.size)
+        parts, columns = self._inner.cut(prepared, self._group.size), [_look(one) for one in prepared]
         task = _Task(parts, columns, type(prepared), settings, changes != self._sent)
         self._sent = changes
         self._send(task, prepared)
@@ -118,11 +116,11 @@ class SharedGradient(Gradient[Any, Any]):
         while (task := self._group.hear()) is not None:
             assert isinstance(task, _Task)
             self._share_parameters(task.follow)
-            arrays = [None if column is None else self._receive(column) for column in task.columns]
+            columns = [self._receive(column) for column in task.columns]
             if task.kind is None:
-                self._take_values(arrays[0], task)
+                self._take_values(columns[0], task)
             else:
-                self._take_part(task.kind(*arrays), task)
+                self._take_part(task.kind(*columns), task)
 
     # --- what all do -------------------------------------------------------------------------------
 
@@ -165,8 +163,8 @@ class SharedGradient(Gradient[Any, Any]):
         self._group.tell(task)
         self._share_parameters(task.follow)
         for column in columns:
-            if column is not None and np.prod(column.shape):
-                self._group.broadcast_(_as_tensor(column).contiguous())
+            if isinstance(column, Tensor) and column.numel():
+                self._group.broadcast_(column.contiguous())
 
     def _share_parameters(self, follow: bool) -> None:
         """Give everybody the leader's parameters and buffers; those that are followed where told."""
@@ -180,18 +178,15 @@ class SharedGradient(Gradient[Any, Any]):
                 buffer.copy_(together[start : start + buffer.numel()].view(buffer.shape))
                 start += buffer.numel()
 
-    def _receive(self, column: _Column) -> Any:
-        device = torch.device("cpu") if column.is_array else self._learned.parameter.device
-        tensor = torch.empty(column.shape, dtype=column.dtype, device=device)
+    def _receive(self, column: Any) -> Any:
+        if not isinstance(column, _Column):
+            return column
+        tensor = torch.empty(column.shape, dtype=column.dtype, device=self._learned.parameter.device)
         if tensor.numel():
             self._group.broadcast_(tensor)
-        return tensor.numpy() if column.is_array else tensor
+        return tensor
 
 
-def _as_tensor(column: NDArray[Any] | Tensor) -> Tensor:
-    return column if isinstance(column, Tensor) else torch.from_numpy(np.ascontiguousarray(column))
-
-
-def _look(column: NDArray[Any] | Tensor) -> _Column:
-    tensor = _as_tensor(column)
-    return _Column(tuple(tensor.shape), tensor.dtype, not isinstance(column, Tensor))
+def _look(column: Any) -> Any:
+    """Return what is told of a column: arrays themselves, of tensors what they look like."""
+    return _Column(tuple(column.shape), column.dtype) if isinstance(column, Tensor) else column
