@@ -11,7 +11,7 @@ from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.room import Room
 from soulsgui.rl.buffers.rows import ObservationRows, saved_observations
-from soulsgui.rl.returns.n_step import n_step
+from soulsgui.rl.returns.n_step import n_step, one_step
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -101,12 +101,17 @@ class UniformReplay:
         self.stored = 0
         box = observation
         self._rows = ObservationRows(2 * capacity, box.shape, box.dtype, masked_actions, room)
-        self._row: Ints = np.zeros(capacity, np.int64)
-        self._next_row: Ints = np.zeros(capacity, np.int64)
-        self._last: Bools = np.zeros(capacity, np.bool_)  # of its segment: nobody shares its next row
-        self._action: NDArray[Any] = np.zeros((capacity, *action_shape), action_dtype)
-        self._reward = np.zeros(capacity, np.float32)
-        self._terminated: Bools = np.zeros(capacity, np.bool_)
+        fields = [
+            ("row", np.int64),
+            ("next_row", np.int64),
+            ("action", action_dtype, action_shape),
+            ("reward", np.float32),
+            ("terminated", np.bool_),
+            ("last", np.bool_),  # of its segment: nobody shares its next row
+        ]
+        # A record for each transition: a draw waits for memory once, not once for each field. Columns are
+        # indexed, never taken from: `take` would copy the whole column first.
+        self._transitions: NDArray[Any] = np.zeros(capacity, np.dtype(fields, align=True))
         self._count = 0
         self._oldest = 0  # moves once all is full
 
@@ -187,15 +192,20 @@ class UniformReplay:
 
     def windows(self, slots: Ints, following: Ints, n: int, gamma: float) -> NStepBatch:
         """Return what n steps from slots `[B]` on gave, along `following` (see `returns.n_step`)."""
-        window = n_step(slots, following, self._reward, self._terminated, n, gamma)
-        next_row = self._next_row.take(window.last)
+        first = last = self._transitions.take(slots)
+        if n == 1:
+            reward, discount = one_step(first["reward"], first["terminated"], gamma)
+        else:
+            every = self._transitions
+            window = n_step(slots, following, every["reward"], every["terminated"], n, gamma)
+            reward, discount, last = window.reward, window.discount, every.take(window.last)
         return NStepBatch(
-            obs=self._rows.obs(self._row.take(slots)),
-            action=self._action.take(slots, axis=0),
-            reward=window.reward,
-            next_obs=self._rows.obs(next_row),
-            discount=window.discount,
-            next_mask=self._rows.masks(next_row),
+            obs=self._rows.obs(first["row"]),
+            action=first["action"].copy(),
+            reward=reward,
+            next_obs=self._rows.obs(last["next_row"]),
+            discount=discount,
+            next_mask=self._rows.masks(last["next_row"]),
         )
 
     def steps(self, path: Ints, valid: Bools) -> PathSteps:
@@ -205,21 +215,18 @@ class UniformReplay:
             path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeChains.along`).
             valid: `[T, B]`, True up to there, and at least at first.
         """
-        rows = np.where(valid, self._row.take(path), self._next_row.take(path))
-        rows = np.concatenate((rows, self._next_row.take(path[-1:])))
+        steps = self._transitions.take(path)
+        rows = np.where(valid, steps["row"], steps["next_row"])
+        rows = np.concatenate((rows, steps["next_row"][-1:]))
+        action = steps["action"].copy()
+        action[~valid] = 0
         return PathSteps(
             obs=self._rows.obs(rows),
-            action=self._actions_along(path, valid),
-            reward=np.where(valid, self._reward.take(path), np.float32(0)),
-            terminated=self._terminated.take(path) & valid,
+            action=action,
+            reward=np.where(valid, steps["reward"], np.float32(0)),
+            terminated=steps["terminated"] & valid,
             next_mask=self._rows.masks(rows[1:]),
         )
-
-    def _actions_along(self, path: Ints, valid: Bools) -> NDArray[Any]:
-        """Return the actions `[T, B, *action_shape]` in slots `[T, B]`, 0 where these are not valid."""
-        action: NDArray[Any] = self._action.take(path, axis=0)
-        action[~valid] = 0
-        return action
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all that is held, as copies: `N` transitions, the oldest first, in `S` segments.
@@ -234,12 +241,13 @@ class UniformReplay:
         | counters | `[3]` int64: inserted, stored, capacity |
         """
         slots = (self._oldest + np.arange(self._count)) % self.capacity
-        ends = self._last[slots]
-        return self._rows.state(self._rows_of(slots)) | {
+        held = self._transitions.take(slots)
+        ends = held["last"].copy()
+        return self._rows.state(_rows_of(held)) | {
             "ends": ends,
-            "action": self._action[slots],
-            "reward": self._reward[slots],
-            "terminated": self._terminated[slots[ends]],
+            "action": held["action"].copy(),
+            "reward": held["reward"].copy(),
+            "terminated": held["terminated"][ends],
             "counters": np.array([self.inserted, self.stored, self.capacity]),
         }
 
@@ -304,8 +312,9 @@ class UniformReplay:
             )
         if obs[1:] != self._rows.shape:
             raise ValueError(f"observations of shape {obs[1:]}, {self._rows.shape} is needed")
-        if action.shape[1:] != self._action.shape[1:]:
-            raise ValueError(f"actions of shape {action.shape[1:]}, {self._action.shape[1:]} is needed")
+        wanted = self._transitions["action"].shape[1:]
+        if action.shape[1:] != wanted:
+            raise ValueError(f"actions of shape {action.shape[1:]}, {wanted} is needed")
 
     def _check_dtype(self, dtype: np.dtype[Any]) -> None:
         if not self._rows.takes(dtype):
@@ -340,13 +349,14 @@ class UniformReplay:
         step = np.arange(count) + np.cumsum(ends) - ends
         first = (self._oldest + self._count) % self.capacity
         for slots, steps in self._pieces(first, count):
-            self._row[slots] = rows.take(step[steps])
-            self._next_row[slots] = rows.take(step[steps] + 1)
-            self._last[slots] = ends[steps]
-            self._action[slots] = action[steps]
-            self._reward[slots] = reward[steps]
-            self._terminated[slots] = False
-        self._terminated[(first + np.flatnonzero(ends)) % self.capacity] = terminated
+            to = self._transitions[slots]
+            to["row"] = rows.take(step[steps])
+            to["next_row"] = rows.take(step[steps] + 1)
+            to["last"] = ends[steps]
+            to["action"] = action[steps]
+            to["reward"] = reward[steps]
+            to["terminated"] = False
+        self._transitions["terminated"][(first + np.flatnonzero(ends)) % self.capacity] = terminated
         self._count += count
         self.stored += count
 
@@ -355,18 +365,9 @@ class UniformReplay:
         if count <= 0:
             return
         for slots, _ in self._pieces(self._oldest, count):
-            self._rows.give_up(self._rows_of(slots))
+            self._rows.give_up(_rows_of(self._transitions[slots]))
         self._oldest = (self._oldest + count) % self.capacity
         self._count -= count
-
-    def _rows_of(self, slots: slice | Ints) -> Ints:
-        """Return the rows of transitions that follow each other, in the order they were put."""
-        ends = self._last[slots]
-        rows: Ints = np.empty(len(ends) + np.count_nonzero(ends), np.int64)
-        step = np.arange(len(ends)) + np.cumsum(ends) - ends
-        rows[step] = self._row[slots]
-        rows[step[ends] + 1] = self._next_row[slots][ends]
-        return rows
 
     def _pieces(self, first: int, count: int) -> list[tuple[slice, slice]]:
         """Return where `count` transitions lie from a slot on: slots, and which of the transitions."""
@@ -377,3 +378,11 @@ class UniformReplay:
             if until_end == count
             else [*pieces, (slice(0, count - until_end), slice(until_end, count))]
         )
+
+
+def _rows_of(transitions: NDArray[Any]) -> Ints:
+    """Return the rows of transitions that follow each other, in the order they were put."""
+    # What follows a step is what the next one begins with, but at the end of a segment.
+    ends = np.flatnonzero(transitions["last"])
+    rows: Ints = np.insert(transitions["row"], ends + 1, transitions["next_row"][ends])
+    return rows

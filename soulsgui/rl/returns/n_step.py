@@ -15,16 +15,25 @@ class NStep(NamedTuple):
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | reward | as the slots, float32 | `sum_{i<k} gamma^i r_{t+i}` |
-    | discount | float32 | `gamma^k`, or 0 where the window ends in a final state |
+    | reward | as the slots, float32 | `sum_{i<k} gamma^i r_{t+i}`, over k steps: n, or fewer |
+    | discount | float32 | `gamma^k`, 0 where the window ends in a final state |
     | last | int64 | slot of the window's last step |
-    | steps | int64 | k: n, or fewer where the chain ends before |
     """
 
     reward: Floats
     discount: Floats
     last: Ints
-    steps: Ints
+
+
+def one_step(reward: NDArray[Any], terminated: Bools, gamma: float) -> tuple[Floats, Floats]:
+    """Return reward and discount of windows of one step, as `n_step` does.
+
+    Args:
+        reward: Of each step, of any shape.
+        terminated: Likewise; the step ended its episode in a final state.
+        gamma: Discount of one step.
+    """
+    return reward.astype(np.float32), ~terminated * np.float32(gamma)
 
 
 def n_step(
@@ -63,15 +72,14 @@ def n_step(
     if n < 1:
         raise ValueError(f"a window has at least one step, not {n}")
     last: Ints = slots.astype(np.int64)
-    total = reward.take(last).astype(np.float64)
+    # Columns of records come as they are: indexing reads what is asked for, `take` would copy them whole.
+    total = reward[last].astype(np.float64)
     discount = np.full(last.shape, gamma, np.float64)
-    steps: Ints = np.ones(last.shape, np.int64)
     for _ in range(n - 1):
         ahead = following.take(last)
         goes = ahead >= 0
         last = np.where(goes, ahead, last)
-        total += np.where(goes, discount * reward.take(last), 0.0)
+        total += np.where(goes, discount * reward[last], 0.0)
         discount = np.where(goes, discount * gamma, discount)
-        steps += goes
-    discount[terminated.take(last)] = 0.0
-    return NStep(total.astype(np.float32), discount.astype(np.float32), last, steps)
+    discount[terminated[last]] = 0.0
+    return NStep(total.astype(np.float32), discount.astype(np.float32), last)

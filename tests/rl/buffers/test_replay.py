@@ -147,7 +147,8 @@ def rows_in_use(replay: UniformReplay) -> int:
     rows = replay._rows
     free = rows._free[: rows._free_count].tolist()
     size = len(replay)
-    used = set(replay._row[:size].tolist()) | set(replay._next_row[:size].tolist())
+    steps = replay._transitions[:size]
+    used = set(steps["row"].tolist()) | set(steps["next_row"].tolist())
     assert len(set(free)) == len(free)
     assert not used & set(free)
     assert len(used) + len(free) == rows.touched
@@ -169,7 +170,7 @@ def test_observations_that_follow_each_other_lie_together_however_often_the_memo
     lengths = [60, 30, 10] * 55
     for begin in range(0, len(lengths), 5):
         replay.add(**source.segments(*lengths[begin : begin + 5]))
-    row, last = replay._row, replay._last
+    row, last = (replay._transitions[name] for name in ("row", "last"))
     follow = (np.diff(row) == 1) | last[:-1]
     assert np.count_nonzero(~follow) < 20, "so that they are written in a few pieces"
     check_draws(replay, source, lengths)

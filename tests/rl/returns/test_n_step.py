@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soulsgui.rl.returns.n_step import NStep, n_step
+from soulsgui.rl.returns.n_step import NStep, n_step, one_step
 
 REWARD = np.array([1.0, 2.0, 4.0, 8.0, 16.0], np.float32)
 IN_ORDER = np.array([1, 2, 3, 4, -1])
@@ -23,6 +23,14 @@ def test_one_step_is_the_reward_and_one_discount() -> None:
     assert window.last.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_one_step_alone_gives_the_same_to_the_bit() -> None:
+    terminated = np.array([0, 1, 0, 0, 1], np.bool_)
+    window = n_step(np.arange(5), IN_ORDER, REWARD, terminated, 1, 0.99)
+    reward, discount = one_step(REWARD, terminated, 0.99)
+    assert (reward.dtype, discount.dtype) == (np.float32, np.float32)
+    assert (reward.tolist(), discount.tolist()) == (window.reward.tolist(), window.discount.tolist())
+
+
 def test_rewards_are_summed_with_powers_of_gamma_and_the_bootstrap_has_gamma_to_the_n() -> None:
     window = run(3)
     assert window.reward[:3].tolist() == [1 + 1 + 1, 2 + 2 + 2, 4 + 4 + 4]
@@ -35,7 +43,6 @@ def test_a_short_window_is_discounted_by_the_steps_it_has() -> None:
     window = run(3)
     assert window.reward[3:].tolist() == [8 + 8, 16]
     assert window.discount[3:].tolist() == [0.25, 0.5]
-    assert window.steps.tolist() == [3, 3, 3, 2, 1]
     assert window.last[3:].tolist() == [4, 4]
 
 
@@ -86,4 +93,4 @@ def test_equals_the_sum_written_out_for_any_episodes(
         expected = sum(gamma**i * float(reward[t + i]) for i in range(stop - t))
         assert window.reward[t] == pytest.approx(expected, rel=1e-5, abs=1e-5)
         assert window.discount[t] == pytest.approx(0 if terminated[stop - 1] else gamma ** (stop - t))
-        assert (window.last[t], window.steps[t]) == (stop - 1, stop - t)
+        assert window.last[t] == stop - 1
