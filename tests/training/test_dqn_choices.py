@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointMisfitError
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.still import without_noise
 from soulsgui.rl.buffers.memory import StepSegments
@@ -177,7 +177,7 @@ def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str
     first = node(tmp_path / "a")
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
-    with pytest.raises(CheckpointError, match=reason) as refused:
+    with pytest.raises(CheckpointMisfitError, match=reason) as refused:
         node(tmp_path / "b", **changes).load_checkpoint(tmp_path / "saved")
     assert "soulsgui run resume --checkpoint ID" in refused.value.remedy
 
@@ -189,7 +189,7 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
     first._memory.close(leave=True)
-    with pytest.raises(CheckpointError, match="does not fit this agent"):
+    with pytest.raises(CheckpointMisfitError, match="does not fit this agent"):
         node(tmp_path / "a", **{**saved, "dqn__quantiles": 8}).load_checkpoint(tmp_path / "saved")
     again = node(tmp_path / "a", **saved)
     again.load_checkpoint(tmp_path / "saved")
