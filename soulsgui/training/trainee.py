@@ -20,6 +20,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError, CheckpointMisfitError, MemoryGoneError, ServiceError
 from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.base import Agent
+from soulsgui.rl.buffers.room import IN_FILE
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.hardware import choose_device
@@ -218,13 +219,15 @@ class Trainee(ABC):
                 "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
             )
         with_memory = buffer or (kind == "current" and self.settings.checkpoint.with_buffer)
+        memory = self._memory_state() if with_memory else {}
+        info = self._info(kind, score, self._standing(), True)
         return Checkpoint(
-            self._info(kind, score, self._standing(), True),
+            info.model_copy(update={"memory_in_file": IN_FILE in memory}),
             self._weights_to_keep(),
             tensors,
             {"agent": meta, "high_water": dict(self._high_water), "pacing": self._pacing_state()},
             note,
-            self._memory_state() if with_memory else {},
+            memory,
         )
 
     def _standing(self) -> Standing:

@@ -14,6 +14,7 @@ from soulsgui.errors import CheckpointMisfitError
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.still import without_noise
 from soulsgui.rl.buffers.memory import StepSegments
+from soulsgui.runner.checkpoints import Checkpoints
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.exploring import Exploration
 from soulsgui.training.publisher import Publisher
@@ -194,6 +195,24 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     again = node(tmp_path / "a", **saved)
     again.load_checkpoint(tmp_path / "saved")
     assert len(again._memory) == 80
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
+def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
+    tmp_path: Path, limit: int | None, whole: bool
+) -> None:
+    made = node(tmp_path, learner__memory_limit=limit)
+    fill(made)
+    run = made.run_folder
+    for name, buffer in (("with", True), ("without", False)):
+        made.checkpoint(run.manual_saves / name, {"buffer": buffer})
+    made._memory.close()
+    saved, without = (
+        Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in ("with", "without")
+    )
+    assert (saved.memory, saved.memory_in_file) == (whole, not whole)
+    assert (without.memory, without.memory_in_file) == (False, False)
 
 
 def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:
