@@ -43,7 +43,8 @@ _RETRY_S = 0.5
 _ROW_WAIT_S = 1.0
 _DRAIN_S = 2.0
 _DRAIN_QUIET_MS = 50
-_FIGURE_S = 10.0
+# With what is done before and after, less than the grace of a node that was asked to end.
+_FIGURE_S = 20.0
 
 
 class TelemetryNode:
