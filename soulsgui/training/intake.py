@@ -82,6 +82,7 @@ class Intake:
         self._to_tell: set[str] = set()
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
+        self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
         self._greetings = Greetings()
         self._roster = Roster(keys)
         self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
@@ -166,7 +167,7 @@ class Intake:
             if reason:
                 self._taker.dropped_out(client, reason)
             if reason == LEFT:
-                self.sessions.end(client)
+                self._leavers[client] = session
         self.sessions.forget_all_but(self._roster.clients)
         self._give_credit()
         self._tell(connection)
@@ -270,7 +271,9 @@ class Intake:
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")
-        self._look_for_losses({part.client for part in parts})
+        heard = {part.client for part in parts}
+        self._look_for_losses(heard)
+        self._see_off(heard)
         if not parts:
             return
         for part in parts:
@@ -300,6 +303,18 @@ class Intake:
             beat = self._roster.beats.get(client)
             if client not in heard and beat is not None and beat.session == session.id:
                 session.look_for_losses(beat)
+
+    def _see_off(self, heard: set[str]) -> None:
+        """End the sessions of those who have left, once all is read that they sent before.
+
+        Args:
+            heard: Clients of whom something came.
+        """
+        if not self.reader.up_to_date:
+            return
+        for client in self._leavers.keys() - heard:
+            if self.sessions.by_client.get(client) is self._leavers.pop(client):
+                self.sessions.end(client)
 
     def _sort(self, part: Part) -> None:
         """Take note of what came of one client."""

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import redis
 
+from soulsgui.training.intake import PER_STREAM
+from soulsgui.training.rounds import LEFT, NEW_SESSION
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
 from soulsgui.wire.messages.session import Grant
@@ -175,6 +177,34 @@ def test_a_client_that_keeps_failing_is_quarantined(trainer: IntakeOfTest, playe
     assert trainer.used == {}
     assert trainer.rejected() == {"unreadable": 50, "not_admitted": 11}
     assert trainer.intake.eligible() == {}
+
+
+def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(2 * PER_STREAM):
+        player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    assert trainer.dropped_out_of == [("c", NEW_SESSION), ("c", LEFT)], "nothing more is expected of it"
+    assert trainer.intake.eligible() == {}
+    trainer.turn()
+    assert trainer.used == {"c": 2 * PER_STREAM * STEPS}
+    assert trainer.intake.sessions.by_client == {}, "all of it was read"
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
+
+
+def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.turn()
+    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
+    assert set(trainer.intake.eligible()) == {"c"}
 
 
 def test_repeats_are_dropped_once_and_gaps_are_counted(trainer: IntakeOfTest, player: Player) -> None:
