@@ -82,6 +82,7 @@ class Intake:
         self._to_tell: set[str] = set()
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
+        self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
         self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
         self._greetings = Greetings()
         self._roster = Roster(keys)
@@ -100,6 +101,7 @@ class Intake:
         self._roster.read(connection)
         self.rejects.load(connection)
         self._to_tell |= self._readmission.look(connection)
+        self._left_over = self._readmission.newest_entries(connection, self._roster.clients)
         ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
 
@@ -119,6 +121,7 @@ class Intake:
         """After the server was away."""
         self.reader.start_over()
         self._roster.start_over()
+        self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
         self._next_look = 0.0
 
     def unsettle(self) -> None:
@@ -273,7 +276,8 @@ class Intake:
             self._taker.dropped_out(client, "its stream can't be read")
         heard = {part.client for part in parts}
         self._look_for_losses(heard)
-        self._see_off(heard)
+        if self.reader.up_to_date:
+            self._see_off(self._leavers.keys() - heard)
         if not parts:
             return
         for part in parts:
@@ -304,15 +308,9 @@ class Intake:
             if client not in heard and beat is not None and beat.session == session.id:
                 session.look_for_losses(beat)
 
-    def _see_off(self, heard: set[str]) -> None:
-        """End the sessions of those who have left, once all is read that they sent before.
-
-        Args:
-            heard: Clients of whom something came.
-        """
-        if not self.reader.up_to_date:
-            return
-        for client in self._leavers.keys() - heard:
+    def _see_off(self, clients: set[str]) -> None:
+        """End the sessions of those who have left, now that all is read that they sent before."""
+        for client in clients:
             if self.sessions.by_client.get(client) is self._leavers.pop(client):
                 self.sessions.end(client)
 
@@ -351,6 +349,9 @@ class Intake:
     def _arrive(self, client: str, chunks: Chunks) -> None:
         """Keep what may be used of a client's chunks for `_use_arrived`; count the rest."""
         session = self.sessions.by_client.get(client)
+        if session is None:
+            # What was on its way when an earlier trainer took no more is no fault of anybody.
+            chunks = chunks.after(self._left_over.get(client, EntryId(0, 0)))
         if session is None or session.status == "refused":
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
             return

@@ -145,6 +145,26 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     assert following.intake.sessions.by_client["c"].id == player.session
 
 
+def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    joined(trainer, player)
+    for _ in range(3):  # that run takes nothing any more
+        player.send(chunk())
+    trainer.intake.reader.read(redis_client, 0)  # some was delivered
+    player.send(chunk())
+    player.beat(leaving=True)
+    following = IntakeOfTest(redis_client, keys)
+    following.intake.begin(redis_client)
+    player.send(chunk())
+    player.hello()
+    player.send(chunk())
+    player.beat()
+    following.turn()
+    assert following.used == {"c": STEPS}
+    assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
+
+
 def test_garbage_is_counted_by_reason_and_harms_nobody(
     trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
 ) -> None:
