@@ -52,6 +52,12 @@ class CheckpointError(SoulsGuiError):
     """A checkpoint is incomplete, damaged, or does not fit this run."""
 
 
+class CheckpointMisfitError(CheckpointError):
+    """A checkpoint is whole, but was saved for something else than it is to go on with: it never fits."""
+
+    exit_code = 2
+
+
 class MemoryGoneError(CheckpointError):
     """A checkpoint is whole, but a part of its replay memory lay elsewhere and is gone."""
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -33,7 +34,7 @@ from soulsgui.runner.run import RunRecord
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ApiError, ClientStatus, ControlFile, ErrorCode, Status
+from soulsgui.wire.control import ApiError, CheckpointInfo, ClientStatus, ControlFile, ErrorCode, Status
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import command_line
 from tests.runner.children import until_now
@@ -212,6 +213,35 @@ def test_without_a_runner_is_code_3_and_silence_on_standard_output(
     assert captured.out == ""
     assert "soulsgui serve" in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("saved", "printed", "explained"),
+    [
+        ({"memory": True}, ", with its replay memory)", ""),
+        ({"memory_in_file": True}, "(7 steps, 9 bytes)", "of use only if training stops right there"),
+        ({}, "(7 steps, 9 bytes)", "the algorithm of this run keeps none"),
+    ],
+)
+def test_a_quicksave_says_what_there_is_of_the_replay_memory(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    saved: dict[str, bool],
+    printed: str,
+    explained: str,
+) -> None:
+    info = CheckpointInfo(
+        id="c", kind="manual", path="/c", model_id=1, env_steps=7, created=0.0, size_bytes=9, valid=True
+    )
+    answer = {"checkpoint": info.model_copy(update=saved).model_dump(mode="json")}
+    monkeypatch.setattr(remote, "runner_of", lambda _: SimpleNamespace(command=lambda *_: answer))
+    assert soulsgui(folder, "quicksave", "--buffer") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("saved /c ")
+    assert said.out.rstrip().endswith(printed)
+    assert explained in said.err
+    assert bool(explained) == bool(said.err)
 
 
 @pytest.mark.parametrize("params", ["{", "[1]", "3", '"x"'])

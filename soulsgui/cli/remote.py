@@ -16,6 +16,10 @@ from soulsgui.wire.control import ClientLog, ControlFile, ErrorCode, Status
 
 _WATCH_EVERY_S = 1.0
 _LOOK_EVERY_S = 0.5
+_IN_FILE = (
+    "The observations of its replay memory lie in a file of the run's folder (learner.memory_limit): they "
+    "are of use only if training stops right there, with checkpoint.with_buffer."
+)
 _AS_SOON = "as soon as the trainer can; watch it: soulsgui status"
 
 
@@ -190,7 +194,9 @@ def quicksave(arguments: Arguments) -> int:
     else:
         memory = ", with its replay memory" if saved["memory"] else ""
         say(f"saved {saved['path']} ({saved['env_steps']:,} steps, {saved['size_bytes']:,} bytes{memory})")
-        if arguments.buffer and not saved["memory"]:
+        if saved["memory_in_file"]:
+            sys.stderr.write(f"{_IN_FILE}\n")
+        elif arguments.buffer and not saved["memory"]:
             sys.stderr.write("There is no replay memory in it: the algorithm of this run keeps none.\n")
     return 0
 

@@ -113,7 +113,8 @@ class Checkpoints:
             note=note,
             valid=not error,
             resumable=manifest.resumable and not error,
-            memory=MEMORY in manifest.files,
+            memory=MEMORY in manifest.files and not manifest.memory_in_file,
+            memory_in_file=manifest.memory_in_file,
             error=error,
         )
 

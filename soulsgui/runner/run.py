@@ -147,13 +147,16 @@ def with_progress(
         }
     if telemetry is not None and telemetry.run_id == record.id:
         changes["episodes"] = telemetry.episodes
+        judge = telemetry.judged_by or record.goal_judged_by
+        changes["goal_judged_by"] = judge
         # Also none: an attempt may begin before the first evaluation.
         changes["evaluation_return"] = telemetry.evaluation_return
         if telemetry.mean_return is not None:
             changes["mean_return"] = telemetry.mean_return
         if telemetry.verdict is not None and telemetry.verdict.reached_with is not None:
-            # Episodes that end while the run is being stopped do not take back what it has reached.
-            changes["mean_return"] = telemetry.verdict.reached_with
+            # What is played while the run is being stopped does not take back what it has reached.
+            judged = "evaluation_return" if judge == "evaluation" else "mean_return"
+            changes[judged] = telemetry.verdict.reached_with
         if telemetry.best_mean_return is not None:
             changes["best_mean_return"] = telemetry.best_mean_return
     return record.model_copy(update=changes)
@@ -182,9 +185,11 @@ def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
         "env_steps": "finished",
         "failed": "failed",
     }
+    by_evaluation = reached == "mean_return" and record.goal_judged_by == "evaluation"
     return record.model_copy(
         update={
             "state": states.get(reached, "stopped"),
+            "mean_return": record.evaluation_return if by_evaluation else record.mean_return,
             "reached": reached or "stopped",
             "detail": "",
             "error": error or record.error,

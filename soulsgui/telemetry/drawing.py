@@ -2,11 +2,15 @@
 
 import logging
 import os
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from soulsgui.config.paths import RunFolder
+from soulsgui.errors import SoulsGuiError
 from soulsgui.process import child_env, own_command
+from soulsgui.telemetry.export import write_series
 from soulsgui.telemetry.figure import AHEAD, NO_MATPLOTLIB
 
 logger = logging.getLogger(__name__)
@@ -59,11 +63,16 @@ class Drawing:
             self._drawn = episodes
 
     def finish(self, limit_s: float) -> None:
-        """Draw what is in the store now, and wait for it.
+        """Draw what is in the store now, and wait for it; telemetry.json is whole in any case.
 
         Args:
             limit_s: Longest wait; a child that takes longer is ended.
         """
+        if not self._drew(limit_s):
+            self._write_series()
+
+    def _drew(self, limit_s: float) -> bool:
+        """Have the last child draw; return whether it has written telemetry.json."""
         if self._child is not None and (not self._ahead or self._child.poll() is not None):
             self._child.kill()  # it may have read the store too early
             self._child.wait()
@@ -73,16 +82,23 @@ class Drawing:
             self._start()
         self._go()
         if self._child is None:
-            return
+            return False
         try:
-            self._child.wait(limit_s)
+            code = self._child.wait(limit_s)
         except subprocess.TimeoutExpired:
-            logger.warning("the figure took longer than %.0f s: left out", limit_s)
+            logger.warning("the figure took longer than %.0f s: telemetry.png is left as it was", limit_s)
             self._child.kill()
             self._child.wait()
             self._child = None
-        else:
-            self._cleared()
+            return False
+        self._cleared()
+        return code in (0, NO_MATPLOTLIB)
+
+    def _write_series(self) -> None:
+        try:
+            write_series(RunFolder(self._run_dir))
+        except (SoulsGuiError, OSError, sqlite3.Error) as error:
+            logger.warning("telemetry.json is left as it was: %s", error)
 
     def _start(self, *arguments: str) -> None:
         command = [*self._program, str(self._run_dir), *arguments]

@@ -1,5 +1,6 @@
 """The series of a run for other programs: telemetry.json, and what the figure is drawn from."""
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any, Literal
 
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
+from soulsgui.system import atomic_write
 from soulsgui.telemetry.curve import Limits
 from soulsgui.telemetry.store.attempts import attempt_starts
 from soulsgui.telemetry.store.evaluations import best_evaluated, evaluation_metrics, has_evaluations
@@ -44,6 +46,19 @@ def read_about(run: RunFolder) -> Series:
     """
     settings = load_run_settings(run.config)
     return {"env_id": settings.env.id, "algorithm": settings.algorithm, "seed": settings.seed}
+
+
+def write_series(run: RunFolder) -> Series:
+    """Write telemetry.json of a run, and return what is in it: `read_about` and `read_series`.
+
+    Raises:
+        ConfigError: The run's configuration is missing or invalid.
+        StoreError: The store is damaged, or of a newer version.
+        OSError: It can't be written.
+    """
+    series = read_about(run) | read_series(run.store)
+    atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
+    return series
 
 
 def read_series(path: Path, max_points: int = MAX_POINTS) -> Series:

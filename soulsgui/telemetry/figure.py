@@ -4,7 +4,6 @@ A process of its own, so that matplotlib takes memory only while it draws. It dr
 ends (see `drawing`).
 """
 
-import json
 import signal
 import sys
 from io import BytesIO
@@ -43,17 +42,14 @@ def main(run_dir: Path, ahead: bool) -> int:
     """
     for number in stop_signals():
         signal.signal(number, signal.SIG_IGN)  # they reach the whole group; our parent decides for us
-    from soulsgui.telemetry.export import read_about, read_series
+    from soulsgui.telemetry.export import read_series, write_series
 
     run = RunFolder(run_dir)
-    about = read_about(run)
-    able = _import_matplotlib()
-    if able and ahead:
+    if ahead and _import_matplotlib():
         draw(read_series(run_dir / "none"))
     sys.stdin.buffer.read()
-    series = about | read_series(run.store)
-    atomic_write(run.series, json.dumps(series, separators=(",", ":")).encode())
-    if not able:
+    series = write_series(run)
+    if not _import_matplotlib():  # may take longer than there is time
         return NO_MATPLOTLIB
     atomic_write(run.figure, draw(series))
     return 0

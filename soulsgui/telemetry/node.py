@@ -43,7 +43,8 @@ _RETRY_S = 0.5
 _ROW_WAIT_S = 1.0
 _DRAIN_S = 2.0
 _DRAIN_QUIET_MS = 50
-_FIGURE_S = 10.0
+# With what is done before and after, less than the grace of a node that was asked to end.
+_FIGURE_S = 20.0
 
 
 class TelemetryNode:
@@ -310,6 +311,8 @@ class TelemetryNode:
         keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]
         told = cast("list[bytes | None]", connection.mget(keys))
         evaluator, trainer = (self._of_run(NodeState.read(data)) for data in told)
+        if any(node is not None and node.phase in ("loading", "stopping") for node in (evaluator, trainer)):
+            return  # what it can is not known yet, or matters no more
         clients_do = trainer is not None and trainer.asks_clients is not False
         plays = evaluator is None or evaluator.phase != "frozen" or clients_do
         if plays != self._plays:
@@ -319,7 +322,8 @@ class TelemetryNode:
             )
         self._plays = plays
         self._recorder.by_evaluation = plays and self._by_evaluation
-        self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
+        if not self._recorder.verdict.reached:  # what has reached the goal stays what has
+            self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
 
     def _of_run(self, state: NodeState | None) -> NodeState | None:
         return state if state is not None and state.run_id == self._run_id else None
@@ -347,6 +351,7 @@ class TelemetryNode:
             mean_return=recorder.mean_return,
             best_mean_return=verdict.best_score,
             evaluation_return=recorder.evaluation_return,
+            judged_by="evaluation" if recorder.judged_by_evaluation else "training",
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},

@@ -202,7 +202,10 @@ class AsynchronousTrainingNode(TrainingNode):
         if self._wanted - self._let_in <= 0:
             codes[:] = LEFT_OUT
         if not self._takes(session, int(lengths[model_ids == self.model_id].sum())):
-            codes[codes == GOOD] = CODES[Reason.NOT_ADMITTED]
+            refused = codes == GOOD
+            codes[refused] = CODES[Reason.NOT_ADMITTED] if session.plays else LEFT_OUT
+            if refused.any() and not session.plays:  # on its way when its client left: no fault of it
+                self._intake.sessions.count_unadmitted(session.client, Reason.NOT_ADMITTED)
         self._let_in += int(lengths[codes == GOOD].sum())
 
     def _note_taken(self, accepted: Accepted) -> NDArray[Any]:

@@ -17,14 +17,21 @@ from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.session import Session
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
+from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
+_LONGEST_GAP_S = 2.0
+"""A longer time between two looks was a pause of the run, or an absence of the server."""
 BEGIN_WITHIN_S = 5.0
 """A client that has not begun by then did not get the weights before newer ones came, or will not play."""
+STILL_FOR_S = 60.0
+"""A client that has begun makes a step in this time, or in `client.hang_seconds` where that is longer."""
+EPISODE_WITHIN_S = 3600.0
+"""Longest time for an episode: an environment may have no limit of its own, and a policy never lose."""
 
 
 class Schedule:
@@ -59,6 +66,46 @@ def next_in_turn(clients: Mapping[str, Session], last: str) -> Session | None:
     return clients[behind[0]] if behind else None
 
 
+class Moving:
+    """Whether an evaluation that has begun gets on: its client may beat for ever without playing it. Pure.
+
+    Time is counted in looks: what passes while nobody looks (a pause of the run, an absence of the server)
+    is nobody's fault.
+
+    Args:
+        count: Episodes that are wanted; more of them, and steps behind the last, are no progress.
+        still_for_s: Longest time without a step, seconds.
+    """
+
+    def __init__(self, count: int, still_for_s: float) -> None:
+        self._count = count
+        self._still_for_s = still_for_s
+        self._played = self._steps = -1
+        self._without_step_s = self._without_episode_s = 0.0
+
+    def stuck(self, play: GreedyPlay, passed_s: float) -> str:
+        """Return why nothing more is to be expected, empty while something is.
+
+        Args:
+            play: What the client tells of it now.
+            passed_s: Time since the last look, seconds.
+        """
+        self._without_step_s += passed_s
+        self._without_episode_s += passed_s
+        played = min(play.played, self._count)
+        if played > self._played:
+            self._without_step_s = self._without_episode_s = 0.0
+        elif play.steps > self._steps and played < self._count:
+            self._without_step_s = 0.0
+        self._played, self._steps = max(self._played, played), max(self._steps, play.steps)
+        if self._without_step_s >= self._still_for_s:
+            done = "its episodes did not come" if played == self._count else "it made no step"
+            return f"{done} for {self._still_for_s:.0f} s"
+        if self._without_episode_s >= EPISODE_WITHIN_S:
+            return f"no episode ended for {EPISODE_WITHIN_S / 60:.0f} minutes"
+        return ""
+
+
 @dataclass(frozen=True)
 class _Open:
     """An evaluation that a client was asked for (monotonic seconds)."""
@@ -66,6 +113,7 @@ class _Open:
     session: Session
     order: GreedyOrder
     since: float
+    moving: Moving
 
 
 class ClientEvaluations:
@@ -99,6 +147,7 @@ class ClientEvaluations:
         self._every = 0 if settings.determinism == "lockstep" else settings.evaluates_every
         self.asks: bool | None = None if self._every else False
         self._count = settings.evaluation.episodes
+        self._still_for_s = max(STILL_FOR_S, settings.client.hang_seconds)
         self._run_id = run_id
         self._keys = keys
         self._intake = intake
@@ -110,7 +159,7 @@ class ClientEvaluations:
         self._open: _Open | None = None
         self._asked_last = ""
         self._counted = -1  # weights of the last evaluation that telemetry has counted
-        self._next_look = 0.0
+        self._next_look = self._looked_at = 0.0
 
     def publishing(self, standing: Standing, now: float) -> None:
         """Ask with the weights that are about to be published, when an evaluation is due.
@@ -137,7 +186,7 @@ class ClientEvaluations:
             episodes=standing.episodes,
         )
         logger.info("asks %s for %d greedy episodes of model %d", session.client, order.count, order.model_id)
-        session.greedy, self._open = order, _Open(session, order, now)
+        session.greedy, self._open = order, _Open(session, order, now, Moving(order.count, self._still_for_s))
         self._wanted, self._asked_last = False, session.client
         self._hold()
 
@@ -154,6 +203,7 @@ class ClientEvaluations:
         if not self._every or now < self._next_look:
             return
         self._next_look = now + LOOK_EVERY_S
+        passed_s, self._looked_at = min(now - self._looked_at, _LONGEST_GAP_S), now
         keys = [self._keys.node(name) for name in (EVALUATOR, TELEMETRY)]
         evaluator, telemetry = map(self._of_run, cast("list[bytes | None]", connection.mget(keys)))
         absent = evaluator is not None and evaluator.phase == "frozen"
@@ -165,7 +215,7 @@ class ClientEvaluations:
         if telemetry is not None and telemetry.evaluated == self._open.order.model_id:
             self._counted = telemetry.evaluated
             self._end(connection, self._open)
-        elif why := self._given_up(self._open, players, now):
+        elif why := self._given_up(self._open, players, now, passed_s):
             logger.info("%s does not play model %d to its end: %s", *self._names(self._open), why)
             self._wanted = True
             self._end(connection, self._open)
@@ -187,14 +237,15 @@ class ClientEvaluations:
         """Whether a client knows of evaluations; those of earlier versions, and loops by hand, do not."""
         return self._intake.beats[client].greedy is not None
 
-    def _given_up(self, asked: _Open, players: Mapping[str, Session], now: float) -> str:
+    def _given_up(self, asked: _Open, players: Mapping[str, Session], now: float, passed_s: float) -> str:
         """Return why nothing more is to be expected of an evaluation, empty while something is."""
         client = asked.session.client
         if players.get(client) is not asked.session:
             return self._intake.why_absent(client) or "it began anew"
-        beat = self._intake.beats[client]
-        begun = beat.greedy is not None and beat.greedy.model_id == asked.order.model_id
-        return "" if begun or now < asked.since + BEGIN_WITHIN_S else "it has not begun"
+        play = self._intake.beats[client].greedy
+        if play is not None and play.model_id == asked.order.model_id:
+            return asked.moving.stuck(play, passed_s)
+        return "" if now < asked.since + BEGIN_WITHIN_S else "it has not begun"
 
     def _end(self, connection: redis.Redis, asked: _Open) -> None:
         """Ask for it no longer."""

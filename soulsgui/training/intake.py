@@ -82,6 +82,8 @@ class Intake:
         self._to_tell: set[str] = set()
         self._outdated: set[str] = set()
         self._flooding: set[str] = set()
+        self._left_over: dict[str, EntryId] = {}  # newest entry of each stream before this trainer came
+        self._leavers: dict[str, Session] = {}  # who said goodbye, and may have sent more before
         self._greetings = Greetings()
         self._roster = Roster(keys)
         self._readmission = Readmission(keys, config.run_id, self._roster, self.sessions)
@@ -99,6 +101,7 @@ class Intake:
         self._roster.read(connection)
         self.rejects.load(connection)
         self._to_tell |= self._readmission.look(connection)
+        self._left_over = self._readmission.newest_entries(connection, self._roster.clients)
         ours = [beat.model_id for beat in self._roster.beats.values() if beat.run_id == self._config.run_id]
         return max([0, *(model_id for model_id in ours if model_id < _BELIEVABLE_MODEL_ID)])
 
@@ -118,6 +121,7 @@ class Intake:
         """After the server was away."""
         self.reader.start_over()
         self._roster.start_over()
+        self._left_over.clear()  # of a server that came back without its data, newer entries may be smaller
         self._next_look = 0.0
 
     def unsettle(self) -> None:
@@ -166,7 +170,7 @@ class Intake:
             if reason:
                 self._taker.dropped_out(client, reason)
             if reason == LEFT:
-                self.sessions.end(client)
+                self._leavers[client] = session
         self.sessions.forget_all_but(self._roster.clients)
         self._give_credit()
         self._tell(connection)
@@ -270,7 +274,10 @@ class Intake:
         for client in self.reader.take_unusable():
             self.sessions.count_unadmitted(client, Reason.WRONG_TYPE)
             self._taker.dropped_out(client, "its stream can't be read")
-        self._look_for_losses({part.client for part in parts})
+        heard = {part.client for part in parts}
+        self._look_for_losses(heard)
+        if self.reader.up_to_date:
+            self._see_off(self._leavers.keys() - heard)
         if not parts:
             return
         for part in parts:
@@ -300,6 +307,12 @@ class Intake:
             beat = self._roster.beats.get(client)
             if client not in heard and beat is not None and beat.session == session.id:
                 session.look_for_losses(beat)
+
+    def _see_off(self, clients: set[str]) -> None:
+        """End the sessions of those who have left, now that all is read that they sent before."""
+        for client in clients:
+            if self.sessions.by_client.get(client) is self._leavers.pop(client):
+                self.sessions.end(client)
 
     def _sort(self, part: Part) -> None:
         """Take note of what came of one client."""
@@ -336,6 +349,9 @@ class Intake:
     def _arrive(self, client: str, chunks: Chunks) -> None:
         """Keep what may be used of a client's chunks for `_use_arrived`; count the rest."""
         session = self.sessions.by_client.get(client)
+        if session is None:
+            # What was on its way when an earlier trainer took no more is no fault of anybody.
+            chunks = chunks.after(self._left_over.get(client, EntryId(0, 0)))
         if session is None or session.status == "refused":
             self.sessions.count_unadmitted(client, Reason.NOT_ADMITTED, len(chunks))
             return

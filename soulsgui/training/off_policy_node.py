@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.buffers.memory import Memory, StepSegments
-from soulsgui.rl.buffers.room import FileRoom, Room
+from soulsgui.rl.buffers.room import IN_FILE, FileRoom, Room
 from soulsgui.rl.returns.reward_scaling import Origin
 from soulsgui.training import limits
 from soulsgui.training.asynchronous_node import AsynchronousTrainingNode
@@ -88,7 +88,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
 
     def _memory_state(self) -> dict[str, NDArray[Any]]:
         state = self._memory.state()
-        if "file" in state and not self._told_of_file:
+        if IN_FILE in state and not self._told_of_file:
             self._told_of_file = True
             logger.warning(
                 "The observations of the replay memory lie in %s, not in checkpoints: a run goes on with "

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import cast
 
 import redis
@@ -51,10 +52,7 @@ class Readmission:
         if not strangers:
             return set()
         grants = cast("list[bytes | None]", connection.mget([self._keys.grant(name) for name in strangers]))
-        pipeline = connection.pipeline(transaction=False)
-        for client in strangers:
-            pipeline.xinfo_stream(self._keys.chunks(client))
-        streams = pipeline.execute(raise_on_error=False)
+        newest = self.newest_entries(connection, strangers)
         # Such a session never goes on; asked for once it has told whether its client was cut off.
         self._over |= {
             client: beats[client].session
@@ -62,13 +60,29 @@ class Readmission:
             if beats[client].leaving or beats[client].run_id != self._run_id
         }
         to_tell = set()
-        for client, data, stream in zip(strangers, grants, streams, strict=True):
+        for client, data in zip(strangers, grants, strict=True):
             grant = Grant.read(data)
-            if grant is None or isinstance(stream, Exception):
+            if grant is None or client not in newest:
                 continue  # no stream, or something else under its name: there is nothing to go on with
-            last = EntryId.parse(stream["last-generated-id"])
-            if self._sessions.readmit(client, grant, beats[client], last, time.monotonic()):
+            if self._sessions.readmit(client, grant, beats[client], newest[client], time.monotonic()):
                 logger.info("%s goes on with session %s", client, grant.session)
                 if grant.resting != self._sessions.resting or grant.greedy is not None:
                     to_tell.add(client)
         return to_tell
+
+    def newest_entries(self, connection: redis.Redis, clients: Iterable[str]) -> dict[str, EntryId]:
+        """Return the id of the newest entry ever put on the stream of each client that has one.
+
+        Raises:
+            redis.RedisError: The server is away.
+        """
+        names = list(clients)
+        pipeline = connection.pipeline(transaction=False)
+        for client in names:
+            pipeline.xinfo_stream(self._keys.chunks(client))
+        streams = pipeline.execute(raise_on_error=False)
+        return {
+            client: EntryId.parse(stream["last-generated-id"])
+            for client, stream in zip(names, streams, strict=True)
+            if not isinstance(stream, Exception)
+        }

@@ -17,9 +17,10 @@ from soulsgui.config.like import ConfigLike, as_settings
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.config.schema import Settings
-from soulsgui.errors import CheckpointError, MemoryGoneError, ServiceError
+from soulsgui.errors import CheckpointError, CheckpointMisfitError, MemoryGoneError, ServiceError
 from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.base import Agent
+from soulsgui.rl.buffers.room import IN_FILE
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.hardware import choose_device
@@ -105,10 +106,21 @@ class Trainee(ABC):
         """Continue from a checkpoint; call it before `run`.
 
         Raises:
-            CheckpointError: It is damaged, holds weights alone, or was saved for another environment or
-                network.
+            CheckpointMisfitError: It holds weights alone, or was saved for another environment or network.
+            CheckpointError: It is damaged.
         """
         loaded = read_checkpoint(Path(path))
+        try:
+            self._take_up(Path(path), loaded)
+        except CheckpointError as error:
+            raise CheckpointMisfitError(error.message, error.remedy) from error
+
+    def _take_up(self, path: Path, loaded: Checkpoint) -> None:
+        """Continue from a checkpoint that was read.
+
+        Raises:
+            CheckpointError: It does not fit.
+        """
         info = loaded.info
         if not info.resumable:
             raise CheckpointError(f"{path} holds weights alone.", "Resume from another checkpoint.")
@@ -131,7 +143,7 @@ class Trainee(ABC):
                 logger.warning("%s It is filled anew before the next update.", error.message)
         self.env_steps, self.episodes, self.model_id = info.env_steps, info.episodes, info.model_id
         self._high_water = dict(loaded.state["high_water"])
-        self._came_from = Path(path)
+        self._came_from = path
         logger.info("going on from %s: %d steps, %d updates", path, info.env_steps, info.updates)
 
     def _weights_to_publish(self) -> dict[str, NDArray[Any]]:
@@ -207,13 +219,15 @@ class Trainee(ABC):
                 "Resume from a checkpoint with a lower learning rate, and check the size of the rewards.",
             )
         with_memory = buffer or (kind == "current" and self.settings.checkpoint.with_buffer)
+        memory = self._memory_state() if with_memory else {}
+        info = self._info(kind, score, self._standing(), True)
         return Checkpoint(
-            self._info(kind, score, self._standing(), True),
+            info.model_copy(update={"memory_in_file": IN_FILE in memory}),
             self._weights_to_keep(),
             tensors,
             {"agent": meta, "high_water": dict(self._high_water), "pacing": self._pacing_state()},
             note,
-            self._memory_state() if with_memory else {},
+            memory,
         )
 
     def _standing(self) -> Standing:

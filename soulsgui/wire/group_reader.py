@@ -58,10 +58,13 @@ class GroupReader:
 
     Attributes:
         high_water: Newest entry id that was acknowledged, by client.
+        up_to_date: Whether the last read asked for what is new: nothing of a client means that it is read to
+            its end.
     """
 
     def __init__(self, group: str, key_of: Callable[[str], str], per_stream: Callable[[int], int]) -> None:
         self.high_water: dict[str, str] = {}
+        self.up_to_date = False
         self._group = group
         self._key_of = key_of
         self._per_stream = per_stream
@@ -127,7 +130,9 @@ class GroupReader:
             parts = self._read(connection, sorted(self._unsettled), "0", 0)
             self._unsettled &= {self._key_of(part.client) for part in parts}
             if parts:
+                self.up_to_date = False
                 return parts
+        self.up_to_date = True
         return self._read(connection, list(self._clients), ">", block_ms)
 
     def acknowledge(self, connection: redis.Redis, entries: Iterable[Entry]) -> None:

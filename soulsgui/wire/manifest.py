@@ -47,6 +47,8 @@ class Manifest(Message):
         score: Mean training return it was saved with, None when unknown.
         created: Seconds since the epoch.
         resumable: Whether it holds the whole state of the training, or weights alone.
+        memory_in_file: Whether the observations of its replay memory lie in a file of the run's folder, which
+            goes on changing: they are of use to it only while training stands where it was saved.
         files: Its files by name.
     """
 
@@ -65,6 +67,7 @@ class Manifest(Message):
     score: float | None = None
     created: float = 0.0
     resumable: bool = True
+    memory_in_file: bool = False
     files: dict[str, ManifestFile] = Field(default_factory=dict)
 
     @field_validator("format")

@@ -110,6 +110,28 @@ def test_episodes_after_the_goal_do_not_take_back_the_mean_that_reached_it() -> 
     assert with_progress(RunRecord(id="r"), node(), told, 0.0).mean_return == 130.5
 
 
+def test_the_evaluation_that_reached_the_goal_is_the_mean_of_the_run_when_it_is_over() -> None:
+    verdict = Verdict(reached=True, reached_with=130.5)
+    told = node("telemetry", mean_return=35.0, evaluation_return=99.0, verdict=verdict)
+    record = with_progress(RunRecord(id="r", goal_judged_by="evaluation"), node(), told, 0.0)
+    # While it is being saved; a newer evaluation may be worse.
+    assert (record.mean_return, record.evaluation_return) == (35.0, 130.5)
+    assert ended(record, "mean_return").mean_return == 130.5
+    assert ended(record, "stopped").mean_return == 35.0
+
+
+def test_where_nobody_can_evaluate_training_is_told_to_judge() -> None:
+    record = RunRecord(id="r", goal_judged_by="evaluation")
+    verdict = Verdict(reached=True, reached_with=130.5)
+    told = node("telemetry", mean_return=126.0, judged_by="training", verdict=verdict)
+    record = with_progress(record, node(), told, 0.0)
+    assert (record.goal_judged_by, record.mean_return) == ("training", 130.5)
+    assert ended(record, "mean_return").mean_return == 130.5
+    assert with_progress(record, node(), None, 0.0).goal_judged_by == "training", "what was told last"
+    told = node("telemetry", judged_by="evaluation")
+    assert with_progress(record, node(), told, 0.0).goal_judged_by == "evaluation", "a client came that can"
+
+
 def test_progress_ignores_nodes_of_another_run() -> None:
     record = RunRecord(id="r", env_steps=5)
     assert with_progress(record, node(run_id="other", env_steps=9), None, 0.0) == record

@@ -124,10 +124,20 @@ def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFo
 
 
 @pytest.mark.allow_warnings
-def test_a_drawing_that_hangs_is_ended(run: RunFolder) -> None:
-    drawing = Drawing(run.root, every=1, drawn=0, program=_program("import time; time.sleep(60)"))
-    drawing.finish(0.2)
+@pytest.mark.parametrize(
+    ("program", "limit_s"), [("import time; time.sleep(60)", 0.2), ("raise SystemExit(9)", 30.0)]
+)
+def test_a_drawing_that_hangs_or_fails_at_the_end_costs_the_figure_only(
+    run: RunFolder, program: str, limit_s: float
+) -> None:
+    _play(run, episodes=10)
+    run.series.write_text("{}")  # of an earlier drawing
+    drawing = Drawing(run.root, every=1, drawn=0, program=_program(program))
+    drawing.finish(limit_s)
     assert drawing._child is None
+    series = json.loads(run.series.read_text())
+    assert (series["episodes"]["total"], series["env_id"]) == (20, "CartPole-v1")
+    assert not run.figure.exists()
 
 
 @pytest.mark.allow_warnings

@@ -347,11 +347,19 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
     stage.redis.set(stage.keys.node("evaluator"), evaluator.to_json())
     stage.join("a")
     stage.play("a", *(episode(5.0, model_id=3) for _ in range(2)))
-    with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 2}):
+    goals = {"window": 2, "mean_return": 5.0, "judged_by": "evaluation"}
+    with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
         state = stage.wait_state(lambda state: state.mean_return == 5.0, "counted")
         assert (state.verdict, state.best_mean_return) == (Verdict(), None)
+        assert state.judged_by == "evaluation", "it may yet be able to"
         frozen = evaluator.model_copy(update={"phase": "frozen"})
         stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
         best = Verdict(best_model_id=3, best_score=5.0)
         state = stage.wait_state(lambda state: state.verdict == best, "ranked by training")
-        assert state.best_mean_return == 5.0
+        assert (state.best_mean_return, state.judged_by) == (5.0, "training")
+        stage.play("a", episode(5.0, model_id=3))
+        state = stage.wait_state(lambda new: new.verdict is not None and new.verdict.reached, "judged by it")
+        ending = evaluator.model_copy(update={"phase": "stopping"})
+        stage.redis.set(stage.keys.node("evaluator"), ending.to_json())
+        state = stage.wait_state(lambda new: new.tick > state.tick + 4, "a few turns later")
+        assert state.judged_by == "training", "also while the run is being ended"

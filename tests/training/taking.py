@@ -54,10 +54,14 @@ class IntakeOfTest:
 
     def turn(self) -> None:
         """Look around and take what came."""
-        self.intake._next_look = 0.0
-        self.intake.look_around(self.connection, often=True)
+        self.look_around()
         for _ in range(3):
             self.intake.take(self.connection, 0)
+
+    def look_around(self) -> None:
+        """Look around, whenever that was done last."""
+        self.intake._next_look = 0.0
+        self.intake.look_around(self.connection, often=True)
 
     def rejected(self) -> dict[str, int]:
         """What was refused, by reason."""

@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from soulsgui.config.paths import RunFolder
-from soulsgui.errors import CheckpointError
+from soulsgui.errors import CheckpointMisfitError
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.still import without_noise
 from soulsgui.rl.buffers.memory import StepSegments
+from soulsgui.runner.checkpoints import Checkpoints
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.exploring import Exploration
 from soulsgui.training.publisher import Publisher
@@ -177,7 +178,7 @@ def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str
     first = node(tmp_path / "a")
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
-    with pytest.raises(CheckpointError, match=reason) as refused:
+    with pytest.raises(CheckpointMisfitError, match=reason) as refused:
         node(tmp_path / "b", **changes).load_checkpoint(tmp_path / "saved")
     assert "soulsgui run resume --checkpoint ID" in refused.value.remedy
 
@@ -189,11 +190,29 @@ def test_a_memory_in_a_file_outlives_a_resume_with_another_agent(tmp_path: Path)
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
     first._memory.close(leave=True)
-    with pytest.raises(CheckpointError, match="does not fit this agent"):
+    with pytest.raises(CheckpointMisfitError, match="does not fit this agent"):
         node(tmp_path / "a", **{**saved, "dqn__quantiles": 8}).load_checkpoint(tmp_path / "saved")
     again = node(tmp_path / "a", **saved)
     again.load_checkpoint(tmp_path / "saved")
     assert len(again._memory) == 80
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("limit", "whole"), [(None, True), (0, False)], ids=["in memory", "in a file"])
+def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
+    tmp_path: Path, limit: int | None, whole: bool
+) -> None:
+    made = node(tmp_path, learner__memory_limit=limit)
+    fill(made)
+    run = made.run_folder
+    for name, buffer in (("with", True), ("without", False)):
+        made.checkpoint(run.manual_saves / name, {"buffer": buffer})
+    made._memory.close()
+    saved, without = (
+        Checkpoints().get(run, f"{run.manual_saves.name}/{name}") for name in ("with", "without")
+    )
+    assert (saved.memory, saved.memory_in_file) == (whole, not whole)
+    assert (without.memory, without.memory_in_file) == (False, False)
 
 
 def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:

@@ -1,11 +1,20 @@
 """Evaluations by clients: who is asked, until when, and who is asked next."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from soulsgui.training.evaluations import BEGIN_WITHIN_S, LOOK_EVERY_S, ClientEvaluations, next_in_turn
+from soulsgui.training.evaluations import (
+    BEGIN_WITHIN_S,
+    EPISODE_WITHIN_S,
+    LOOK_EVERY_S,
+    STILL_FOR_S,
+    ClientEvaluations,
+    Moving,
+    next_in_turn,
+)
 from soulsgui.training.publisher import Standing
 from soulsgui.training.session import Session
 from soulsgui.wire.connection import Address
@@ -141,6 +150,46 @@ def test_one_that_begins_anew_or_does_not_begin_is_not_waited_for() -> None:
     stage.look(BEGIN_WITHIN_S)
     assert stage.told[-1] == ("a", None)
     assert stage.publish(7) == {"a": 107}, "there is no other"
+
+
+def test_one_that_beats_and_does_not_play_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    stage = Stage(client__hang_seconds=1.0)
+    for client in ("a", "b"):
+        stage.join(client)
+    stage.look()
+    assert stage.publish(5) == {"a": 105}
+    for second in range(int(STILL_FOR_S)):
+        stage.beat("a", GreedyPlay(model_id=105, steps=second))
+        stage.look(1.0)
+    stage.look(10_000.0)
+    assert stage.asked == {"a": 105}, "it made steps, and nobody looked for a while"
+    for _ in range(int(STILL_FOR_S)):
+        stage.look(1.0)
+    assert stage.told == [("a", None)]
+    assert "a does not play model 105 to its end: it made no step for 60 s" in caplog.text
+    assert stage.publish(6) == {"b": 106}, "at once"
+
+
+@pytest.mark.parametrize(
+    ("plays", "stuck_after_s", "why"),
+    [
+        (lambda _: GreedyPlay(), STILL_FOR_S, "it made no step for 60 s"),
+        (lambda s: GreedyPlay(played=3, steps=s), STILL_FOR_S, "its episodes did not come for 60 s"),
+        (lambda s: GreedyPlay(played=3 + s, steps=s), STILL_FOR_S, "its episodes did not come for 60 s"),
+        (lambda s: GreedyPlay(played=s % 2), STILL_FOR_S + 1, "it made no step for 60 s"),
+        (lambda s: GreedyPlay(steps=s), EPISODE_WITHIN_S, "no episode ended for 60 minutes"),
+        (lambda s: GreedyPlay(played=s // 3599, steps=s), None, ""),
+    ],
+    ids=["nothing", "all and more steps", "more than all", "to and fro", "no end", "slowly"],
+)
+def test_an_evaluation_gets_on_with_steps_and_episodes(
+    plays: Callable[[int], GreedyPlay], stuck_after_s: float | None, why: str
+) -> None:
+    moving = Moving(3, STILL_FOR_S)
+    assert moving.stuck(plays(0), 1.0) == ""
+    found = ((second, moving.stuck(plays(second), 1.0)) for second in range(1, 3 * 3599))
+    assert next((one for one in found if one[1]), (None, "")) == (stuck_after_s, why)
 
 
 def test_who_knows_nothing_of_it_is_not_asked() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import redis
 
+from soulsgui.training.intake import PER_STREAM
+from soulsgui.training.rounds import LEFT, NEW_SESSION
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
 from soulsgui.wire.messages.session import Grant
@@ -143,6 +145,26 @@ def test_chunks_of_a_session_before_the_present_one_are_not_used(
     assert following.intake.sessions.by_client["c"].id == player.session
 
 
+def test_what_the_run_before_left_on_a_stream_is_no_refusal_of_this_one(
+    trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
+) -> None:
+    joined(trainer, player)
+    for _ in range(3):  # that run takes nothing any more
+        player.send(chunk())
+    trainer.intake.reader.read(redis_client, 0)  # some was delivered
+    player.send(chunk())
+    player.beat(leaving=True)
+    following = IntakeOfTest(redis_client, keys)
+    following.intake.begin(redis_client)
+    player.send(chunk())
+    player.hello()
+    player.send(chunk())
+    player.beat()
+    following.turn()
+    assert following.used == {"c": STEPS}
+    assert following.rejected() == {"not_admitted": 1}, "what came while it was there, without a session"
+
+
 def test_garbage_is_counted_by_reason_and_harms_nobody(
     trainer: IntakeOfTest, player: Player, redis_client: redis.Redis, keys: Keys
 ) -> None:
@@ -175,6 +197,34 @@ def test_a_client_that_keeps_failing_is_quarantined(trainer: IntakeOfTest, playe
     assert trainer.used == {}
     assert trainer.rejected() == {"unreadable": 50, "not_admitted": 11}
     assert trainer.intake.eligible() == {}
+
+
+def test_what_a_client_sent_before_it_left_is_taken_over(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    for _ in range(2 * PER_STREAM):
+        player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    assert trainer.dropped_out_of == [("c", NEW_SESSION), ("c", LEFT)], "nothing more is expected of it"
+    assert trainer.intake.eligible() == {}
+    trainer.turn()
+    assert trainer.used == {"c": 2 * PER_STREAM * STEPS}
+    assert trainer.intake.sessions.by_client == {}, "all of it was read"
+    player.send(chunk())
+    trainer.turn()
+    assert trainer.rejected() == {"not_admitted": 1}, "it has said that nothing would come"
+
+
+def test_who_left_and_comes_back_plays_on(trainer: IntakeOfTest, player: Player) -> None:
+    joined(trainer, player)
+    player.send(chunk())
+    player.beat(leaving=True)
+    trainer.look_around()
+    joined(trainer, player)
+    player.send(chunk())
+    trainer.turn()
+    assert (trainer.used, trainer.rejected()) == ({"c": 2 * STEPS}, {})
+    assert set(trainer.intake.eligible()) == {"c"}
 
 
 def test_repeats_are_dropped_once_and_gaps_are_counted(trainer: IntakeOfTest, player: Player) -> None:

@@ -89,6 +89,11 @@ def test_when_the_client_in_turn_falls_silent_the_next_one_plays(
         )
         next_round(other)
         assert session.round is None
+        until(lambda: not session.plays, "the trainer has looked around")
+        for _ in range(30):  # each of two segments
+            silent.deliver(1)
+        node.wait_for(lambda state: state.rejected == {"not_admitted": 30}, "what was on its way is counted")
+        assert session.status == "accepted", "it is no fault of its client"
 
 
 @pytest.mark.parametrize("values", [DQN | {"clients.local": 2}])

@@ -10,7 +10,7 @@ import pytest
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
-from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.errors import CheckpointError, CheckpointMisfitError, ServiceError, UsageError
 from soulsgui.policies.schedules import START
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.training import PPOTrainingNode
@@ -135,14 +135,16 @@ def test_checkpoints_of_other_runs_and_networks_are_refused(redis_address: Addre
         "environment": small_settings(env__id="Acrobot-v1"),
     }
     for name, settings in others.items():
-        with pytest.raises(CheckpointError, match="was saved for"):
+        with pytest.raises(CheckpointMisfitError, match="was saved for") as refused:
             PPOTrainingNode(settings, RunFolder(tmp_path / name), redis_address).load_checkpoint(
                 tmp_path / "c"
             )
+        assert refused.value.exit_code == UsageError.exit_code, "a trainer is not started again after that"
     made.checkpoint(tmp_path / "d")
     (tmp_path / "d" / "state.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"state\.json has 2 bytes"):
+    with pytest.raises(CheckpointError, match=r"state\.json has 2 bytes") as damaged:
         made.load_checkpoint(tmp_path / "d")
+    assert damaged.value.exit_code != UsageError.exit_code, "it may be readable a moment later"
 
 
 def test_the_configuration_is_saved_and_loaded(redis_address: Address, tmp_path: Path) -> None:

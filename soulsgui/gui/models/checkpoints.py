@@ -63,6 +63,12 @@ def described(checkpoint: CheckpointInfo) -> str:
         updates=text.count(checkpoint.updates),
         steps=text.count(checkpoint.env_steps),
     )
+    if checkpoint.memory_in_file:
+        memory = tr(
+            "{words}; the observations of its replay memory lie in the run's folder, of use only if training "
+            "stops right there, with checkpoint.with_buffer"
+        )
+        return memory.format(words=words)
     return tr("{words}, with its replay memory").format(words=words) if checkpoint.memory else words
 
 

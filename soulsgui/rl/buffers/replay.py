@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
-from soulsgui.rl.buffers.room import Room
+from soulsgui.rl.buffers.room import IN_FILE, Room
 from soulsgui.rl.buffers.rows import ObservationRows, saved_observations
 from soulsgui.rl.returns.n_step import n_step, one_step
 
@@ -260,7 +260,7 @@ class UniformReplay:
         """
         try:
             inserted, stored, capacity = (int(counter) for counter in state["counters"])
-            ends, in_file = state["ends"], "file" in state
+            ends, in_file = state["ends"], IN_FILE in state
             obs = None if in_file else saved_observations(state)
             shape = (len(state["row"]), *self._rows.shape) if obs is None else obs.shape
             lengths = np.diff(np.flatnonzero(ends), prepend=-1)

@@ -51,6 +51,9 @@ class Column(NamedTuple):
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
+IN_FILE = "file"
+"""Name in the saved state of a memory under which it tells the file that its observations lie in."""
+
 Arrays = list[NDArray[Any]]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.frame_stacks import IMAGE, NUMBERS, FrameStacks, Images, Observations, Pictures, field_of
-from soulsgui.rl.buffers.room import Arrays, Column, Room
+from soulsgui.rl.buffers.room import IN_FILE, Arrays, Column, Room
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -227,7 +227,7 @@ class ObservationRows:
         """
         found: dict[str, NDArray[Any]]
         if self.in_file:
-            found = {"file": np.frombuffer(self._room.token.encode(), np.uint8), "row": rows}
+            found = {IN_FILE: np.frombuffer(self._room.token.encode(), np.uint8), "row": rows}
             if self._depth == 1:
                 return found
             found |= {"frame": self._owned(rows), "own": self._own[rows]}
@@ -262,7 +262,7 @@ class ObservationRows:
         rows: Ints = state["row"]
         depth, axis = (int(number) for number in state.get("stacking", (1, 1)))
         frames = state["frame"] if depth > 1 else rows
-        self._lay_out(depth, axis, (state["file"].tobytes().decode(), stored))
+        self._lay_out(depth, axis, (state[IN_FILE].tobytes().decode(), stored))
         if depth > 1:
             self._own[rows] = state["own"]
             self._before[frames[1:]] = frames[:-1]

@@ -41,7 +41,9 @@ class CheckpointInfo(Message):
         created: Seconds since the epoch.
         valid: Whether every file is there with the hash its manifest names.
         resumable: Whether training can go on from it.
-        memory: Whether the replay memory is in it.
+        memory: Whether the whole replay memory is in it.
+        memory_in_file: Whether the replay memory is in it but for the observations, which lie in a file of
+            the run's folder (`learner.memory_limit`): of use only if training stops where this was saved.
     """
 
     id: str
@@ -59,6 +61,7 @@ class CheckpointInfo(Message):
     valid: bool
     resumable: bool = True
     memory: bool = False
+    memory_in_file: bool = False
     error: str = ""
 
 

@@ -48,8 +48,8 @@ class RunStatus(Message):
             where evaluations rank the models.
         evaluation_return: Mean return of the newest evaluation; None before the first.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
-        goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`). When an evaluation
-            has, `mean_return` is its.
+        goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`); that of training also
+            where nobody can evaluate. When a run has ended because an evaluation did, `mean_return` is its.
         wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
     """
 

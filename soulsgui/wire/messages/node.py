@@ -68,6 +68,8 @@ class NodeState(Message):
             evaluator can't; None while that is not known.
         evaluation_return: Set by telemetry: mean return of the newest evaluation, whoever played it; None
             before the first.
+        judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: as
+            `stop.judged_by` says, but that of training where nobody can evaluate.
         evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
             -1 before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
@@ -117,6 +119,7 @@ class NodeState(Message):
     stop_reached: bool = False
     verdict: Verdict | None = None
     asks_clients: bool | None = False
+    judged_by: Literal["", "training", "evaluation"] = ""
     evaluated: int = -1
     error: str = ""
     unsaved: str = ""

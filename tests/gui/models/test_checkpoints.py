@@ -47,6 +47,8 @@ def test_nothing_is_loaded_without_a_choice() -> None:
 
 def test_it_is_described_in_one_line() -> None:
     assert described(GOOD) == "Quicksave, update 40, 1,000 steps"
+    assert described(GOOD.model_copy(update={"memory": True})).endswith(", with its replay memory")
+    assert "only if training stops right there" in described(GOOD.model_copy(update={"memory_in_file": True}))
     assert kind_look("hologram").word == "Hologram"
 
 
