@@ -88,6 +88,11 @@ class Settings(Section):
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
 
     @property
+    def agent(self) -> str:
+        """Which agent of its family learns: `dqn.agent`; empty for algorithms that are none."""
+        return self.dqn.agent if self.algorithm == "dqn" else ""
+
+    @property
     def explores(self) -> bool:
         """Whether training episodes carry exploration: they are no measure of what was learned."""
         return self.algorithm in ("dqn", "sac")
