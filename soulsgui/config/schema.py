@@ -93,6 +93,13 @@ class Settings(Section):
         return self.dqn.agent if self.algorithm == "dqn" else ""
 
     @property
+    def replay(self) -> DQNSettings | SACSettings | None:
+        """The settings of an algorithm that learns from a replay memory; None for others."""
+        if self.algorithm == "dqn":
+            return self.dqn
+        return self.sac if self.algorithm == "sac" else None
+
+    @property
     def explores(self) -> bool:
         """Whether training episodes carry exploration: they are no measure of what was learned."""
         return self.algorithm in ("dqn", "sac")
