@@ -392,7 +392,8 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
         "print('hello from a noisy package')\n"
         "gymnasium.register('Noisy-v0', CartPoleEnv)\n"
     )
-    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": []})
+    learner = {"algorithm": "sac", "network": "mlp", "channels": "auto"}
+    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": [], "learner": learner})
     done = subprocess.run(
         [sys.executable, "-m", "soulsgui", "probe"],
         input=request,
@@ -401,7 +402,9 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
         check=True,
         env={"PYTHONPATH": f"{Path.cwd()}:{folder}", "PATH": ""},
     )
-    assert json.loads(done.stdout)["ok"]
+    report = json.loads(done.stdout)
+    assert report["ok"]
+    assert report["misfit"]["message"].startswith("sac chooses numbers within bounds; this environment")
     assert "noisy package" in done.stderr
 
 

@@ -100,6 +100,11 @@ class Settings(Section):
         return self.sac if self.algorithm == "sac" else None
 
     @property
+    def fits_any_environment(self) -> bool:
+        """Whether algorithm and network take whatever an environment shows and takes."""
+        return self.algorithm in ("ppo", "vtrace") and self.network.name in ("mlp", "mlp_layer_norm")
+
+    @property
     def explores(self) -> bool:
         """Whether training episodes carry exploration: they are no measure of what was learned."""
         return self.algorithm in ("dqn", "sac")
