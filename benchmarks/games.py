@@ -1,7 +1,8 @@
 """Games for the benchmarks: MinAtar (Young & Tian 2019, arXiv 1903.03176) as images of bytes.
 
 `benchmarks.games:MinAtar/Breakout-v1` and its like, with the smallest set of actions. MinAtar brings much
-that is only for its own window: `pip install --no-deps minatar` is enough.
+that is only for its own window: `pip install --no-deps minatar` is enough. Channels are last, which the shape
+of Seaquest (10×10×10) does not say: `network.channels: last`.
 """
 
 from typing import Any

@@ -335,6 +335,14 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path
     assert {"kind", "path", "model_id", "updates", "score", "created", "size_bytes", "note"} <= set(
         checkpoint
     )
+    save(made.best_model, made, "best", 400, score=9.0, scored_by="evaluation")
+    save(made.checkpoint, made, "current", 600, score=3.0, scored_by="training")
+    assert soulsgui(folder, "checkpoints", "list") == 0
+    newest, best = capsys.readouterr().out.splitlines()
+    assert "  training return 3.0  " in newest
+    assert "  evaluation 9.0  " in best
+    # Columns of their own: the one begins behind the other.
+    assert newest.index("training return 3.0") + len("training return 3.0") < best.index("evaluation 9.0")
     assert soulsgui(folder, "logs", "trainer") == 0
     assert capsys.readouterr().out == "2026-11-20 10:00:00 INFO t: one\ntwo\n"
     assert soulsgui(folder, "logs", "oven") == 1
@@ -343,7 +351,7 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path
     assert json.loads(capsys.readouterr().out)[0]["what"] == "it broke"
     assert soulsgui(folder, "events", "--since", "1") == 0
     assert capsys.readouterr().out == ""
-    for words in (["runs", "list"], ["checkpoints", "list", made.run_id], ["events"]):
+    for words in (["runs", "list"], ["events"]):
         assert soulsgui(folder, *words) == 0
         assert capsys.readouterr().out.count("\n") == 1
 
@@ -414,7 +422,8 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
         "print('hello from a noisy package')\n"
         "gymnasium.register('Noisy-v0', CartPoleEnv)\n"
     )
-    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": []})
+    learner = {"algorithm": "sac", "network": "mlp", "channels": "auto"}
+    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": [], "learner": learner})
     done = subprocess.run(
         [sys.executable, "-m", "soulsgui", "probe"],
         input=request,
@@ -423,7 +432,9 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
         check=True,
         env={"PYTHONPATH": f"{Path.cwd()}:{folder}", "PATH": ""},
     )
-    assert json.loads(done.stdout)["ok"]
+    report = json.loads(done.stdout)
+    assert report["ok"]
+    assert report["misfit"]["message"].startswith("sac chooses numbers within bounds; this environment")
     assert "noisy package" in done.stderr
 
 

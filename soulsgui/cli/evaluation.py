@@ -14,6 +14,7 @@ from soulsgui.runner.library import LATEST, Library
 from soulsgui.runner.words import count_words
 from soulsgui.wire.control import CheckpointInfo
 from soulsgui.wire.manifest import MANIFEST, Manifest, read_manifest
+from soulsgui.wire.messages.server_config import algorithm_name
 
 BEST = "best"
 
@@ -35,9 +36,8 @@ def evaluate(arguments: Arguments) -> int:
     path = find_checkpoint(Library(folders_of(arguments).runs), arguments.checkpoint)
     info = _manifest_of(path)
     if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
-        raise UsageError(
-            f"{path} is of {info.algorithm}, whose policy draws nothing: leave --stochastic out."
-        )
+        name = algorithm_name(info.algorithm, info.agent)
+        raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
     env = _environment_of(path, info, arguments.assignments)
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.modes.evaluate import evaluate
@@ -129,6 +129,7 @@ def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) 
         "env_steps": info.env_steps,
         "updates": info.updates,
         "algorithm": info.algorithm,
+        "agent": info.agent,
         "env_id": env.id,
         "seed": arguments.seed,
         "greedy": not arguments.stochastic,
@@ -138,10 +139,11 @@ def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) 
 def _words(report: dict[str, Any]) -> str:
     how = "greedy" if report["greedy"] else "stochastic"
     lengths, episodes = report["lengths"], count_words(report["episodes"], "episode")
+    algorithm = algorithm_name(report["algorithm"], report["agent"])
     return "\n".join(
         [
             f"{report['checkpoint']}",
-            f"{report['env_id']}, {report['algorithm']}, model {report['model_id']} after "
+            f"{report['env_id']}, {algorithm}, model {report['model_id']} after "
             f"{count_words(report['env_steps'], 'step')}; {episodes}, {how}, from seed {report['seed']}, "
             f"in {report['seconds']:.1f} s",
             f"mean return {report['mean_return']:.2f} ± {report['std_return']:.2f} "

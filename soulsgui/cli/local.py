@@ -17,7 +17,8 @@ from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.outcome import duration_words
 from soulsgui.runner.words import count_words, size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
-from soulsgui.wire.control import HistoryLogsParams, RunSummary
+from soulsgui.wire.control import CheckpointInfo, HistoryLogsParams, RunSummary
+from soulsgui.wire.messages.server_config import algorithm_name
 
 _FOLLOW_EVERY_S = 0.2
 
@@ -36,7 +37,7 @@ def checkpoints(arguments: Arguments) -> int:
             moment(info.created),
             count_words(info.env_steps, "step"),
             f"model {info.model_id}",
-            f"return {info.score:.1f}" if info.score is not None else "",
+            *_score_words(info),
             size_words(info.size_bytes),
             "" if info.valid else f"damaged: {info.error}",
             info.note,
@@ -45,6 +46,15 @@ def checkpoints(arguments: Arguments) -> int:
     ]
     say(table(rows) or f"Run {run.run_id} has no checkpoint yet.")
     return 0
+
+
+def _score_words(info: CheckpointInfo) -> tuple[str, str]:
+    """Return the mean return it was saved with: that of training episodes, or that of an evaluation."""
+    if info.score is None:
+        return "", ""
+    if info.scored_by == "evaluation":
+        return "", f"evaluation {info.score:.1f}"
+    return f"{'training return' if info.scored_by else 'return'} {info.score:.1f}", ""
 
 
 def runs(arguments: Arguments) -> int:
@@ -59,7 +69,7 @@ def runs(arguments: Arguments) -> int:
             run.name,
             run.state,
             run.env_id,
-            run.algorithm,
+            algorithm_name(run.algorithm, run.agent),
             count_words(run.env_steps, "step"),
             f"best {run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
             duration_words(run.seconds),

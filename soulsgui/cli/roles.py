@@ -179,10 +179,11 @@ def probe(_arguments: Arguments) -> int:
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         from soulsgui.environments.check import check
+        from soulsgui.environments.fit import fit_report
 
         wanted = json.load(sys.stdin)
         report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
-        json.dump(report.to_json(), output)
+        json.dump(report.to_json() | fit_report(report.spaces, wanted["learner"]), output)
     return 0
 
 

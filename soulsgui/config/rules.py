@@ -32,6 +32,14 @@ def broken_rules(settings: Settings) -> list[BrokenRule]:
                     f"should hold at least {name}.learning_starts and {name}.batch_size transitions.",
                 )
             )
+    memory, goal = settings.replay, settings.stop.env_steps
+    if memory is not None and goal is not None and goal <= memory.learning_starts:
+        name = f"{settings.algorithm}.learning_starts"
+        reason = (
+            f"should be more than {name} ({memory.learning_starts:,}), or the run ends before its first "
+            f"update: let it make more steps, or set {name} lower."
+        )
+        broken.append(BrokenRule("stop.env_steps", reason))
     if settings.network.shared and settings.algorithm not in _ALGORITHMS_WITH_A_VALUE:
         told = " and ".join(_ALGORITHMS_WITH_A_VALUE)
         broken.append(BrokenRule("network.shared", f"goes with algorithm {told} only."))

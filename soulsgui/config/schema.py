@@ -88,6 +88,23 @@ class Settings(Section):
     logging: LoggingSettings = Field(default_factory=LoggingSettings, description="What the logs hold.")
 
     @property
+    def agent(self) -> str:
+        """Which agent of its family learns: `dqn.agent`; empty for algorithms that are none."""
+        return self.dqn.agent if self.algorithm == "dqn" else ""
+
+    @property
+    def replay(self) -> DQNSettings | SACSettings | None:
+        """The settings of an algorithm that learns from a replay memory; None for others."""
+        if self.algorithm == "dqn":
+            return self.dqn
+        return self.sac if self.algorithm == "sac" else None
+
+    @property
+    def fits_any_environment(self) -> bool:
+        """Whether algorithm and network take whatever an environment shows and takes."""
+        return self.algorithm in ("ppo", "vtrace") and self.network.name in ("mlp", "mlp_layer_norm")
+
+    @property
     def explores(self) -> bool:
         """Whether training episodes carry exploration: they are no measure of what was learned."""
         return self.algorithm in ("dqn", "sac")

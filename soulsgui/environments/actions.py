@@ -63,6 +63,12 @@ class BoxActionSpec:
         )
         return low.astype(np.float64), high.astype(np.float64)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all have both bounds; those further apart than a float32 reaches count as none."""
+        low, high = self.bounds
+        return bool((high - low <= np.finfo(np.float32).max).all())
+
     def contains(self, array: NDArray[Any]) -> Bools:
         """Say which of the stored actions `[N, D]` are finite; none when they are something else."""
         if array.shape[1:] != self.shape or array.dtype != np.float32:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
+from soulsgui.config.sections.network import Channels
 from soulsgui.errors import EnvironmentCheckError
 
 Number = int | float
@@ -25,14 +26,19 @@ class BoxSpec:
         dtype: Name of the numpy dtype, for instance `float32` or `uint8`.
         low: Smallest values, flat in C order; one number stands for all elements, None for "no bound".
         high: Largest values in the same form.
+        channels: Where those of an image are, for networks that see it as such. No part of what an
+            environment shows, and not in JSON: that tells no more than `auto`.
     """
 
     shape: tuple[int, ...]
     dtype: str
     low: Bound = None
     high: Bound = None
+    channels: Channels = "auto"
 
     def __post_init__(self) -> None:
+        if self.channels not in get_args(Channels):
+            raise ValueError(f"channels {self.channels!r}")
         object.__setattr__(self, "shape", tuple(self.shape))
         for name in ("low", "high"):
             bound: Sequence[Number] | None = getattr(self, name)

@@ -7,7 +7,7 @@ what networks take: choices one-hot, all else as it is. Of a Box all three are t
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from numpy.typing import NDArray
 
+from soulsgui.config.sections.network import Channels
 from soulsgui.environments.box import BoxSpec, Number
 from soulsgui.environments.parts import Part, parts_of
 from soulsgui.errors import EnvironmentCheckError
@@ -249,22 +250,25 @@ class PartsSpec:
 ObservationSpec = BoxSpec | PartsSpec
 
 
-def seen_of(shape: tuple[int, ...], dtype: str, largest: float | None = None) -> ObservationSpec:
+def seen_of(
+    shape: tuple[int, ...], dtype: str, largest: float | None = None, channels: Channels = "auto"
+) -> ObservationSpec:
     """Return the space of what networks see.
 
     Args:
         shape: Of it.
         dtype: Its dtype.
         largest: Largest value of an image; None: any that its dtype has.
+        channels: Where those of an image are.
 
     Raises:
         ValueError, TypeError: It is none (`PartsSpec.seen`).
     """
     record, high = np.dtype(dtype), None if largest is None else (largest,)
     if record.fields is None:
-        return BoxSpec(shape, dtype, None, high)
+        return BoxSpec(shape, dtype, None, high, channels)
     image, numbers = (record.fields[name][0] for name in (IMAGE, NUMBERS))
-    return _beside(BoxSpec(image.shape, "uint8", None, high), math.prod(numbers.shape))
+    return _beside(BoxSpec(image.shape, "uint8", None, high, channels), math.prod(numbers.shape))
 
 
 def largest_of(seen: ObservationSpec) -> float | None:
@@ -273,6 +277,20 @@ def largest_of(seen: ObservationSpec) -> float | None:
     if image.dtype != "uint8" or image.high is None or max(image.high) == 255:
         return None
     return float(max(image.high))
+
+
+def with_channels(seen: ObservationSpec, channels: Channels) -> ObservationSpec:
+    """Return the space of what networks see, where they see an image, with what is known of its channels."""
+    if isinstance(seen, BoxSpec):
+        return replace(seen, channels=channels)
+    assert seen.image is not None
+    assert seen.numbers is not None
+    return _beside(replace(seen.image, channels=channels), seen.numbers.size)
+
+
+def channels_of(seen: ObservationSpec) -> Channels:
+    """Return where the channels of an image that networks see are; `auto` where nothing was said of it."""
+    return seen.fields[0][1].channels
 
 
 def _beside(image: BoxSpec, numbers: int) -> PartsSpec:

@@ -18,17 +18,21 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
     """Return the lines that tell a person what a check found.
 
     Args:
-        report: `check.EnvironmentReport.to_json()`.
+        report: `check.EnvironmentReport.to_json()`, perhaps with `fit.fit_report()`.
     """
     lines = [f"{report['env_id']}: {'works' if report['ok'] else 'can not be trained on'}"]
     if report["spaces"] is not None:
         shows, takes = spaces_words(SpacesSpec.from_json(report["spaces"]))
         lines += [_ROW.format("shows", shows), _ROW.format("takes", takes)]
+        if report.get("image"):
+            lines.append(_ROW.format("image", report["image"]))
         many = "in a vector form of its own" if report["native_vector"] else "one after the other"
         lines.append(_ROW.format("several", f"are stepped {many}"))
     if report["steps"]:
         lines.append(_ROW.format("speed", _speed_words(report["seconds_per_step"])))
         lines.append(_ROW.format("tried", f"{report['steps']} steps, {report['episodes']} episodes"))
+    if report.get("misfit"):
+        lines.append(_ROW.format("misfit", " ".join(report["misfit"].values())))
     lines += [_ROW.format("problem", words.replace("\n", " ")) for words in report["problems"]]
     for key, place in report.get("places", {}).items():
         lines.append(_ROW.format("set", f"{key} in {place}"))

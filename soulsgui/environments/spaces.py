@@ -6,7 +6,7 @@ from typing import Any
 
 from gymnasium import Space
 
-from soulsgui.environments.actions import ActionSpec, action_from_json, action_from_space
+from soulsgui.environments.actions import ActionSpec, BoxActionSpec, action_from_json, action_from_space
 from soulsgui.environments.box import BoxSpec
 from soulsgui.environments.choices import DiscreteSpec, MultiDiscreteSpec
 from soulsgui.environments.observations import (
@@ -93,4 +93,21 @@ class SpacesSpec:
             f"{algorithm} chooses one of several numbered actions; this environment takes "
             f"{action_words(self.action)}.",
             "Set algorithm: ppo or vtrace, or choose an environment with a Discrete action space.",
+        )
+
+    def bounded_actions(self, algorithm: str) -> BoxActionSpec:
+        """Return the action space for an algorithm that chooses numbers within bounds.
+
+        Args:
+            algorithm: What it is called.
+
+        Raises:
+            EnvironmentCheckError: The environment takes something else, or a bound is missing.
+        """
+        if isinstance(self.action, BoxActionSpec) and self.action.is_bounded:
+            return self.action
+        raise EnvironmentCheckError(
+            f"{algorithm} chooses numbers within bounds; this environment takes {action_words(self.action)}.",
+            "Set algorithm: ppo, or choose an environment with a Box of actions that has bounds on both "
+            "sides.",
         )

@@ -6,6 +6,7 @@ from soulsgui.gui.connection_state import Connection, ConnectionState, why_not
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import RunStatus, RunSummary
+from soulsgui.wire.messages.server_config import algorithm_name
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Permission:
 def run_title(run: RunStatus | RunSummary) -> str:
     """Return how a run is called on screen."""
     return run.name or run.id
+
+
+def algorithm_title(run: RunStatus | RunSummary) -> str:
+    """Return how what a run learns with is called on screen, such as QR-DQN; empty while there is no run."""
+    return algorithm_name(run.algorithm, run.agent).replace("_", "-").upper()
 
 
 def may_start(connection: Connection) -> Permission:

@@ -206,11 +206,13 @@ class Evaluator:
             env_steps=header.env_steps,
             episodes=header.episodes,
             algorithm=self._settings.algorithm,
+            agent=self._settings.agent,
             env_id=self._settings.env.id,
             spaces=config.spaces,
             policy=config.policy,
             kind="best",
             score=score,
+            scored_by="evaluation",
             created=time.time(),
             resumable=False,
         )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
+from soulsgui.config.sections.network import Channels
 from soulsgui.policies.described import unreadable
 
 KIND = "torch"
@@ -25,6 +26,7 @@ class TorchPolicySpec:
         values: What is learned of the return (settings of `dqn` by name) where the outputs are values of the
             actions; None where they are logits of a policy.
         largest: Largest value of an image, where it is less than bytes have (`observations.largest_of`).
+        channels: Which side of an image they are: `first`, `last`, or `auto` for what its shape says.
     """
 
     network: str
@@ -37,6 +39,7 @@ class TorchPolicySpec:
     normalise: bool
     values: dict[str, Any] | None = None
     largest: float | None = None
+    channels: Channels = "auto"
 
     def to_json(self) -> dict[str, Any]:
         """Return the description as JSON-able data."""
@@ -44,6 +47,8 @@ class TorchPolicySpec:
         lists = {name: list(told[name]) for name in ("observation_shape", "hidden_sizes")}
         if self.largest is None:  # what was saved before there was one reads the same
             del told["largest"]
+        if self.channels == "auto":
+            del told["channels"]
         return {"kind": KIND} | told | lists
 
     @classmethod
@@ -67,6 +72,18 @@ class TorchPolicySpec:
                 normalise=bool(data["normalise"]),
                 values=None if data.get("values") is None else dict(data["values"]),
                 largest=None if data.get("largest") is None else float(data["largest"]),
+                channels=_channels(data),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error
+
+
+def _channels(data: Mapping[str, Any]) -> Channels:
+    """Return where channels are; first, where that was not asked yet and the shape does not say it."""
+    shape, channels = data["observation_shape"], data.get("channels", "auto")
+    if channels not in get_args(Channels):
+        raise ValueError(f"channels {channels!r}")
+    if channels == "auto" and len(shape) == 3 and shape[0] == shape[2]:
+        return "first"
+    found: Channels = channels
+    return found

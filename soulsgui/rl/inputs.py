@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.observations import ObservationSpec
+from soulsgui.config.sections.network import Channels
+from soulsgui.environments.observations import ObservationSpec, with_channels
 from soulsgui.frame_stacks import IMAGE, NUMBERS, field_of
 from soulsgui.policies.normalise import RunningNormaliser, normalise
 
@@ -44,6 +45,7 @@ class Inputs:
         flat: They take all else as one row.
         normalises: Numbers are to be normalised by the statistics of those seen.
         clip: Largest absolute value of a normalised number.
+        channels: Where those of an image are that is seen as such.
 
     Attributes:
         seen: Space of what the networks see.
@@ -52,10 +54,17 @@ class Inputs:
     """
 
     def __init__(
-        self, observation: ObservationSpec, images: bool, flat: bool, normalises: bool, clip: float
+        self,
+        observation: ObservationSpec,
+        images: bool,
+        flat: bool,
+        normalises: bool,
+        clip: float,
+        channels: Channels = "auto",
     ) -> None:
         self.images = images
-        self.seen = observation.seen(images)
+        seen = observation.seen(images)
+        self.seen = seen if channels == "auto" else with_channels(seen, channels)
         self._observation, self._flat = observation, flat
         _, numbers = self.seen.fields[-1]
         has_numbers = len(self.seen.fields) > 1 or not images

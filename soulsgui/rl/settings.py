@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from soulsgui.config.schedules import Scheduled
+from soulsgui.config.sections.network import Channels
 from soulsgui.policies.action_heads import Squash, Std
 from soulsgui.policies.distributions import StdTransform
 from soulsgui.rl.losses.dqn import TDLossName
@@ -15,6 +16,10 @@ class NetworkSettings(Protocol):
     @property
     def name(self) -> str:
         """`mlp`, or what `networks.named` builds."""
+
+    @property
+    def channels(self) -> Channels:
+        """Which side of an image they are, for networks that see images."""
 
     @property
     def hidden_sizes(self) -> Sequence[int]:

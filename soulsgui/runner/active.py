@@ -107,15 +107,20 @@ class Active:
         """Start the services of a new run; if that fails, nothing of it is left.
 
         Raises:
-            EnvironmentCheckError: The environment can't be made, or does not work.
+            EnvironmentCheckError: The environment can't be made, does not work, or is none for the algorithm
+                or the network: then nothing was started.
             ServiceError: A service can't be started at all.
         """
         probing = asyncio.ensure_future(probe(self.settings))
         try:
             await bus.call(clear_run_keys(bus.keys))
-            # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
-            await self.crew.start()
-            await self._take_spaces(probing)
+            if self.settings.fits_any_environment:
+                # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
+                await self.crew.start()
+                await self._take_spaces(probing)
+            else:
+                await self._take_spaces(probing)
+                await self.crew.start()
             self.begun = True
         except BaseException:
             probing.cancel()

@@ -5,7 +5,7 @@ from pathlib import Path
 from soulsgui.config.paths import RunFolder
 from soulsgui.errors import CheckpointError
 from soulsgui.system import atomic_write, find_dir
-from soulsgui.wire.control import CheckpointInfo, CheckpointKind
+from soulsgui.wire.control import CheckpointInfo, CheckpointKind, ScoredBy
 from soulsgui.wire.manifest import MEMORY, NOTE, Manifest, read_manifest, sha256_of, verify
 
 _MOVED_TRIES = 5
@@ -108,6 +108,7 @@ class Checkpoints:
             updates=manifest.updates,
             episodes=manifest.episodes,
             score=manifest.score,
+            scored_by=_scored_by(manifest, kind),
             created=manifest.created,
             size_bytes=size,
             note=note,
@@ -135,6 +136,13 @@ class Checkpoints:
         digest = sha256_of(path)
         self._hashes[path] = (stamp, digest)
         return digest
+
+
+def _scored_by(manifest: Manifest, kind: CheckpointKind) -> ScoredBy:
+    """Return what the score is the mean of; of old ones, which do not say it, only the best may be either."""
+    if manifest.scored_by or manifest.score is None or kind == "best":
+        return manifest.scored_by
+    return "training"
 
 
 def _identity(place: Path) -> int | None:

@@ -272,6 +272,7 @@ def summary(record: RunRecord, library: Library) -> dict[str, Any]:
 _SUMMARY_FIELDS = (
     "env_id",
     "algorithm",
+    "agent",
     "seed",
     "env_steps",
     "episodes",
@@ -279,6 +280,8 @@ _SUMMARY_FIELDS = (
     "seconds",
     "mean_return",
     "best_mean_return",
+    "evaluation_return",
+    "goal_judged_by",
     "reached",
     "rejected",
     "restarts",

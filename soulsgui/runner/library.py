@@ -188,6 +188,7 @@ class Library:
             reached=record.reached,
             env_id=record.env_id,
             algorithm=record.algorithm,
+            agent=record.agent,
             seed=record.seed,
             env_steps=record.env_steps,
             episodes=record.episodes,

@@ -157,6 +157,7 @@ def goals(settings: Settings) -> dict[str, Any]:
     return {
         "env_id": settings.env.id,
         "algorithm": settings.algorithm,
+        "agent": settings.agent,
         "seed": settings.seed,
         "goal_return": settings.stop.mean_return,
         "goal_env_steps": settings.stop.env_steps,

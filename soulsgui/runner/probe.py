@@ -20,7 +20,7 @@ async def probe_environment(settings: Settings) -> dict[str, Any]:
 
     Raises:
         EnvironmentMissingError: It is not installed on this computer.
-        EnvironmentCheckError: It can't be made, or does not work.
+        EnvironmentCheckError: It can't be made, does not work, or is none for the algorithm or the network.
     """
     report = await examine(settings)
     problems = [str(problem) for problem in report.get("problems", [])]
@@ -28,17 +28,22 @@ async def probe_environment(settings: Settings) -> dict[str, Any]:
         found = "\n".join(problems) or "It has no spaces."
         kind = EnvironmentMissingError if report.get("missing") is True else EnvironmentCheckError
         raise kind(f"{settings.env.id} can't be trained on. {found}")
+    if misfit := report.get("misfit"):
+        raise EnvironmentCheckError(str(misfit["message"]), str(misfit["remedy"]))
     return report
 
 
 async def examine(settings: Settings) -> dict[str, Any]:
-    """Return what `environments.check.check` reports, whether it is good or bad.
+    """Return what `environments.check.check` and `environments.fit` report, whether it is good or bad.
 
     Raises:
         EnvironmentCheckError: It could not be examined to the end.
     """
     env = settings.env.model_dump(mode="json")
-    request = json.dumps({"id": env["id"], "kwargs": env["kwargs"], "wrappers": env["wrappers"]})
+    network = settings.network
+    learner = {"algorithm": settings.algorithm, "network": network.name, "channels": network.channels}
+    wanted = {name: env[name] for name in ("id", "kwargs", "wrappers")}
+    request = json.dumps(wanted | {"learner": learner})
     process = await asyncio.create_subprocess_exec(
         *own_command("probe"),
         stdin=asyncio.subprocess.PIPE,
@@ -73,6 +78,8 @@ def _report(settings: Settings, output: bytes, errors: bytes, code: int | None) 
             f"{settings.env.id} could not be checked:\n{last}",
             "Mend the environment, or choose another: env.id.",
         ) from error
-    if not isinstance(report, dict) or not isinstance(report.get("spaces"), dict | None):
+    if not isinstance(report, dict) or not all(
+        isinstance(report.get(name), dict | None) for name in ("spaces", "misfit")
+    ):
         raise EnvironmentCheckError(f"{settings.env.id} could not be checked: {report!r}")
     return report

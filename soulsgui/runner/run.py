@@ -75,7 +75,9 @@ def run_state(view: RunView) -> tuple[RunState, str]:
         return "waiting", "for Redis"
     if view.disk_full:
         return "waiting", "disk full"
-    if trainer is None or trainer.state == "starting":
+    if trainer is None:
+        return "starting", "checking the environment"
+    if trainer.state == "starting":
         return "starting", _loading(view)
     if trainer.state == "failed":
         return "failed", f"The trainer failed: {trainer.outcome}"

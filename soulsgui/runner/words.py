@@ -6,6 +6,7 @@ from typing import Any
 
 from soulsgui.printable import printable
 from soulsgui.runner.outcome import duration_words
+from soulsgui.wire.messages.server_config import algorithm_name
 from soulsgui.wire.situation import is_paused_there
 
 _GONE = ("left", "lost", "revoked")
@@ -65,7 +66,7 @@ def status_text(status: Mapping[str, Any]) -> str:
     run, server = status["run"], status["server"]
     lines = []
     if run["id"]:
-        lines.append(f"Run {run['id']}  {run['env_id']}  {run['algorithm']}")
+        lines.append(f"Run {run['id']}  {run['env_id']}  {_algorithm(run)}")
     lines.append(f"  {run_line(run)}")
     if run["error"]:
         lines.append(f"  {printable(run['error'])}")
@@ -78,6 +79,10 @@ def status_text(status: Mapping[str, Any]) -> str:
     memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
     lines.append(f"Server {server['url']}  {server['version']}  {memory}{state}")
     return "\n".join(lines)
+
+
+def _algorithm(run: Mapping[str, Any]) -> str:
+    return algorithm_name(run["algorithm"], run.get("agent", ""))
 
 
 def _service_row(service: Mapping[str, Any]) -> list[str]:
@@ -174,21 +179,32 @@ def summary_text(summary: Mapping[str, Any]) -> str:
         "failed": "failed",
     }[summary["reached"]]
     lines = [
-        f"Run {summary['run_id']} ({summary['algorithm']} on {summary['env_id']}) {reached}"
+        f"Run {summary['run_id']} ({_algorithm(summary)} on {summary['env_id']}) {reached}"
         f" after {duration_words(summary['seconds'])}:",
         f"  {count_words(summary['env_steps'], 'step')}, {count_words(summary['updates'], 'update')}, "
         f"{count_words(summary['episodes'], 'episode')}",
     ]
-    if summary["mean_return"] is not None:
-        best = summary["best_mean_return"]
-        lines.append(
-            f"  mean return {summary['mean_return']:.1f}" + (f", best {best:.1f}" if best is not None else "")
-        )
+    lines += _summed_returns(summary)
     if summary["rejected"]:
         said = ", ".join(f"{count} {reason}" for reason, count in summary["rejected"].items())
         lines.append(f"  rejected: {said}")
     lines.append(f"  everything about it is in {summary['run_dir']}")
     return "\n".join(lines)
+
+
+def _summed_returns(summary: Mapping[str, Any]) -> list[str]:
+    """Return how well it did at the end, what an evaluation found as such."""
+    mean, best, evaluation = (summary[f"{name}_return"] for name in ("mean", "best_mean", "evaluation"))
+    parts = []
+    if summary["reached"] == "mean_return" and summary["goal_judged_by"] == "evaluation":
+        evaluation, mean = mean, None
+    if mean is not None:
+        parts.append(f"mean return {mean:.1f}")
+    if best is not None:
+        parts.append(f"best {best:.1f}")
+    if evaluation is not None:
+        parts.append(f"evaluation {evaluation:.1f}")
+    return [f"  {', '.join(parts)}"] if parts else []
 
 
 def table(rows: list[list[str]]) -> str:

@@ -37,7 +37,8 @@ class TorchPolicy(ValuingPolicy):
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = read = TorchPolicySpec.from_json(spec)
         super().__init__(read.num_actions, read.first_action)
-        self._seen = seen_of(read.observation_shape, read.observation_dtype, read.largest)
+        shape, channels = read.observation_shape, read.channels
+        self._seen = seen_of(shape, read.observation_dtype, read.largest, channels)
         # Weights come over the wire: the first ones are never acted with.
         self._make(torch.Generator().manual_seed(0))
         self._sees_images = sees_images(read.network, self._seen)

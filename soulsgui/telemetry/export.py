@@ -39,13 +39,18 @@ _UPDATE_COLUMNS = ("attempt", "update", "env_steps", "episodes", "model_id", "ti
 
 
 def read_about(run: RunFolder) -> Series:
-    """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `seed`.
+    """Return what a run is about, to stand beside its series: `env_id`, `algorithm`, `agent`, `seed`.
 
     Raises:
         ConfigError: The run's configuration is missing or invalid.
     """
     settings = load_run_settings(run.config)
-    return {"env_id": settings.env.id, "algorithm": settings.algorithm, "seed": settings.seed}
+    return {
+        "env_id": settings.env.id,
+        "algorithm": settings.algorithm,
+        "agent": settings.agent,
+        "seed": settings.seed,
+    }
 
 
 def write_series(run: RunFolder) -> Series:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.system import atomic_write, stop_signals
+from soulsgui.wire.messages.server_config import algorithm_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -266,7 +267,8 @@ def _dress(panel: "Axes", series: "Series") -> None:
 
 
 def _title(series: "Series") -> str:
-    parts = [str(series[name]) for name in ("env_id", "algorithm", "run_id") if series.get(name)]
+    algorithm = algorithm_name(series.get("algorithm", ""), series.get("agent", ""))
+    parts = [part for part in (series.get("env_id"), algorithm, series.get("run_id")) if part]
     parts.append(f"{series['episodes']['total']:,} episodes")
     if len(series["attempts"]) > 1:
         parts.append(f"{len(series['attempts'])} attempts")

@@ -8,6 +8,9 @@ import torch
 
 from soulsgui.config.load import load_run_settings
 from soulsgui.config.paths import RunFolder
+from soulsgui.config.sections.network import NetworkSettings
+from soulsgui.environments.images import LEAST_SIDES, image_words
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
@@ -60,6 +63,12 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)
-    tell_networks(node.agent, run)
+    tell_networks(node.agent, run, _image_words(node.spaces, settings.network))
     node.run()
     return 0
+
+
+def _image_words(spaces: SpacesSpec, network: NetworkSettings) -> str:
+    """Return which sides of an image are which, where the network sees it as such; otherwise nothing."""
+    seen = network.name in LEAST_SIDES
+    return image_words(spaces.observation, network.channels) if seen else ""

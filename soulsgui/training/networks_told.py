@@ -19,16 +19,18 @@ class HasShapes(Protocol):
         ...
 
 
-def tell_networks(agent: object, run: RunFolder) -> None:
+def tell_networks(agent: object, run: RunFolder, image: str = "") -> None:
     """Log the layers of an agent's networks, with shapes and parameters, and write them into `network.txt`.
 
     Args:
         agent: The learner; one that can't tell is passed over.
         run: Folder of the run.
+        image: Which sides of the images they see are which, in words (`environments.images.image_words`).
     """
     if not isinstance(agent, HasShapes):
         return
-    lines = [line for name, report in agent.shapes().items() for line in shape_lines(name, report)]
+    lines = [f"image {image}"] if image else []
+    lines += [line for name, report in agent.shapes().items() for line in shape_lines(name, report)]
     for line in lines:
         logger.info("%s", line)
     atomic_write(run.network, ("\n".join(lines) + "\n").encode())

@@ -175,9 +175,8 @@ class SteeredTrainee(Trainee):
         if not (aside / MANIFEST).exists():
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
         found = read_checkpoint(aside)
-        return Checkpoint(
-            found.info.model_copy(update={"kind": "best", "score": score, "resumable": False}), found.weights
-        )
+        best = {"kind": "best", "score": score, "scored_by": self._scored_by("best"), "resumable": False}
+        return Checkpoint(found.info.model_copy(update=best), found.weights)
 
     def _look_at_hold(self, now: float) -> None:
         held = now < self._held_until

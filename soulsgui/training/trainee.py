@@ -26,8 +26,9 @@ from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_chec
 from soulsgui.training.hardware import choose_device
 from soulsgui.training.opening import find_spaces
 from soulsgui.training.publisher import Standing
-from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.messages.server_config import algorithm_name
 
 logger = logging.getLogger(__name__)
 
@@ -125,8 +126,9 @@ class Trainee(ABC):
         if not info.resumable:
             raise CheckpointError(f"{path} holds weights alone.", "Resume from another checkpoint.")
         if info.spaces != self.spaces.to_json() or info.algorithm != self.settings.algorithm:
+            name = algorithm_name(info.algorithm, info.agent)
             raise CheckpointError(
-                f"{path} was saved for {info.algorithm} on {info.env_id}, which differs from this run.",
+                f"{path} was saved for {name} on {info.env_id}, which differs from this run.",
                 "Resume it with the configuration it was saved with.",
             )
         if info.policy != self.agent.policy_spec():
@@ -230,6 +232,10 @@ class Trainee(ABC):
             memory,
         )
 
+    def _scored_by(self, kind: CheckpointKind) -> ScoredBy:
+        """Return what the score of a checkpoint is the mean of: evaluations rank the best model alone."""
+        return "evaluation" if kind == "best" and self.settings.best_by_evaluation else "training"
+
     def _standing(self) -> Standing:
         return Standing(self.model_id, self.agent.updates, self.env_steps, self.episodes)
 
@@ -244,11 +250,13 @@ class Trainee(ABC):
             env_steps=standing.env_steps,
             episodes=standing.episodes,
             algorithm=self.settings.algorithm,
+            agent=self.settings.agent,
             env_id=self.settings.env.id,
             spaces=self.spaces.to_json(),
             policy=self.agent.policy_spec(),
             kind=kind,
             score=score,
+            scored_by="" if score is None else self._scored_by(kind),
             created=time.time(),
             resumable=resumable,
         )

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from soulsgui.errors import CheckpointError
-from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.messages.base import Message
 
 FORMAT = 1
@@ -42,9 +42,13 @@ class Manifest(Message):
     """What a checkpoint says of itself.
 
     Attributes:
+        agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms, and where an older
+            version saved.
         spaces: `SpacesSpec.to_json()` of what it was trained on.
         policy: Shape of its policy.
-        score: Mean training return it was saved with, None when unknown.
+        score: Mean return it was saved with, None when unknown.
+        scored_by: What that is the mean of; empty when there is none, and where an older
+            version saved.
         created: Seconds since the epoch.
         resumable: Whether it holds the whole state of the training, or weights alone.
         memory_in_file: Whether the observations of its replay memory lie in a file of the run's folder, which
@@ -60,11 +64,13 @@ class Manifest(Message):
     env_steps: int
     episodes: int
     algorithm: str
+    agent: str = ""
     env_id: str
     spaces: dict[str, Any]
     policy: dict[str, Any]
     kind: CheckpointKind = "current"
     score: float | None = None
+    scored_by: ScoredBy = ""
     created: float = 0.0
     resumable: bool = True
     memory_in_file: bool = False

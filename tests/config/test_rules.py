@@ -29,6 +29,7 @@ R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
         (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 125}}, "dqn.buffer_size"),
         ({"stop": {"judged_by": "evaluation"}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
+        ({"algorithm": "sac", "stop": {"env_steps": 1000}}, "stop.env_steps"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"algorithm": "sac", "network": {"name": "nature_cnn"}}, "network.name"),
     ],
@@ -44,6 +45,8 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
         {"vtrace": {"batch_size": 512, "buffer_size": 1024}},
         {"vtrace": {"learning_rate": LINEAR}, "stop": {"env_steps": 1000}},
         {"algorithm": "vtrace", "network": {"name": "my.nets:Own"}},
+        {"algorithm": "sac", "stop": {"env_steps": 1001}},
+        {"stop": {"env_steps": 1000}},
         {"algorithm": "sac", "stop": {"judged_by": "evaluation"}},
         {"algorithm": "dqn", "network": {"name": "nature_cnn"}},
         R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 124}},
@@ -51,3 +54,11 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
 )
 def test_settings_that_go_together_are_good(changed: dict[str, Any]) -> None:
     assert broken_rules(Settings.model_validate(changed)) == []
+
+
+def test_a_run_that_would_end_before_its_first_update_is_told_what_to_change() -> None:
+    changed = {"algorithm": "dqn", "stop": {"env_steps": 500}, "dqn": {"learning_starts": 2500}}
+    (rule,) = broken_rules(Settings.model_validate(changed))
+    assert rule.key == "stop.env_steps"
+    assert "more than dqn.learning_starts (2,500)" in rule.reason
+    assert "set dqn.learning_starts lower" in rule.reason

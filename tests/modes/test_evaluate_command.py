@@ -154,5 +154,5 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, tmp_path: P
     assert "manifest.json can't be read" in said(str(made.checkpoint))
     write_checkpoint(made.checkpoint, balancing(4000, policy={"kind": "dream"}))
     assert "'dream'" in said()
-    write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn"))
-    assert "draws nothing" in said("--stochastic", code=2)
+    write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn", agent="c51"))
+    assert "of c51, whose policy draws nothing" in said("--stochastic", code=2)

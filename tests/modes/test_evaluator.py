@@ -130,6 +130,7 @@ def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(
         assert aside == {"105", "111"}
         found = read_checkpoint(run.folder.evaluated / "111")
         assert (found.info.score, found.info.env_steps) == (good["evaluation_return"], 110)
+        assert found.info.scored_by == "evaluation"
         assert found.weights["policy.0.weight"][1, 2] == 3
     state = run.state()
     assert state is not None

@@ -19,6 +19,7 @@ def ppo_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
     network = {
         "name": "mlp",
+        "channels": "auto",
         "hidden_sizes": (64, 64),
         "value_hidden_sizes": (64, 64),
         "activation": "tanh",
@@ -69,6 +70,7 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
     """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
     network = {
         "name": "mlp",
+        "channels": "auto",
         "hidden_sizes": (32, 32),
         "activation": "tanh",
         "recurrent": "none",

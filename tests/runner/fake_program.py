@@ -196,7 +196,13 @@ class Program:
 
 
 def save(
-    target: Path, run: RunFolder, kind: str, steps: int, model_id: int = 0, score: float | None = None
+    target: Path,
+    run: RunFolder,
+    kind: str,
+    steps: int,
+    model_id: int = 0,
+    score: float | None = None,
+    scored_by: str = "",
 ) -> None:
     """Write a checkpoint as the trainer does."""
     aside = target.with_name(f".{target.name}.new")
@@ -217,6 +223,7 @@ def save(
         "policy": {},
         "kind": kind,
         "score": score,
+        "scored_by": scored_by,
         "created": time.time(),
         "resumable": kind != "best",
         "files": {"weights.safetensors": {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}},

@@ -14,12 +14,13 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
 from soulsgui.runner import standing
 from soulsgui.runner.app import Runner
+from soulsgui.runner.crew import Crew
 from soulsgui.runner.policy import RestartLimits
-from soulsgui.runner.refusal import Refused
+from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.service import Health
 from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
-from soulsgui.wire.control import COMMANDS, ControlFile
+from soulsgui.wire.control import COMMANDS, ControlFile, ErrorCode
 from soulsgui.wire.messages.client_log import LINE_FIELD, SentLine
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.messages.rejects import Reject, Rejects
@@ -96,6 +97,27 @@ async def test_environment_that_does_not_work_leaves_nothing(folders: Folders, f
         assert list(folders.runs.iterdir()) == []
         assert list(service_states(runner)) == ["redis"]
         assert runner.status().run.state == "none"
+    finally:
+        await runner.close()
+
+
+async def test_what_the_algorithm_can_not_take_is_refused_before_anything_starts(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def misfit(_settings: object) -> dict[str, Any]:
+        raise EnvironmentCheckError("sac chooses numbers within bounds")
+
+    async def never(_crew: Crew) -> None:
+        raise AssertionError("a service was started")
+
+    monkeypatch.setattr(Crew, "start", never)
+    runner = new_runner(folders, probe=misfit)
+    await runner.open()
+    try:
+        with pytest.raises(EnvironmentCheckError, match="within bounds") as caught:
+            await call(runner, "run.start", overrides={"algorithm": "sac"})
+        assert as_api_error(caught.value, "run.start").code is ErrorCode.BAD_CONFIG
+        assert list(folders.runs.iterdir()) == []
     finally:
         await runner.close()
 

@@ -25,8 +25,8 @@ def test_run_without_checkpoints_has_none(run: RunFolder) -> None:
 
 def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
     save(run.checkpoint, run, "current", 100)
-    save(run.manual_saves / "first", run, "manual", 200)
-    save(run.best_model, run, "best", 300, model_id=7, score=1.5)
+    save(run.manual_saves / "first", run, "manual", 200, score=0.5)  # by a version that did not say of what
+    save(run.best_model, run, "best", 300, model_id=7, score=1.5, scored_by="evaluation")
     (run.manual_saves / ".second.new").mkdir()
     found = Checkpoints().list(run)
     assert [(info.id, info.kind, info.env_steps) for info in found] == [
@@ -36,6 +36,7 @@ def test_every_kind_is_listed_the_newest_first(run: RunFolder) -> None:
     ]
     assert all(info.valid for info in found)
     assert (found[0].model_id, found[0].score, found[0].resumable) == (7, 1.5, False)
+    assert [info.scored_by for info in found] == ["evaluation", "training", ""]
     assert Path(found[2].path) == run.checkpoint
     assert found[2].size_bytes > 64
 

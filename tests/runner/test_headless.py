@@ -122,6 +122,8 @@ def test_goal_ends_everything_with_one_json_document(serving: Serving) -> None:
     summary = json.loads(output)
     assert (summary["reached"], summary["env_id"], summary["rejected"]) == ("env_steps", "CartPole-v1", {})
     assert summary["env_steps"] >= 200
+    assert (summary["algorithm"], summary["agent"]) == ("ppo", "")
+    assert (summary["evaluation_return"], summary["goal_judged_by"]) == (None, "training")
     assert summary["restarts"] == {"trainer": 0, "telemetry": 0, "client-1": 0}
     assert Path(summary["run_dir"]).name == summary["run_id"]
     assert summary["checkpoint"] == str(Path(summary["run_dir"]) / "checkpoint")

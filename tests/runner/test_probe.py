@@ -37,6 +37,12 @@ def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ("print('[1]')", "could not be checked"),
         ('print(\'{"spaces": null, "problems": ["It raised."]}\')', "It raised"),
         ('print(\'{"spaces": null, "problems": []}\')', "no spaces"),
+        ('print(\'{"spaces": {"a": 1}, "misfit": "no"}\')', "could not be checked"),
+        (
+            "import json, sys; wanted = json.load(sys.stdin)['learner']; "
+            "print(json.dumps({'spaces': {'a': 1}, 'misfit': {'message': f'no {wanted}', 'remedy': ''}}))",
+            r"^no \{'algorithm': 'ppo', 'network': 'mlp', 'channels': 'auto'\}$",
+        ),
     ],
 )
 async def test_failures_are_told_in_words(

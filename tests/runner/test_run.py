@@ -52,7 +52,7 @@ def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunSta
 @pytest.mark.parametrize(
     ("view", "state", "said"),
     [
-        (RunView(None, None), "starting", "loading"),
+        (RunView(None, None), "starting", "checking the environment"),
         (RunView(trainer("starting"), None), "starting", "loading"),
         (RunView(trainer("running"), None), "starting", "loading"),
         (RunView(trainer("running"), node(phase="waiting", detail="1 of 2")), "waiting", "1 of 2"),

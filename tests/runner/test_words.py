@@ -82,11 +82,10 @@ def test_everything_is_said() -> None:
         )
     ]
     server = ServerStatus(url="redis://127.0.0.1:6379", version="valkey 9", reachable=False)
-    text = status_text(
-        plain(Status(run=RunStatus(id="r", error="oh"), services=services, clients=clients, server=server))
-    )
+    run = RunStatus(id="r", error="oh", env_id="CartPole-v1", algorithm="dqn", agent="rainbow")
+    text = status_text(plain(Status(run=run, services=services, clients=clients, server=server)))
     for said in (
-        "Run r",
+        "Run r  CartPole-v1  rainbow",
         "oh",
         "pid 7",
         "port 6379",
@@ -119,22 +118,31 @@ def test_summary_is_said() -> None:
         "run_id": "r",
         "run_dir": "/runs/r",
         "env_id": "CartPole-v1",
-        "algorithm": "ppo",
+        "algorithm": "dqn",
+        "agent": "qr_dqn",
         "env_steps": 30000,
         "episodes": 200,
         "updates": 15,
         "seconds": 8.0,
         "mean_return": 480.0,
         "best_mean_return": 481.0,
+        "evaluation_return": None,
+        "goal_judged_by": "training",
         "reached": "mean_return",
         "rejected": {"late": 4},
     }
     text = summary_text(summary)
     assert "reached its return after 8 s" in text
-    assert "mean return 480.0, best 481.0" in text
+    assert text.startswith("Run r (qr_dqn on CartPole-v1)")
+    assert "mean return 480.0, best 481.0\n" in text
+    judged = summary | {"evaluation_return": 470.0}
+    assert "mean return 480.0, best 481.0, evaluation 470.0\n" in summary_text(judged)
+    # What reached the goal stands as the mean return of the run, whatever was evaluated after it.
+    judged |= {"goal_judged_by": "evaluation"}
+    assert "\n  best 481.0, evaluation 480.0\n" in summary_text(judged)
     assert "4 late" in text
     assert "was stopped" in summary_text(
-        summary | {"reached": "stopped", "mean_return": None, "rejected": {}}
+        summary | {"reached": "stopped", "mean_return": None, "best_mean_return": None, "rejected": {}}
     )
 
 

@@ -106,11 +106,18 @@ def test_a_client_says_what_the_server_says(name: str, spaces: SpacesSpec) -> No
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
-def test_a_client_scales_maps_of_bits_as_the_server_does(algorithm: str) -> None:
-    spaces = SpacesSpec(BoxSpec((10, 10, 4), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
-    settings = dqn_settings(name="small_cnn", hidden_sizes=(16,))
-    agent = make_agent("small_cnn", spaces) if algorithm == "ppo" else DQNAgent(spaces, settings, 0)
-    obs = np.random.default_rng(0).integers(0, 2, (30, 10, 10, 4), dtype=np.uint8)
+@pytest.mark.parametrize(("sides", "channels"), [(4, "auto"), (10, "last"), (10, "first")])
+def test_a_client_sees_maps_of_bits_as_the_server_does(algorithm: str, sides: int, channels: str) -> None:
+    spaces = SpacesSpec(BoxSpec((10, 10, sides), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
+    agent: PPOAgent | DQNAgent
+    if algorithm == "ppo":
+        agent = make_agent("small_cnn", spaces, channels=channels)
+    else:
+        settings = dqn_settings(name="small_cnn", hidden_sizes=(16,), channels=channels)
+        agent = DQNAgent(spaces, settings, 0)
+    obs = np.random.default_rng(0).integers(0, 2, (30, 10, 10, sides), dtype=np.uint8)
+    # What was saved where nobody was asked reads the same: it says nothing of channels.
+    assert agent.policy_spec().get("channels", "auto") == channels
     np.testing.assert_allclose(policy_of(agent).outputs(obs), agent.outputs(obs), atol=1e-5)
 
 

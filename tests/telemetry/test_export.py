@@ -112,8 +112,8 @@ def test_a_missing_store_gives_the_same_columns_without_rows(tmp_path: Path, sto
 
 
 def test_it_says_what_the_run_is_about(tmp_path: Path) -> None:
-    run = make_run(tmp_path, env={"id": "Acrobot-v1"})
-    assert read_about(run) == {"env_id": "Acrobot-v1", "algorithm": "ppo", "seed": 1}
+    run = make_run(tmp_path, env={"id": "Acrobot-v1"}, algorithm="dqn", dqn={"agent": "iqn"})
+    assert read_about(run) == {"env_id": "Acrobot-v1", "algorithm": "dqn", "agent": "iqn", "seed": 1}
 
 
 def test_series_are_json_as_they_are(store: Path) -> None:

@@ -180,7 +180,12 @@ def test_100_updates_after_a_resume_are_equal_to_the_bit(redis_address: Address,
     for number in range(10):
         whole.agent.update(batch(number))
     whole.checkpoint(tmp_path / "c")
-    assert read_checkpoint(tmp_path / "c").info.algorithm == "dqn"
+    info = read_checkpoint(tmp_path / "c").info
+    assert (info.algorithm, info.agent) == ("dqn", "dqn")
+    assert [whole.snapshot(kind, 2.0).info.scored_by for kind in ("manual", "best")] == [
+        "training",
+        "evaluation",
+    ]
     resumed = DQNTrainingNode(
         dqn_settings(dqn__target_interval=7, seed=99), RunFolder(tmp_path / "b"), redis_address
     )

@@ -37,9 +37,10 @@ def test_a_client_plays_with_a_network_of_images(
 def test_the_networks_are_told_in_log_and_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = RunFolder(tmp_path)
     with caplog.at_level(logging.INFO):
-        tell_networks(DQNAgent(SPACES, dqn_settings(), seed=0), run)
-    lines = run.network.read_text(encoding="utf-8").splitlines()
-    assert caplog.messages == lines
+        tell_networks(DQNAgent(SPACES, dqn_settings(), seed=0), run, "4×84×84: 4 channels (first)")
+    image, *lines = run.network.read_text(encoding="utf-8").splitlines()
+    assert image == "image 4×84×84: 4 channels (first)"
+    assert caplog.messages == [image, *lines]
     assert lines[0] == f"values: {4 * 32 + 32 + 32 * 32 + 32 + 32 * 3 + 3:,} parameters"
     assert [line.split() for line in lines[1:]] == [
         ["0", "Linear", "32", "160"], ["1", "Tanh", "32", "0"], ["2", "Linear", "32", "1,056"],

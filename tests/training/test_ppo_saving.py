@@ -37,6 +37,7 @@ def test_commands_are_carried_out_and_answered(redis_address: Address, tmp_path:
         info = read_checkpoint(tmp_path / "best_model").info
         # The weights of round `last` are those after two updates, and so is what is told of them.
         assert (info.model_id, info.updates, info.env_steps, info.score) == (last, 2, 4 * STEPS, 12.0)
+        assert info.scored_by == "training"
         gone = node.answer(node.ask("save", kind="best", model_id=last + 50))
         assert not gone.ok
         assert "gone" in gone.error

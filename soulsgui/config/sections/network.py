@@ -8,6 +8,9 @@ from soulsgui.config.declaring import Section, setting
 
 Layers = Annotated[tuple[Annotated[int, Field(ge=1, le=65536)], ...], Field(max_length=8)]
 
+Channels = Literal["auto", "first", "last"]
+"""Which side of an image holds its channels; `auto`: what its shape says (`environments.images`)."""
+
 
 class NetworkSettings(Section):
     """Shape of the networks."""
@@ -18,6 +21,13 @@ class NetworkSettings(Section):
         "`small_cnn` and `impala_resnet` for images of bytes; or `module:Class` of your own, installed on "
         "the server and on every client (soulsgui.rl.networks.named). All but `mlp` need PyTorch on clients.",
         pattern=r"^(mlp|mlp_layer_norm|nature_cnn|small_cnn|impala_resnet|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+    )
+    channels: Channels = setting(
+        "auto",
+        "Which side of an image its channels are, for networks that see images: the `first`, the `last`, or, "
+        "with `auto`, what its shape says: last where there are at most 4 or only the first two sides are "
+        "equal, otherwise first. The run's log and network.txt tell which it took; where the first side is "
+        "as long as the last it can't be told, and has to be set.",
     )
     hidden_sizes: Layers = setting(
         (64, 64),

@@ -30,7 +30,7 @@ def learning_starts() -> Any:
     """Declare how many transitions come before the first update."""
     return setting(
         1_000,
-        "Transitions to collect before the first update.",
+        "Transitions to collect before the first update; `stop.env_steps` has to be more.",
         unit="transitions",
         ge=1,
         le=100_000_000,

@@ -12,7 +12,7 @@ from soulsgui.gui.models.runs import stopping_words
 from soulsgui.gui.question import Question
 from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.states import Look, run_is_active
-from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary
+from soulsgui.wire.control import CheckpointInfo, RunStatus, RunSummary, ScoredBy
 
 
 def kind_look(kind: str) -> Look:
@@ -142,12 +142,21 @@ def columns() -> tuple[Column[CheckpointInfo], ...]:
         ),
         Column(
             "score",
-            tr("Mean return"),
-            lambda info: text.value(info.score),
-            lambda info: low(info.score),
+            tr("Training return"),
+            lambda info: text.value(_scored(info, "training")),
+            lambda info: low(_scored(info, "training")),
+            number=True,
+            width=13,
+            about=tr("Mean return of the last training episodes when it was saved"),
+        ),
+        Column(
+            "evaluation",
+            tr("Evaluation"),
+            lambda info: text.value(_scored(info, "evaluation")),
+            lambda info: low(_scored(info, "evaluation")),
             number=True,
             width=11,
-            about=tr("Mean training return when it was saved"),
+            about=tr("Mean return of the evaluation that made it the best model"),
         ),
         Column(
             "size",
@@ -169,6 +178,11 @@ def columns() -> tuple[Column[CheckpointInfo], ...]:
             "note", tr("Note"), lambda info: " ".join(info.note.split()), tip=lambda info: info.note, width=28
         ),
     )
+
+
+def _scored(info: CheckpointInfo, by: ScoredBy) -> float | None:
+    """Return its score if it is the mean of that; one of which nobody knows counts as training's."""
+    return info.score if (info.scored_by or "training") == by else None
 
 
 class CheckpointsModel(RecordsModel[CheckpointInfo]):

@@ -9,7 +9,7 @@ from soulsgui.gui import text
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.records import Column, RecordsModel, low
 from soulsgui.gui.question import Question
-from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.run_actions import algorithm_title, run_title
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.wire.control import RunStatus, RunSummary
 
@@ -59,7 +59,7 @@ def columns() -> tuple[Column[RunSummary], ...]:
         ),
         Column("name", tr("Name"), run_title, tip=lambda run: run.id, width=18),
         Column("env", tr("Environment"), lambda run: run.env_id or text.NOTHING, width=15),
-        Column("algorithm", tr("Algorithm"), lambda run: run.algorithm.upper() or text.NOTHING, width=9),
+        Column("algorithm", tr("Algorithm"), lambda run: algorithm_title(run) or text.NOTHING, width=9),
         _number("steps", tr("Steps"), lambda run: text.compact(run.env_steps), lambda run: run.env_steps),
         _number("episodes", tr("Episodes"), lambda run: text.count(run.episodes), lambda run: run.episodes),
         Column(

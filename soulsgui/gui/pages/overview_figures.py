@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.run_actions import algorithm_title
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, set_property, set_tip
 from soulsgui.wire.control import RunStatus, ServiceStatus
@@ -73,7 +74,7 @@ def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> Run
 
 def run_words(run: RunStatus) -> str:
     """Return what is trained: `lunar-2 · LunarLander-v3 · PPO`."""
-    parts = [run.name or run.id, run.env_id, run.algorithm.upper()]
+    parts = [run.name or run.id, run.env_id, algorithm_title(run)]
     if run.attempt > 1:
         parts.append(tr("attempt {number}").format(number=run.attempt))
     return " · ".join(part for part in parts if part)

@@ -25,7 +25,7 @@ from soulsgui.gui.pages.checkpoints import CheckpointsTab
 from soulsgui.gui.pages.run_events import EventsTab
 from soulsgui.gui.pages.run_settings import RunSettingsTab, for_a_new_run
 from soulsgui.gui.question import Question
-from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.run_actions import algorithm_title, run_title
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -173,7 +173,7 @@ class RunDetails(QWidget):
             self._state.show_look(look)
             self._state.setToolTip(reached_words(run))
             self._title.setText(run_title(run))
-            facts = [run.id, run.env_id, run.algorithm.upper(), self.tr("seed {n}").format(n=run.seed)]
+            facts = [run.id, run.env_id, algorithm_title(run), self.tr("seed {n}").format(n=run.seed)]
             facts.append(self.tr("{n} steps").format(n=text.count(run.env_steps)))
             if run.error:
                 facts.append(run.error)

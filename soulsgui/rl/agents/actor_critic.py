@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.environments.choices import DiscreteSpec
-from soulsgui.environments.observations import largest_of
+from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.encoded import with_encoding
@@ -126,7 +126,11 @@ class ActorCritic(Generic[Settings]):
         if network.name == MLP:
             return MLPPolicySpec(**either).to_json()
         spec = TorchPolicySpec(
-            network=network.name, observation_dtype=seen.dtype, largest=largest_of(seen), **either
+            network=network.name,
+            observation_dtype=seen.dtype,
+            largest=largest_of(seen),
+            channels=channels_of(seen),
+            **either,
         )
         return spec.to_json()
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from soulsgui.environments.observations import largest_of
+from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.categorical import categorical_spec
 from soulsgui.policies.implicit_quantile import implicit_quantile_spec
@@ -319,6 +319,7 @@ class ByTorch:
             observation_shape=box.shape,
             observation_dtype=box.dtype,
             largest=largest_of(box),
+            channels=channels_of(box),
             num_actions=actions.n,
             first_action=actions.start,
             hidden_sizes=tuple(network.hidden_sizes),

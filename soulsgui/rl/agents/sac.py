@@ -8,10 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.environments.actions import ActionSpec
-from soulsgui.environments.space_words import action_words
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import EnvironmentCheckError
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.encoded import with_encoding
@@ -58,7 +55,7 @@ class SACAgent(ReplayLearner):
         to_see = Inputs(spaces.observation, False, True, normalize.observations, normalize.clip)
         super().__init__(spaces, to_see, seed, device, normalize, FIGURES, "sac.learning_rate")
         self.settings = settings
-        self._head = bounded_head(spaces.action, settings.network.initial_std)
+        self._head = bounded_head(spaces, settings.network.initial_std)
         self.networks = nets = build_sac_networks(
             to_see.seen.size,
             self._head.size,
@@ -163,21 +160,14 @@ class SACAgent(ReplayLearner):
         )
 
 
-def bounded_head(action: ActionSpec, initial_std: float) -> HeadSpec:
+def bounded_head(spaces: SpacesSpec, initial_std: float) -> HeadSpec:
     """Return the head of a policy over numbers that a tanh keeps within their bounds.
 
     Args:
-        action: What the environment takes.
+        spaces: Of the environment.
         initial_std: Deviation of `u` at the start; it depends on the observation.
 
     Raises:
         EnvironmentCheckError: The environment takes something else, or a bound is missing.
     """
-    told = action.to_json()
-    head = HeadSpec(told, "state_dependent", initial_std, "tanh")
-    if told["type"] == "box" and head.is_squashed:
-        return head
-    raise EnvironmentCheckError(
-        f"sac chooses numbers within bounds; this environment takes {action_words(action)}.",
-        "Set algorithm: ppo, or choose an environment with a Box of actions that has bounds on both sides.",
-    )
+    return HeadSpec(spaces.bounded_actions("sac").to_json(), "state_dependent", initial_std, "tanh")

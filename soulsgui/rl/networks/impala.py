@@ -7,11 +7,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.sections.network import Channels
+from soulsgui.environments.images import image_layout
 from soulsgui.rl.networks.mlp import ACTIVATIONS
-from soulsgui.rl.networks.torso import Torso, image_layout
+from soulsgui.rl.networks.torso import Torso
 
 _CHANNELS = (16, 32, 32)
-_LEAST = 8
 
 
 class ResidualBlock(nn.Module):
@@ -36,7 +37,9 @@ class ResidualBlock(nn.Module):
         return outputs
 
 
-def impala_resnet(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+def impala_resnet(
+    shape: Sequence[int], hidden_sizes: Sequence[int], activation: str, channels: Channels = "auto"
+) -> Torso:
     """Build the network: three sections of 16, 32 and 32 channels, then dense layers (256 units there).
 
     A section is a convolution of 3×3, the largest of 3×3 at stride 2, and two `ResidualBlock`s. Inside them
@@ -46,19 +49,20 @@ def impala_resnet(shape: Sequence[int], hidden_sizes: Sequence[int], activation:
         shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 8×8.
         hidden_sizes: Width of each dense layer; none: the outputs of the sections are the features.
         activation: As in `ACTIVATIONS`.
+        channels: Which side they are (`environments.images.image_layout`).
 
     Raises:
-        UsageError: The observation is no such image.
+        UsageError: The observation is no such image, or it can't be told which side its channels are.
     """
-    layout = image_layout(shape, "impala_resnet", _LEAST)
+    layout = image_layout(shape, "impala_resnet", channels)
     modules: list[nn.Module] = []
-    channels, sides = layout.channels, [layout.height, layout.width]
+    inputs, sides = layout.channels, [layout.height, layout.width]
     for outputs in _CHANNELS:
-        modules += [nn.Conv2d(channels, outputs, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
+        modules += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, 2, padding=1)]
         modules += [ResidualBlock(outputs), ResidualBlock(outputs)]
-        channels, sides = outputs, [(side + 1) // 2 for side in sides]
+        inputs, sides = outputs, [(side + 1) // 2 for side in sides]
     modules += [ACTIVATIONS[activation](), nn.Flatten()]
-    sizes = [channels * math.prod(sides), *hidden_sizes]
+    sizes = [inputs * math.prod(sides), *hidden_sizes]
     for fan_in, fan_out in pairwise(sizes):
         modules += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
     return Torso(nn.Sequential(*modules), sizes[-1], channels_last=layout.channels_last)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from soulsgui.environments.images import LEAST_SIDES, layout_of
 from soulsgui.environments.spaces import ObservationSpec, PartsSpec
 from soulsgui.errors import UsageError
 from soulsgui.printable import error_words
@@ -23,7 +24,7 @@ from soulsgui.rl.settings import SeeingSettings
 MLP = "mlp"
 """The network that clients run without torch; `networks.mlp` builds it."""
 
-_Builder = Callable[[Sequence[int], Sequence[int], str], Torso]
+_Builder = Callable[..., Torso]
 _Initialise = Callable[[nn.Module, torch.Generator], None]
 
 
@@ -41,7 +42,7 @@ NAMED: dict[str, tuple[_Builder, _Initialise]] = {
 its Atari results from the Nature network, too (Huang et al. 2022, "The 37 implementation details"); IMPALA's.
 """
 
-IMAGE_NETWORKS = ("nature_cnn", "small_cnn", "impala_resnet")
+IMAGE_NETWORKS = tuple(LEAST_SIDES)
 
 
 def sees_images(name: str, observation: ObservationSpec) -> bool:
@@ -56,7 +57,8 @@ def inputs_of(observation: ObservationSpec, settings: SeeingSettings) -> Inputs:
     """Return what the networks of an agent take of observations."""
     name, normalize = settings.network.name, settings.normalize
     images = sees_images(name, observation)
-    return Inputs(observation, images, name == MLP, normalize.observations, normalize.clip)
+    channels = settings.network.channels if images else "auto"
+    return Inputs(observation, images, name == MLP, normalize.observations, normalize.clip, channels)
 
 
 class HeadedNetwork(nn.Module):
@@ -124,16 +126,14 @@ def named_torso(
         if joined.layers is not None:
             (fan_in_ if by_fan_in else _orthogonal)(joined.layers, generator)
         return joined, joined.features
-    if name in IMAGE_NETWORKS and observation.dtype != "uint8":
-        raise UsageError(
-            f"The network {name} needs images of bytes (uint8), not of {observation.dtype}.",
-            "Choose network.name mlp, or wrappers that give such images.",
-        )
     if name in NAMED:
         build, initialise = NAMED[name]
-        torso = build(observation.shape, hidden_sizes, activation)
         if name in IMAGE_NETWORKS:
+            layout_of(observation, name)
+            torso = build(observation.shape, hidden_sizes, activation, observation.channels)
             torso.scale = 1.0 / float(observation.limits[1].max())  # 255 of screens, 1 of maps of bits
+        else:
+            torso = build(observation.shape, hidden_sizes, activation)
         (fan_in_ if by_fan_in and initialise is _orthogonal else initialise)(torso, generator)
         return torso, _features(torso, name, observation)
     torso = _own_torso(name, observation, hidden_sizes, activation, generator)

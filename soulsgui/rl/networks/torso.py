@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.sections.network import Channels
+from soulsgui.environments.images import ImageLayout, image_layout
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.mlp import ACTIVATIONS
 
@@ -41,41 +42,6 @@ class Torso(nn.Module):
         return features
 
 
-class ImageLayout(NamedTuple):
-    """Where channels, height and width of an image are."""
-
-    channels: int
-    height: int
-    width: int
-    channels_last: bool
-
-
-def image_layout(shape: Sequence[int], name: str, least: int) -> ImageLayout:
-    """Tell what an image's sides are: channels first; last where there are at most 4, or only those differ.
-
-    Args:
-        shape: Shape of one observation.
-        name: The network that needs an image, for the error.
-        least: Least height and width.
-
-    Raises:
-        UsageError: It is no image, or too small.
-    """
-    if len(shape) == 3:
-        first, middle, last = shape
-        if last <= 4 < first or first == middle != last:
-            layout = ImageLayout(last, first, middle, True)
-        else:
-            layout = ImageLayout(first, middle, last, False)
-        if min(layout.height, layout.width) >= least:
-            return layout
-    raise UsageError(
-        f"The network {name} needs images [channels, height, width] or [height, width, channels] of at least "
-        f"{least}×{least}, not {tuple(shape)}.",
-        "Choose network.name mlp, or wrappers that give such images.",
-    )
-
-
 def mlp_torso(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
     """Build a perceptron whose every layer is followed by its activation; observations are flattened.
 
@@ -106,7 +72,9 @@ def mlp_layer_norm(shape: Sequence[int], hidden_sizes: Sequence[int], activation
     return Torso(nn.Sequential(*modules), hidden_sizes[-1])
 
 
-def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+def nature_cnn(
+    shape: Sequence[int], hidden_sizes: Sequence[int], activation: str, channels: Channels = "auto"
+) -> Torso:
     """Build the network of Mnih et al. 2015 (Nature 518, "Methods: Model architecture").
 
     32 filters of 8×8 at stride 4, 64 of 4×4 at stride 2, 64 of 3×3 at stride 1, then dense layers (512 units
@@ -116,15 +84,18 @@ def nature_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: st
         shape: `(channels, height, width)` or `(height, width, channels)` of uint8, at least 36×36.
         hidden_sizes: Width of each dense layer; none: the filters' outputs are the features.
         activation: As in `ACTIVATIONS`.
+        channels: Which side they are (`environments.images.image_layout`).
 
     Raises:
-        UsageError: The observation is no such image.
+        UsageError: The observation is no such image, or it can't be told which side its channels are.
     """
-    layout = image_layout(shape, "nature_cnn", 36)
+    layout = image_layout(shape, "nature_cnn", channels)
     return _filtered(layout, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), hidden_sizes, activation)
 
 
-def small_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str) -> Torso:
+def small_cnn(
+    shape: Sequence[int], hidden_sizes: Sequence[int], activation: str, channels: Channels = "auto"
+) -> Torso:
     """Build the network of MinAtar (Young & Tian 2019, arXiv 1903.03176, section 3).
 
     For images of few pixels: 16 filters of 3×3 at stride 1, then dense layers (128 units in the source), each
@@ -134,11 +105,12 @@ def small_cnn(shape: Sequence[int], hidden_sizes: Sequence[int], activation: str
         shape: As in `nature_cnn`, at least 3×3.
         hidden_sizes: As there.
         activation: As there.
+        channels: As there.
 
     Raises:
-        UsageError: The observation is no such image.
+        UsageError: As there.
     """
-    return _filtered(image_layout(shape, "small_cnn", 3), ((16, 3, 1),), hidden_sizes, activation)
+    return _filtered(image_layout(shape, "small_cnn", channels), ((16, 3, 1),), hidden_sizes, activation)
 
 
 def _filtered(

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from soulsgui.wire.control.control_file import API_OLDEST, API_VERSION
-from soulsgui.wire.control.states import CheckpointKind, LogLine, RunState
+from soulsgui.wire.control.states import CheckpointKind, LogLine, RunState, ScoredBy
 from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.neighbour import Rules
 from soulsgui.wire.messages.rejects import Reject
@@ -38,6 +38,7 @@ class CheckpointInfo(Message):
     Attributes:
         id: Path below the run's folder.
         score: Mean return it was saved with; None when unknown.
+        scored_by: What that is the mean of; empty when unknown, as of the best model of an older version.
         created: Seconds since the epoch.
         valid: Whether every file is there with the hash its manifest names.
         resumable: Whether training can go on from it.
@@ -55,6 +56,7 @@ class CheckpointInfo(Message):
     updates: int = 0
     episodes: int = 0
     score: float | None = None
+    scored_by: ScoredBy = ""
     created: float
     size_bytes: int
     note: str = ""
@@ -66,7 +68,11 @@ class CheckpointInfo(Message):
 
 
 class RunSummary(Message):
-    """One run of the library, in `runs.list` ({"runs": [...]}, newest first)."""
+    """One run of the library, in `runs.list` ({"runs": [...]}, newest first).
+
+    Attributes:
+        agent: As in `RunStatus`.
+    """
 
     id: str
     name: str = ""
@@ -75,6 +81,7 @@ class RunSummary(Message):
     reached: str = ""
     env_id: str = ""
     algorithm: str = ""
+    agent: str = ""
     seed: int = 0
     env_steps: int = 0
     episodes: int = 0

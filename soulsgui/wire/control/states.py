@@ -15,6 +15,8 @@ RunState = Literal[
 ]
 ServiceState = Literal["stopped", "starting", "running", "stopping", "backoff", "failed"]
 CheckpointKind = Literal["current", "best", "manual"]
+ScoredBy = Literal["", "training", "evaluation"]
+"""What the score of a checkpoint is the mean return of: the last training episodes, or one evaluation."""
 
 
 class ErrorCode(StrEnum):
@@ -41,6 +43,7 @@ class RunStatus(Message):
     """The active run, or the last one.
 
     Attributes:
+        agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms.
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
@@ -60,6 +63,7 @@ class RunStatus(Message):
     detail: str = ""
     env_id: str = ""
     algorithm: str = ""
+    agent: str = ""
     seed: int = 0
     attempt: int = 0
     model_id: int = -1

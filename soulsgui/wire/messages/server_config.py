@@ -30,6 +30,16 @@ def family_of(algorithm: str) -> str:
     return ON_POLICY if algorithm == "ppo" else OFF_POLICY
 
 
+def algorithm_name(algorithm: str, agent: str) -> str:
+    """Return what people read of an algorithm: which one of its family was chosen, where there are several.
+
+    Args:
+        algorithm: As the configuration names it.
+        agent: `dqn.agent` where the algorithm is dqn; otherwise, and where it is not known, empty.
+    """
+    return agent or algorithm
+
+
 def learns_from_log_probs(algorithm: str) -> bool:
     """Whether an algorithm asks for the log-probability of each action when it was taken."""
     return algorithm in ("ppo", "vtrace")

@@ -1,6 +1,7 @@
 import pytest
 
 from soulsgui.gui.models.checkpoints import (
+    columns,
     condition_look,
     described,
     kind_look,
@@ -39,6 +40,16 @@ def test_its_condition_and_why_it_can_not_be_loaded(
     assert condition_look(checkpoint).word == condition
     assert reason in why_not_loaded(checkpoint)
     assert bool(why_not_loaded(checkpoint)) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("scored_by", "training", "evaluation"),
+    [("training", "12.5", "—"), ("evaluation", "—", "12.5"), ("", "12.5", "—")],
+)
+def test_training_and_evaluation_have_a_column_each(scored_by: str, training: str, evaluation: str) -> None:
+    info = GOOD.model_copy(update={"score": 12.5, "scored_by": scored_by})
+    shown = {column.name: column.shown(info) for column in columns()}
+    assert (shown["score"], shown["evaluation"]) == (training, evaluation)
 
 
 def test_nothing_is_loaded_without_a_choice() -> None:

@@ -102,6 +102,8 @@ def test_what_was_lost_is_shown_only_when_something_was() -> None:
 def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
     again = RUNNING.model_copy(update={"attempt": 2, "state": "waiting", "detail": "1 of 2 clients"})
     assert run_words(again) == "lunar · LunarLander-v3 · PPO · attempt 2"
+    family = RUNNING.model_copy(update={"algorithm": "dqn", "agent": "qr_dqn"})
+    assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN"
     assert state_words(again) == "Waiting: 1 of 2 clients"
 
 

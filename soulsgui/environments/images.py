@@ -1,0 +1,102 @@
+"""Which sides of an image are its channels, its height and its width. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from soulsgui.config.sections.network import Channels
+from soulsgui.environments.box import BoxSpec
+from soulsgui.environments.observations import ObservationSpec
+from soulsgui.errors import UsageError
+
+LEAST_SIDES = {"nature_cnn": 36, "small_cnn": 3, "impala_resnet": 8}
+"""The networks that see images as such, and the least height and width that each can see."""
+
+_FEW = 4
+
+
+class ImageLayout(NamedTuple):
+    """Where channels, height and width of an image are."""
+
+    channels: int
+    height: int
+    width: int
+    channels_last: bool
+
+
+def image_layout(shape: Sequence[int], name: str, channels: Channels = "auto") -> ImageLayout:
+    """Tell what an image's sides are.
+
+    Of `auto` channels are last where there are at most 4, or where only the first two sides are equal, and
+    otherwise first. Where first and last side are equal, the shape says nothing of it.
+
+    Args:
+        shape: Shape of one observation.
+        name: The network that needs an image, a key of `LEAST_SIDES`.
+        channels: Where they are (`network.channels`).
+
+    Raises:
+        UsageError: It is no image, or too small, or nobody can tell where its channels are.
+    """
+    least = LEAST_SIDES[name]
+    layout = _layout(shape, channels) if len(shape) == 3 else None
+    if layout is None or min(layout.height, layout.width) < least:
+        raise UsageError(
+            f"The network {name} needs images [channels, height, width] or [height, width, channels] of at "
+            f"least {least}×{least}, not {tuple(shape)}.",
+            "Choose network.name mlp, or wrappers that give such images.",
+        )
+    if channels == "auto" and shape[0] == shape[2]:
+        raise UsageError(
+            f"Whether the first or the last side of images {_shape_words(shape)} are its channels can't be "
+            "told by their shape.",
+            "Set network.channels: first for [channels, height, width], last for [height, width, channels].",
+        )
+    return layout
+
+
+def _layout(shape: Sequence[int], channels: Channels) -> ImageLayout:
+    first, middle, last = shape
+    if channels == "last" or (channels == "auto" and (last <= _FEW < first or first == middle != last)):
+        return ImageLayout(last, first, middle, True)
+    return ImageLayout(first, middle, last, False)
+
+
+def layout_of(image: BoxSpec, name: str) -> ImageLayout:
+    """Tell what the sides of what a network sees are.
+
+    Args:
+        image: What it sees, with what is known of its channels.
+        name: As in `image_layout`.
+
+    Raises:
+        UsageError: It is no image of bytes, or as in `image_layout`.
+    """
+    if image.dtype != "uint8":
+        raise UsageError(
+            f"The network {name} needs images of bytes (uint8), not of {image.dtype}.",
+            "Choose network.name mlp, or wrappers that give such images.",
+        )
+    return image_layout(image.shape, name, image.channels)
+
+
+def image_words(observation: ObservationSpec, channels: Channels) -> str:
+    """Return in words which sides of the image among what an environment shows are which.
+
+    Args:
+        observation: What it shows; empty where there is no image of three sides.
+        channels: As in `image_layout`.
+    """
+    image = observation.seen(True).fields[0][1]
+    if image.dtype != "uint8" or len(image.shape) != 3:
+        return ""
+    shape = _shape_words(image.shape)
+    if channels == "auto" and image.shape[0] == image.shape[2]:
+        return f"{shape}: network.channels has to say whether the first or the last side are its channels"
+    layout = _layout(image.shape, channels)
+    place = "last" if layout.channels_last else "first"
+    why = "by its shape; otherwise set network.channels" if channels == "auto" else "by network.channels"
+    return f"{shape}: {layout.channels} channels ({place}) of {layout.height}×{layout.width} ({why})"
+
+
+def _shape_words(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

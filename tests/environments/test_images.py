@@ -1,0 +1,60 @@
+"""Which sides of an image are its channels: by its shape, by the setting, or nobody can tell."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from soulsgui.config.sections.network import Channels
+from soulsgui.environments.images import ImageLayout, image_layout, image_words
+from soulsgui.environments.observations import observation_from_space
+from soulsgui.environments.spaces import BoxSpec
+from soulsgui.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "layout"),
+    [
+        ((4, 84, 84), "auto", (4, 84, 84, False)),
+        ((84, 84, 12), "auto", (12, 84, 84, True)),
+        ((210, 160, 3), "auto", (3, 210, 160, True)),
+        ((10, 10, 7), "auto", (7, 10, 10, True)),
+        ((20, 30, 6), "auto", (20, 30, 6, False)),
+        ((20, 30, 6), "last", (6, 20, 30, True)),
+        ((10, 10, 10), "last", (10, 10, 10, True)),
+        ((10, 12, 10), "first", (10, 12, 10, False)),
+        ((210, 160, 3), "first", (210, 160, 3, False)),
+    ],
+)
+def test_the_sides_of_an_image(shape: tuple[int, ...], channels: Channels, layout: tuple[int, ...]) -> None:
+    assert image_layout(shape, "small_cnn", channels) == ImageLayout(*layout)
+
+
+@pytest.mark.parametrize("shape", [(10, 10, 10), (10, 12, 10)])
+def test_what_the_shape_does_not_say_is_not_guessed(shape: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="first or the last side of images 10×1") as caught:
+        image_layout(shape, "small_cnn")
+    assert "network.channels: first" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("shape", "name", "channels"),
+    [((4,), "small_cnn", "auto"), ((35, 84, 3), "nature_cnn", "auto"), ((8, 8, 7), "impala_resnet", "first")],
+)
+def test_what_is_no_image_of_that_size_is_refused(
+    shape: tuple[int, ...], name: str, channels: Channels
+) -> None:
+    with pytest.raises(UsageError, match=f"The network {name} needs images"):
+        image_layout(shape, name, channels)
+
+
+def test_what_was_taken_for_channels_is_told() -> None:
+    room = spaces.Dict({"key": spaces.Discrete(2), "picture": spaces.Box(0, 255, (20, 30, 6), np.uint8)})
+    words = image_words(observation_from_space(room), "auto")
+    assert words == "20×30×6: 20 channels (first) of 30×6 (by its shape; otherwise set network.channels)"
+    assert image_words(observation_from_space(room), "last") == (
+        "20×30×6: 6 channels (last) of 20×30 (by network.channels)"
+    )
+    cube = BoxSpec((10, 10, 10), "uint8")
+    assert "network.channels has to say" in image_words(cube, "auto")
+    assert image_words(BoxSpec((10, 10, 10), "float32"), "auto") == ""
+    assert image_words(BoxSpec((10,), "uint8"), "auto") == ""
