@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from soulsgui.environments.observations import largest_of
 from soulsgui.environments.spaces import ObservationSpec, PartsSpec
 from soulsgui.errors import UsageError
+from soulsgui.policies.recurrent_spec import TorsoSpec
 from soulsgui.printable import error_words
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
@@ -57,6 +59,16 @@ def inputs_of(observation: ObservationSpec, settings: SeeingSettings) -> Inputs:
     name, normalize = settings.network.name, settings.normalize
     images = sees_images(name, observation)
     return Inputs(observation, images, name == MLP, normalize.observations, normalize.clip)
+
+
+def torso_spec(name: str, seen: ObservationSpec) -> TorsoSpec | None:
+    """Return what a client must know of what is before a memory; None: it is a perceptron.
+
+    Args:
+        name: `network.name`.
+        seen: Space of what it sees.
+    """
+    return None if name == MLP else TorsoSpec(name, seen.dtype, largest_of(seen))
 
 
 class HeadedNetwork(nn.Module):

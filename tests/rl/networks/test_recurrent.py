@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from soulsgui.rl.networks import recurrent
 from soulsgui.rl.networks.initial import fan_in_
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
 from soulsgui.rl.networks.torso import perceptron
@@ -105,3 +106,17 @@ def test_without_burn_in_all_is_one_unroll(network: RecurrentTorso) -> None:
     state = torch.randn(3, network.state_size)
     found = unroll_with_burn_in(network, OBS, state, 0, torch.zeros(3, dtype=torch.bool))
     assert torch.equal(found, network(OBS, state, NEVER)[0])
+
+
+def test_where_no_gradient_is_wanted_the_torso_sees_a_part_at_a_time(
+    network: RecurrentTorso, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = torch.randn(3, network.state_size)
+    whole = network(OBS, state, NEVER)[0].detach()
+    monkeypatch.setattr(recurrent, "_AT_ONCE", 5)
+    counts: list[int] = []
+    network.torso.register_forward_hook(lambda _, inputs, __: counts.append(len(inputs[0])))
+    with torch.no_grad():
+        found = network(OBS, state, NEVER)[0]
+    assert counts == [5] * 7 + [1]
+    torch.testing.assert_close(found, whole, atol=1e-6, rtol=1e-5)
