@@ -153,7 +153,9 @@ def unroll_with_burn_in(
     if not burn_in:
         features: Tensor = torso(obs, state, starts)[0]
         return features
-    early, state = torso(obs[:burn_in], state, starts[:burn_in])
+    # A way back through the filters costs most of an update: none where nobody learns from the burn-in.
+    with torch.set_grad_enabled(torch.is_grad_enabled() and bool(exact.any())):
+        early, state = torso(obs[:burn_in], state, starts[:burn_in])
     state = torch.where(exact[:, None], state, state.detach())
     late, _ = torso(obs[burn_in:], state, starts[burn_in:])
     return torch.cat((early, late))

@@ -102,6 +102,20 @@ def test_burn_in_makes_the_state_present_but_learns_nothing(network: RecurrentTo
     assert obs.grad[4:].any(2).all()
 
 
+def test_a_burn_in_that_nobody_learns_from_keeps_nothing_for_a_gradient(network: RecurrentTorso) -> None:
+    kept: list[bool] = []
+    network.torso.register_forward_hook(lambda _, __, features: kept.append(features.requires_grad))
+    state = torch.randn(3, network.state_size)
+    found = [
+        unroll_with_burn_in(network, OBS, state, 4, torch.tensor([some, False, False]))
+        for some in (False, True)
+    ]
+    assert kept == [False, True, True, True]
+    torch.testing.assert_close(*found)
+    with torch.no_grad():
+        assert not unroll_with_burn_in(network, OBS, state, 4, torch.ones(3, dtype=torch.bool)).requires_grad
+
+
 def test_without_burn_in_all_is_one_unroll(network: RecurrentTorso) -> None:
     state = torch.randn(3, network.state_size)
     found = unroll_with_burn_in(network, OBS, state, 0, torch.zeros(3, dtype=torch.bool))
