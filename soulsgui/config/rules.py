@@ -127,10 +127,9 @@ def _broken_by_memory(settings: Settings) -> list[BrokenRule]:
                 "goes with algorithm ppo, or with algorithm dqn and dqn.agent r2d2; otherwise none.",
             )
         )
-    if recurrent and settings.network.name != "mlp":
-        broken.append(BrokenRule("network.recurrent", "goes with network.name mlp only; otherwise none."))
-    if recurrent and not settings.network.hidden_sizes:
-        broken.append(BrokenRule("network.hidden_sizes", "needs at least one layer with network.recurrent."))
+    if recurrent and settings.network.name == "mlp" and not settings.network.hidden_sizes:
+        reason = "needs at least one layer with network.recurrent and network.name mlp."
+        broken.append(BrokenRule("network.hidden_sizes", reason))
     if r2d2 and settings.dqn.exploration not in ("epsilon", "ladder"):
         broken.append(BrokenRule("dqn.exploration", "should be epsilon or ladder for dqn.agent r2d2."))
     if r2d2:

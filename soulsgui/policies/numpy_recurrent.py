@@ -1,118 +1,19 @@
 """A policy with a memory (LSTM, GRU) over actions of any kind, in numpy: what a client runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.policies.action_heads import ActionHead, HeadSpec
-from soulsgui.policies.described import unreadable
+from soulsgui.policies.action_heads import ActionHead
 from soulsgui.policies.normalise import normalise
 from soulsgui.policies.numpy_mlp import check_tensors
+from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
 from soulsgui.policies.remembered import Remembered
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
-ACTIVATIONS = ("tanh", "relu")
-GATES = {"lstm": 4, "gru": 3}
-"""How many rows of weights each unit of a cell has."""
-
-KIND = "recurrent"
-FIELD = "memory"
-"""The one field of its state: the hidden state, then for `lstm` the cell state."""
-
-
-@dataclass(frozen=True)
-class RecurrentPolicySpec:
-    """What a client must know to build the policy; travels as JSON.
-
-    Args:
-        observation_shape: Shape of one observation; it is flattened.
-        hidden_sizes: Width of each layer before the memory, each followed by the activation; at least one.
-        activation: `tanh` or `relu`.
-        cell: `lstm` or `gru`.
-        units: Width of the memory.
-        head_sizes: Width of each hidden layer behind the memory, each followed by `relu`.
-        normalise: Whether observations are normalised with the statistics that come with the weights.
-        head: What makes actions of what the last layer says.
-    """
-
-    observation_shape: tuple[int, ...]
-    hidden_sizes: tuple[int, ...]
-    activation: str
-    cell: str
-    units: int
-    head_sizes: tuple[int, ...]
-    normalise: bool
-    head: HeadSpec
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the description as JSON-able data, with `state` (`server_config.state_of`) in it."""
-        return {
-            "kind": KIND,
-            "observation_shape": list(self.observation_shape),
-            "hidden_sizes": list(self.hidden_sizes),
-            "activation": self.activation,
-            "cell": self.cell,
-            "units": self.units,
-            "head_sizes": list(self.head_sizes),
-            "normalise": self.normalise,
-            "head": self.head.to_json(),
-            "state": {FIELD: [self.state_size]},
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "RecurrentPolicySpec":
-        """Read what `to_json` wrote.
-
-        Raises:
-            CheckpointError: The data describe no such policy.
-        """
-        try:
-            if data["activation"] not in ACTIVATIONS or data["cell"] not in GATES:
-                raise ValueError(f"activation {data['activation']!r}, cell {data['cell']!r}")
-            spec = cls(
-                observation_shape=tuple(int(side) for side in data["observation_shape"]),
-                hidden_sizes=tuple(int(size) for size in data["hidden_sizes"]),
-                activation=str(data["activation"]),
-                cell=str(data["cell"]),
-                units=int(data["units"]),
-                head_sizes=tuple(int(size) for size in data["head_sizes"]),
-                normalise=bool(data["normalise"]),
-                head=HeadSpec.from_json(data["head"]),
-            )
-            if not spec.hidden_sizes or data["state"] != {FIELD: [spec.state_size]}:
-                raise ValueError(f"hidden_sizes {spec.hidden_sizes}, state {data['state']!r}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
-        return spec
-
-    @property
-    def state_size(self) -> int:
-        """Numbers that are remembered of an environment."""
-        return 2 * self.units if self.cell == "lstm" else self.units
-
-    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of the tensors that `NumpyRecurrentPolicy.load` takes, all float32."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        size = int(np.prod(self.observation_shape))
-        for name, sizes in (
-            ("torso", (size, *self.hidden_sizes)),
-            ("policy", (self.units, *self.head_sizes, self.head.outputs)),
-        ):
-            for index, (inputs, outputs) in enumerate(pairwise(sizes)):
-                shapes[f"{name}.{index}.weight"] = (outputs, inputs)
-                shapes[f"{name}.{index}.bias"] = (outputs,)
-        rows = GATES[self.cell] * self.units
-        shapes |= {"memory.input.weight": (rows, self.hidden_sizes[-1]), "memory.input.bias": (rows,)}
-        shapes |= {"memory.hidden.weight": (rows, self.units), "memory.hidden.bias": (rows,)}
-        if self.normalise:
-            shapes |= {"normaliser.mean": (size,), "normaliser.var": (size,)}
-            shapes |= {"normaliser.eps": (), "normaliser.clip": ()}
-        return shapes | self.head.tensors
 
 
 class NumpyRecurrentPolicy:
@@ -130,6 +31,9 @@ class NumpyRecurrentPolicy:
     Raises:
         CheckpointError: The spec can't be read.
     """
+
+    _sizes: tuple[int, int] | None = None
+    """As `RecurrentPolicySpec.tensor_shapes` takes them."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = RecurrentPolicySpec.from_json(spec)
@@ -151,12 +55,11 @@ class NumpyRecurrentPolicy:
         Raises:
             CheckpointError: A tensor is missing, misshapen or not finite.
         """
-        check_tensors(tensors, self.spec.tensor_shapes())
+        shapes = self.spec.tensor_shapes(self._sizes)
+        check_tensors(tensors, shapes)
         self.head.load(tensors)
         # Matrices from inputs to outputs, as the rows of observations come.
-        self._tensors = {
-            name: np.array(tensors[name].T, dtype=np.float32, order="C") for name in self.spec.tensor_shapes()
-        }
+        self._tensors = {name: np.array(tensors[name].T, dtype=np.float32, order="C") for name in shapes}
         of_normaliser = [name for name in self._tensors if name.startswith("normaliser.")]
         self._statistics = {name.removeprefix("normaliser."): self._tensors[name] for name in of_normaliser}
 
@@ -226,6 +129,22 @@ class NumpyRecurrentPolicy:
 
     def _through(self, obs: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
         """Run the network: `[N, *shape]`, `[N, S]` to outputs `[N, outputs]` and the next state `[N, S]`."""
+        tensors, units = self._tensors, self.spec.units
+        hidden = self._before_memory(obs)
+        seen = hidden @ tensors["memory.input.weight"] + tensors["memory.input.bias"]
+        kept = state[:, :units] @ tensors["memory.hidden.weight"] + tensors["memory.hidden.bias"]
+        state = self._step(seen, kept, state, units)
+        hidden = state[:, :units]
+        last = len(self.spec.head_sizes)
+        for index in range(last + 1):
+            hidden = hidden @ tensors[f"policy.{index}.weight"]
+            hidden += tensors[f"policy.{index}.bias"]
+            if index != last:
+                np.maximum(hidden, 0, out=hidden)
+        return hidden, state
+
+    def _before_memory(self, obs: NDArray[Any]) -> Floats:
+        """Return the inputs of the memory `[N, inputs]` for observations `[N, *shape]`."""
         tensors = self._tensors
         if self.spec.normalise:
             hidden = normalise(obs, self._statistics)
@@ -238,18 +157,7 @@ class NumpyRecurrentPolicy:
                 np.tanh(hidden, out=hidden)
             else:
                 np.maximum(hidden, 0, out=hidden)
-        units = self.spec.units
-        seen = hidden @ tensors["memory.input.weight"] + tensors["memory.input.bias"]
-        kept = state[:, :units] @ tensors["memory.hidden.weight"] + tensors["memory.hidden.bias"]
-        state = self._step(seen, kept, state, units)
-        hidden = state[:, :units]
-        last = len(self.spec.head_sizes)
-        for index in range(last + 1):
-            hidden = hidden @ tensors[f"policy.{index}.weight"]
-            hidden += tensors[f"policy.{index}.bias"]
-            if index != last:
-                np.maximum(hidden, 0, out=hidden)
-        return hidden, state
+        return hidden
 
 
 def _sigmoid(x: Floats) -> Floats:

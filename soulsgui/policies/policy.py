@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError, ClientRegistrationError
-from soulsgui.policies import torch_spec
+from soulsgui.policies import recurrent_spec, torch_spec
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import ACTOR, ActorPolicy
 from soulsgui.policies.categorical import CATEGORICAL, CategoricalMLPPolicy
@@ -110,7 +110,8 @@ def _actor_policy(spec: Mapping[str, Any]) -> Policy:
 KINDS: dict[str, Callable[[Mapping[str, Any]], Policy]] = {
     "mlp": NumpyMLPPolicy,
     ACTOR: _actor_policy,
-    "recurrent": NumpyRecurrentPolicy,
+    recurrent_spec.KIND: NumpyRecurrentPolicy,
+    recurrent_spec.TORCH_KIND: _torch_policy,
     CATEGORICAL: CategoricalMLPPolicy,
     IMPLICIT_QUANTILE: ImplicitQuantileMLPPolicy,
     torch_spec.KIND: _torch_policy,

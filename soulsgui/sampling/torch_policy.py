@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from soulsgui.environments.observations import seen_of
 from soulsgui.environments.spaces import DiscreteSpec, SpacesSpec
 from soulsgui.policies.described import unreadable
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
+from soulsgui.policies.recurrent_spec import TORCH_KIND
 from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting
 from soulsgui.rl.agents.dqn_kinds import kind_of, settings_told
 from soulsgui.rl.inputs import laid_out
-from soulsgui.rl.networks.named import build_network, sees_images
+from soulsgui.rl.networks.named import build_network, named_torso, sees_images
 
 _STATISTICS = ("mean", "var", "eps", "clip")
 
@@ -92,11 +94,61 @@ class TorchPolicy(ValuingPolicy):
         return said
 
 
-def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy:
+class TorchRecurrentPolicy(NumpyRecurrentPolicy):
+    """Acts with the server's network before the memory, on the CPU; memory and head in numpy.
+
+    Args:
+        spec: The policy spec as JSON (`RecurrentPolicySpec.to_json`), with a torso.
+
+    Raises:
+        CheckpointError: The spec can't be read.
+        UsageError: There is no such network here, or it can't see such observations.
+    """
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        super().__init__(spec)
+        read, torso = self.spec, self.spec.torso
+        assert torso is not None
+        try:
+            shape, dtype = read.observation_shape, torso.observation_dtype
+            seen = seen_of(shape, dtype, torso.largest, torso.channels)
+        except (TypeError, ValueError) as error:
+            raise unreadable(error) from error
+        # Weights come over the wire: the first ones are never acted with.
+        self._torso, features = named_torso(
+            torso.network, seen, read.hidden_sizes, read.activation, torch.Generator().manual_seed(0)
+        )
+        self._sizes = seen.fields[-1][1].size, features
+        self._sees_images = sees_images(torso.network, seen)
+
+    def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+        """Take weights over; nothing is kept of the arrays given, and the memory stays as it is.
+
+        Args:
+            tensors: At least what `RecurrentPolicySpec.tensor_shapes` names, and those of the torso.
+
+        Raises:
+            CheckpointError: A tensor is missing, misshapen or not finite; nothing has changed.
+        """
+        state = self._torso.state_dict()
+        arrays = {name: fitting(tensors, f"torso.{name}", tuple(old.shape)) for name, old in state.items()}
+        super().load(tensors)
+        with torch.no_grad():
+            for name, tensor in state.items():
+                tensor.copy_(torch.from_numpy(arrays[name]))
+
+    def _before_memory(self, obs: NDArray[Any]) -> Floats:
+        inputs = laid_out(obs, self._statistics if self.spec.normalise else None, self._sees_images)
+        with torch.no_grad():
+            said: Floats = self._torso(torch.from_numpy(np.ascontiguousarray(inputs))).numpy()
+        return said
+
+
+def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy | TorchRecurrentPolicy:
     """Make the policy for a client's process: it leaves the computer's other cores to the game.
 
     Args:
-        spec: As `TorchPolicy`.
+        spec: As `TorchPolicy`, or as `TorchRecurrentPolicy`.
     """
     torch.set_num_threads(1)
-    return TorchPolicy(spec)
+    return TorchRecurrentPolicy(spec) if spec.get("kind") == TORCH_KIND else TorchPolicy(spec)

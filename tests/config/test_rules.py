@@ -18,7 +18,7 @@ R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
         ({"vtrace": {"learning_rate": LINEAR}}, "vtrace.learning_rate"),
         ({"ppo": {"entropy_coef": LINEAR}}, "ppo.entropy_coef"),
         ({"algorithm": "dqn", "network": {"shared": True}}, "network.shared"),
-        ({"network": {"name": "nature_cnn", "recurrent": "lstm"}}, "network.recurrent"),
+        ({"network": {"hidden_sizes": (), "recurrent": "lstm"}}, "network.hidden_sizes"),
         ({"algorithm": "vtrace", "network": {"recurrent": "gru"}}, "network.recurrent"),
         ({"sac": {"buffer_size": 500}}, "sac.buffer_size"),
         (
@@ -49,6 +49,8 @@ def test_settings_that_do_not_go_together_are_named(changed: dict[str, Any], key
         {"stop": {"env_steps": 1000}},
         {"algorithm": "sac", "stop": {"judged_by": "evaluation"}},
         {"algorithm": "dqn", "network": {"name": "nature_cnn"}},
+        {"network": {"name": "nature_cnn", "recurrent": "lstm", "hidden_sizes": ()}},
+        R2D2 | {"dqn": {"agent": "r2d2"}, "network": {"name": "my.nets:Own", "recurrent": "lstm"}},
         R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 124}},
     ],
 )

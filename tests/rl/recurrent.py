@@ -1,12 +1,17 @@
 """Rounds that a policy with a memory has played, for several tests."""
 
-from typing import Any
+import json
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.policies.numpy_recurrent import FIELD, NumpyRecurrentPolicy
+from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
+from soulsgui.policies.policy import make_policy
+from soulsgui.policies.recurrent_spec import FIELD
 from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
@@ -27,22 +32,29 @@ def recurrent_agent(
     return agent
 
 
-def numpy_policy(agent: RecurrentPPOAgent) -> NumpyRecurrentPolicy:
+def numpy_policy(agent: Any) -> NumpyRecurrentPolicy:
     """Return what a client makes of the agent."""
-    policy = NumpyRecurrentPolicy(agent.policy_spec())
-    policy.load(agent.export_weights())
-    return policy
+    policy = make_policy(json.loads(json.dumps(agent.policy_spec())))
+    policy.load(load(save(agent.export_weights())))
+    return cast(NumpyRecurrentPolicy, policy)
+
+
+def _numbers(rng: np.random.Generator) -> NDArray[Any]:
+    return rng.normal(3.0, 2.0, 4).astype(np.float32)
 
 
 def played(
-    agent: RecurrentPPOAgent, seed: int = 0, cuts: tuple[tuple[int, bool], ...] = CUTS
+    agent: Any,
+    seed: int = 0,
+    cuts: tuple[tuple[int, bool], ...] = CUTS,
+    seen: Callable[[np.random.Generator], NDArray[Any]] = _numbers,
 ) -> RolloutBatch:
-    """Return a round of random observations of one environment, acted on and remembered in numpy."""
+    """Return a round of random observations of one environment, acted on and remembered by a client."""
     rng = np.random.default_rng(seed)
     policy = numpy_policy(agent)
-    rows: list[NDArray[np.float32]] = []
+    rows: list[NDArray[Any]] = []
     state, action, log_prob, joined = [], [], [], []
-    obs, begins = _seen(rng), True
+    obs, begins = seen(rng), True
     for length, ends in cuts:
         state.append(policy.remembered.fields[FIELD][0])
         joined.append(not begins)
@@ -51,15 +63,15 @@ def played(
             one, its = policy.act(obs[None], rng)
             action.append(one[0])
             log_prob.append(its[0])
-            obs = _seen(rng)
+            obs = seen(rng)
         rows.append(obs)
         begins = ends
         if ends:
-            obs = _seen(rng)
+            obs = seen(rng)
             policy.remembered.forget(np.array([True]))
     steps = len(action)
     return RolloutBatch(
-        obs=np.array(rows),
+        obs=np.stack(rows),
         lengths=np.array([length for length, _ in cuts]),
         action=np.array(action),
         log_prob=np.array(log_prob, np.float32),
@@ -69,7 +81,3 @@ def played(
         state={FIELD: np.array(state)},
         joined=np.array(joined),
     )
-
-
-def _seen(rng: np.random.Generator) -> NDArray[np.float32]:
-    return rng.normal(3.0, 2.0, 4).astype(np.float32)

@@ -20,6 +20,7 @@ from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.ppo import PPOAgent
+from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
@@ -196,8 +197,11 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
     np.testing.assert_array_equal(policy.outputs(obs), before)
 
 
-def test_without_torch_a_client_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = make_agent("nature_cnn", IMAGES).policy_spec()
+@pytest.mark.parametrize("agent", [PPOAgent, RecurrentPPOAgent])
+def test_without_torch_a_client_is_told_what_to_do(
+    agent: type[PPOAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = agent(IMAGES, ppo_settings(name="nature_cnn", hidden_sizes=(8,), recurrent="gru"), 0).policy_spec()
     monkeypatch.delitem(sys.modules, "soulsgui.sampling.torch_policy")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ClientRegistrationError, match=r"nature_cnn .* needs PyTorch") as caught:

@@ -318,7 +318,7 @@ class _Streams:
 
     def __init__(self, reads: Iterator[list[Part]]) -> None:
         self._reads = reads
-        self.over = False
+        self.over = self.up_to_date = False
 
     def read_parts(self, connection: object, block_ms: int) -> list[Part]:
         found = next(self._reads, None)

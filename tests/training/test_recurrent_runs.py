@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from soulsgui.errors import UsageError
-from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.recurrent_spec import FIELD
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling import DQNConnector, PPOConnector
 from soulsgui.wire.codec import pack_sample

@@ -62,7 +62,8 @@ class NetworkSettings(Section):
     recurrent: Literal["none", "lstm", "gru"] = setting(
         "none",
         "Memory of the policy, for environments that do not show all at once: a recurrent layer behind the "
-        "hidden layers. Of `ppo` it is shared by policy and value.",
+        "layers of `network.name` and `network.hidden_sizes` (behind filters there need be none of the "
+        "latter). Of `ppo` it is shared by policy and value.",
     )
     recurrent_size: int = setting(64, "Width of the recurrent layer.", unit="units", ge=1, le=4096)
 

@@ -42,6 +42,7 @@ class R2D2Agent(DQNAgent):
             next_mask=batch.next_mask,
         )
 
-    def _over_time(self, obs: NDArray[Any]) -> NDArray[np.float32]:
-        """Turn raw observations `[T, B, *shape]` into what the network takes, `[T, B, size]`."""
-        return self._inputs(obs.reshape(-1, *obs.shape[2:])).reshape(*obs.shape[:2], -1)
+    def _over_time(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Turn stored observations `[T, B, *shape]` into what the network takes, `[T, B, ...]`."""
+        found = self._inputs(obs.reshape(-1, *obs.shape[2:]))
+        return found.reshape(*obs.shape[:2], *found.shape[1:])

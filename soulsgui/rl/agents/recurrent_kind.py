@@ -9,25 +9,24 @@ from torch import Tensor, nn
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
-from soulsgui.policies.numpy_recurrent import RecurrentPolicySpec
+from soulsgui.policies.recurrent_spec import RecurrentPolicySpec
 from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.dqn_parts import Parts
 from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.r2d2 import R2D2Gradient
 from soulsgui.rl.networks.folding import head_layers, named
 from soulsgui.rl.networks.heads import ActionHead
-from soulsgui.rl.networks.initial import fan_in_
-from soulsgui.rl.networks.recurrent import RecurrentTorso
+from soulsgui.rl.networks.named import inputs_of, torso_spec
+from soulsgui.rl.networks.recurrent import recurrent_torso
 from soulsgui.rl.networks.recurrent_q import RecurrentQNetwork
-from soulsgui.rl.networks.torso import perceptron
 from soulsgui.rl.settings import DQNAgentSettings
 
 
 class RecurrentKind:
-    """R2D2: a perceptron, an LSTM or GRU, and dueling streams as wide as it (section 2.3).
+    """R2D2: a torso, an LSTM or GRU, and dueling streams as wide as it (section 2.3).
 
     Args:
-        spaces: What the environment shows and takes.
+        spaces: What the network sees, and what the environment takes.
         settings: `network.recurrent` is a cell.
     """
 
@@ -38,11 +37,8 @@ class RecurrentKind:
     def network(self, generator: torch.Generator) -> nn.Module:
         """Make a network with weights drawn from a generator."""
         network = self._settings.network
-        assert network.recurrent != "none"
-        shape, sizes = self._spaces.observation.shape, network.hidden_sizes
-        units = network.recurrent_size
-        below = perceptron(shape, sizes, network.activation, fan_in_, generator)
-        torso = RecurrentTorso(below, units, network.recurrent, generator)
+        torso = recurrent_torso(network, self._spaces.observation, generator, by_fan_in=True)
+        units = torso.features
         return RecurrentQNetwork(torso, ActionHead(units, self._actions.n, 1, units, True, False, generator))
 
     def gradient(
@@ -54,16 +50,17 @@ class RecurrentKind:
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
-        network = self._settings.network
+        network, seen = self._settings.network, self._spaces.observation
         return RecurrentPolicySpec(
-            observation_shape=self._spaces.observation.shape,
+            observation_shape=seen.shape,
             hidden_sizes=tuple(network.hidden_sizes),
             activation=network.activation,
             cell=network.recurrent,
             units=network.recurrent_size,
             head_sizes=(2 * network.recurrent_size,),  # both streams side by side
-            normalise=self._settings.normalize.observations,
+            normalise=inputs_of(seen, self._settings).normalises,
             head=HeadSpec(self._actions.to_json()),
+            torso=torso_spec(network.name, seen),
         ).to_json()
 
     def exported(self, network: nn.Module) -> Arrays:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
-from soulsgui.policies.numpy_recurrent import FIELD, RecurrentPolicySpec
+from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
 from soulsgui.rl.agents.saved import to_numpy
 from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
@@ -18,10 +18,9 @@ from soulsgui.rl.buffers.stretches import Stretches
 from soulsgui.rl.gradients.ppo import PPOGradient, PPORows
 from soulsgui.rl.gradients.recurrent_ppo import RecurrentPPOGradient, StretchRows
 from soulsgui.rl.networks import build_mlp
-from soulsgui.rl.networks.initial import orthogonal_
-from soulsgui.rl.networks.recurrent import RecurrentTorso
+from soulsgui.rl.networks.named import torso_spec
+from soulsgui.rl.networks.recurrent import recurrent_torso
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.networks.torso import perceptron
 from soulsgui.rl.settings import PPOAgentSettings
 
 
@@ -82,22 +81,14 @@ class RecurrentPPOAgent(PPOAgent):
             head_sizes=(),
             normalise=self._normalises,
             head=self.head.spec,
+            torso=torso_spec(network.name, self._to_see.seen),
         )
 
     # --- networks ----------------------------------------------------------------------------------
 
     def _build(self, generator: torch.Generator) -> list[nn.Module]:
-        network, shape = self.settings.network, self._to_see.seen.shape
-        assert network.recurrent != "none"
-        units = network.recurrent_size
-        torso = perceptron(
-            shape,
-            network.hidden_sizes,
-            network.activation,
-            lambda module, source: orthogonal_(module, 2**0.5, source),
-            generator,
-        )
-        self.memory = RecurrentTorso(torso, units, network.recurrent, generator).to(self.device)
+        network, units = self.settings.network, self.settings.network.recurrent_size
+        self.memory = recurrent_torso(network, self._to_see.seen, generator).to(self.device)
         sizes = () if network.shared else network.value_hidden_sizes
         scale, value_scale = network.policy_init_scale, network.value_init_scale
         self.policy = build_mlp(units, (), self.head.spec.outputs, "tanh", scale, generator).to(self.device)

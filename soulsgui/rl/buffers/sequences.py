@@ -10,6 +10,7 @@ from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
 from soulsgui.rl.buffers.chains import EpisodeChains
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
+from soulsgui.rl.buffers.state_rows import StateRows
 from soulsgui.rl.buffers.sum_tree import SumTree
 
 Floats = NDArray[np.float32]
@@ -75,7 +76,7 @@ class SequenceReplay:
         self._tree = SumTree(sequences)
         self._largest = 1.0
         self._first: Ints = np.full(sequences, -1, np.int64)  # number of the first step
-        self._state: Floats = np.zeros((sequences, state_size), np.float32)
+        self._state = StateRows(state_size)
         self._exact: Bools = np.zeros(sequences, np.bool_)
         self._begun = 0  # sequences ever begun; the next one's number
         self._gone = 0  # sequences that gave way, the oldest first
@@ -148,8 +149,9 @@ class SequenceReplay:
         steps = self.ring.steps(path, valid)
         behind = np.arange(len(path))[:, None] >= self._burn_in
         newest = self._begun - 1
+        number = newest - (newest - places) % len(self._first)
         return SequenceBatch(
-            number=newest - (newest - places) % len(self._first),
+            number=number,
             weight=(weight / weight.max()).astype(np.float32),
             obs=steps.obs,
             action=steps.action,
@@ -157,7 +159,7 @@ class SequenceReplay:
             terminated=steps.terminated,
             valid=valid,
             learned=valid & (behind | self._exact[places]),
-            state=self._state[places],
+            state=self._state.of(number),
             exact=self._exact[places],
             next_mask=steps.next_mask,
         )
@@ -188,13 +190,14 @@ class SequenceReplay:
         | sequence.counters | `[3]` int64: sequences begun, gone, most that are kept |
         | sequence.largest | `[]`, largest priority seen |
         """
-        places = np.arange(self._gone, self._begun) % len(self._first)
+        numbers = np.arange(self._gone, self._begun)
+        places = numbers % len(self._first)
         waiting = [(source, *one) for source, ones in self._waiting.items() for one in ones]
         own = {
             "first": self._first[places],
             "priority": self._tree.values(places),
             "exact": self._exact[places],
-            "state": self._state[places],
+            "state": self._state.of(numbers),
             "waiting": np.array(waiting, np.int64).reshape(-1, 3),
             "counters": np.array([self._begun, self._gone, len(self._first)]),
             "largest": np.array(self._largest),
@@ -211,7 +214,7 @@ class SequenceReplay:
         tree = SumTree(len(self._first))
         try:
             begun, gone, most = (int(counter) for counter in own["counters"])
-            shapes = {"first": (), "priority": (), "exact": (), "state": self._state.shape[1:]}
+            shapes = {"first": (), "priority": (), "exact": (), "state": (self._state.size,)}
             fits = all(own[name].shape == (begun - gone, *shape) for name, shape in shapes.items())
             if most != len(self._first) or not fits or own["waiting"].shape[1:] != (3,):
                 raise ValueError(f"{begun - gone} sequences of a memory of {most}")
@@ -228,8 +231,10 @@ class SequenceReplay:
         self._chains.load_state(state)
         self._tree, self._largest = tree, largest
         self._begun, self._gone = begun, gone
-        for column, name in ((self._first, "first"), (self._exact, "exact"), (self._state, "state")):
-            column[places] = own[name]
+        self._first[places], self._exact[places] = own["first"], own["exact"]
+        self._state = StateRows(self._state.size)
+        for number, row in enumerate(own["state"], gone):
+            self._state.put(number, row, gone)
         self._waiting = {}
         for source, number, start in own["waiting"].tolist():
             self._waiting.setdefault(source, []).append((number, start))
@@ -238,9 +243,10 @@ class SequenceReplay:
         """Keep a new sequence that can't be drawn yet, and return its number."""
         place = self._begun % len(self._first)
         self._tree.update(np.array([place]), np.zeros(1))
-        self._first[place], self._state[place], self._exact[place] = first, state, exact
+        self._first[place], self._exact[place] = first, exact
+        self._gone = max(self._gone, self._begun + 1 - len(self._first))
+        self._state.put(self._begun, state, self._gone)
         self._begun += 1
-        self._gone = max(self._gone, self._begun - len(self._first))
         return self._begun - 1
 
     def _grow(self, source: int, waiting: list[tuple[int, int]], upto: int) -> None:

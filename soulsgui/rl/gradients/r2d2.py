@@ -1,6 +1,6 @@
 """The gradient of R2D2's loss over stored sequences (Kapturowski et al. 2019, ICLR, section 2.3)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ class SequenceRows(NamedTuple):
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | obs | `[T + 1, B, size]` float32 | inputs of the network |
+    | obs | `[T + 1, B, size]` float32, or what else the network takes | inputs of the network |
     | action | `[T, B]` int64 | index of the action taken |
     | reward | `[T, B]` float32 | |
     | terminated, valid, learned | `[T, B]` bool | as there |
@@ -33,7 +33,7 @@ class SequenceRows(NamedTuple):
     | next_mask | `[T, B, A]` bool, or None | valid actions at `obs[1:]`; None: all are |
     """
 
-    obs: Floats
+    obs: NDArray[Any]
     action: NDArray[np.int64]
     reward: Floats
     terminated: Bools

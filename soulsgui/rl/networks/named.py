@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.environments.images import LEAST_SIDES, layout_of
+from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import ObservationSpec, PartsSpec
 from soulsgui.errors import UsageError
+from soulsgui.policies.recurrent_spec import TorsoSpec
 from soulsgui.printable import error_words
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
@@ -59,6 +61,16 @@ def inputs_of(observation: ObservationSpec, settings: SeeingSettings) -> Inputs:
     images = sees_images(name, observation)
     channels = settings.network.channels if images else "auto"
     return Inputs(observation, images, name == MLP, normalize.observations, normalize.clip, channels)
+
+
+def torso_spec(name: str, seen: ObservationSpec) -> TorsoSpec | None:
+    """Return what a client must know of what is before a memory; None: it is a perceptron.
+
+    Args:
+        name: `network.name`.
+        seen: Space of what it sees.
+    """
+    return None if name == MLP else TorsoSpec(name, seen.dtype, largest_of(seen), channels_of(seen))
 
 
 class HeadedNetwork(nn.Module):

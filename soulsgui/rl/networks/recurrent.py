@@ -1,17 +1,24 @@
 """A torso that remembers: LSTM or GRU over time, forgetting at the start of each episode."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
+from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.rl.networks.initial import fan_in_, orthogonal_
 from soulsgui.rl.networks.mlp import named_layers
-from soulsgui.rl.networks.torso import Torso
+from soulsgui.rl.networks.named import MLP, named_torso
+from soulsgui.rl.networks.torso import Torso, perceptron
+from soulsgui.rl.settings import NetworkSettings
 
 CellName = Literal["lstm", "gru"]
+
+_AT_ONCE = 1024
+"""Most observations that a torso sees at once where no gradient is wanted."""
 
 
 class RecurrentTorso(nn.Module):
@@ -22,18 +29,28 @@ class RecurrentTorso(nn.Module):
         state_size: Numbers of a state: `features`, for `lstm` twice as many (hidden, then cell).
 
     Args:
-        torso: From observations to the inputs of the recurrent layer.
+        torso: From observations `[B, *shape]` to the inputs of the recurrent layer, `[B, inputs]`.
         units: Width of the recurrent layer.
         cell: `lstm` or `gru`.
         generator: Where its weights are drawn from: evenly within `±1 / √units`, as PyTorch does.
+        inputs: How many the torso gives; None: it is a perceptron, which tells.
     """
 
-    def __init__(self, torso: Torso, units: int, cell: CellName, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        torso: nn.Module,
+        units: int,
+        cell: CellName,
+        generator: torch.Generator,
+        inputs: int | None = None,
+    ) -> None:
         super().__init__()
         self.torso = torso
         self.features = units
         self.state_size = 2 * units if cell == "lstm" else units
-        self._layer = nn.LSTM(torso.features, units) if cell == "lstm" else nn.GRU(torso.features, units)
+        self._by_layer = inputs is None
+        size = cast("Torso", torso).features if inputs is None else inputs
+        self._layer = nn.LSTM(size, units) if cell == "lstm" else nn.GRU(size, units)
         bound = 1.0 / math.sqrt(units)
         for parameter in self._layer.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
@@ -48,7 +65,7 @@ class RecurrentTorso(nn.Module):
         | starts | `[T, B]` bool | this observation is the first of its episode: the state before it is 0 |
         | returns | `[T, B, features]`, `[B, state_size]` | features, and the state after the last step |
         """
-        inputs: Tensor = self.torso(obs.flatten(0, 1)).view(*obs.shape[:2], -1)
+        inputs = self._seen(obs.flatten(0, 1)).view(*obs.shape[:2], -1)
         # Whole stretches without a start run in one call; most sequences are one stretch.
         cuts: list[int] = (torch.nonzero(starts[1:].any(1)).squeeze(1) + 1).tolist()
         outputs = []
@@ -59,11 +76,23 @@ class RecurrentTorso(nn.Module):
         return torch.cat(outputs), state
 
     def named_tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Name the tensors of a perceptron and the memory as `policies.numpy_recurrent` takes them."""
-        yield from named_layers(self.torso.layers, "torso")
+        """Name all tensors as `policies.numpy_recurrent` takes them; of another torso, by their place."""
+        if self._by_layer:
+            yield from named_layers(cast("Torso", self.torso).layers, "torso")
+        else:
+            for place, tensor in self.torso.state_dict().items():
+                yield f"torso.{place}", tensor
         for name, ours in (("input", "ih"), ("hidden", "hh")):
             yield f"memory.{name}.weight", getattr(self._layer, f"weight_{ours}_l0")
             yield f"memory.{name}.bias", getattr(self._layer, f"bias_{ours}_l0")
+
+    def _seen(self, obs: Tensor) -> Tensor:
+        """Return what the torso makes of observations `[N, *shape]`, `[N, inputs]`."""
+        if torch.is_grad_enabled():
+            whole: Tensor = self.torso(obs)
+            return whole
+        # Nothing is kept for a gradient: what filters make of many images whole may be gigabytes.
+        return torch.cat([self.torso(part) for part in torch.split(obs, _AT_ONCE)])
 
     def _run(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         if isinstance(self._layer, nn.LSTM):
@@ -74,6 +103,34 @@ class RecurrentTorso(nn.Module):
             return features, torch.cat((hidden[0], cell[0]), 1)
         features, hidden = self._layer(inputs, state[None])
         return features, hidden[0]
+
+
+def recurrent_torso(
+    network: NetworkSettings, seen: ObservationSpec, generator: torch.Generator, by_fan_in: bool = False
+) -> RecurrentTorso:
+    """Build the torso that the settings name, and a memory behind all of its layers.
+
+    Args:
+        network: `recurrent` is a cell.
+        seen: Space of what it sees.
+        generator: Where the weights are drawn from.
+        by_fan_in: Draw weights by fan-in where they would be orthogonal, as for deep Q-learning.
+
+    Raises:
+        UsageError: There is no such network, or it can't see such observations.
+    """
+    assert network.recurrent != "none"
+    rest = network.recurrent_size, network.recurrent, generator
+    sizes, activation = network.hidden_sizes, network.activation
+    if network.name == MLP:
+        initialise: Callable[[nn.Module, torch.Generator], None] = fan_in_ if by_fan_in else _orthogonal
+        return RecurrentTorso(perceptron(seen.shape, sizes, activation, initialise, generator), *rest)
+    torso, features = named_torso(network.name, seen, sizes, activation, generator, by_fan_in)
+    return RecurrentTorso(torso, *rest, features)
+
+
+def _orthogonal(module: nn.Module, generator: torch.Generator) -> None:
+    orthogonal_(module, math.sqrt(2), generator)
 
 
 def unroll_with_burn_in(
@@ -96,7 +153,9 @@ def unroll_with_burn_in(
     if not burn_in:
         features: Tensor = torso(obs, state, starts)[0]
         return features
-    early, state = torso(obs[:burn_in], state, starts[:burn_in])
+    # A way back through the filters costs most of an update: none where nobody learns from the burn-in.
+    with torch.set_grad_enabled(torch.is_grad_enabled() and bool(exact.any())):
+        early, state = torso(obs[:burn_in], state, starts[:burn_in])
     state = torch.where(exact[:, None], state, state.detach())
     late, _ = torso(obs[burn_in:], state, starts[burn_in:])
     return torch.cat((early, late))

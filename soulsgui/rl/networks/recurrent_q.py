@@ -1,4 +1,4 @@
-"""A network that values actions and remembers: perceptron, LSTM or GRU, dueling head (R2D2)."""
+"""A network that values actions and remembers: a torso, LSTM or GRU, dueling head (R2D2)."""
 
 import torch
 from torch import Tensor, nn

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
-from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.recurrent_spec import FIELD
 from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay

@@ -12,8 +12,8 @@ from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import MultiDiscreteSpec
 from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.policies.numpy_recurrent import FIELD
 from soulsgui.policies.policy import make_policy
+from soulsgui.policies.recurrent_spec import FIELD
 from soulsgui.policies.schedules import START
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch

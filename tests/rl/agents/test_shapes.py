@@ -26,6 +26,7 @@ def test_agents_with_a_memory_tell_of_all_they_learn() -> None:
     for agent in (
         R2D2Agent(SPACES, dqn_settings(agent="r2d2", recurrent="lstm"), seed=0),
         RecurrentPPOAgent(SPACES, ppo_settings(recurrent="gru"), seed=0),
+        RecurrentPPOAgent(SPACES, ppo_settings(name="mlp_layer_norm", recurrent="lstm"), seed=0),
         PPOAgent(SPACES, ppo_settings(), seed=0),
     ):
         assert _told(agent) == agent._flat.parameter.numel()

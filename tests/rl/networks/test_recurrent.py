@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from soulsgui.rl.networks import recurrent
 from soulsgui.rl.networks.initial import fan_in_
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
 from soulsgui.rl.networks.torso import perceptron
@@ -101,7 +102,35 @@ def test_burn_in_makes_the_state_present_but_learns_nothing(network: RecurrentTo
     assert obs.grad[4:].any(2).all()
 
 
+def test_a_burn_in_that_nobody_learns_from_keeps_nothing_for_a_gradient(network: RecurrentTorso) -> None:
+    kept: list[bool] = []
+    network.torso.register_forward_hook(lambda _, __, features: kept.append(features.requires_grad))
+    state = torch.randn(3, network.state_size)
+    found = [
+        unroll_with_burn_in(network, OBS, state, 4, torch.tensor([some, False, False]))
+        for some in (False, True)
+    ]
+    assert kept == [False, True, True, True]
+    torch.testing.assert_close(*found)
+    with torch.no_grad():
+        assert not unroll_with_burn_in(network, OBS, state, 4, torch.ones(3, dtype=torch.bool)).requires_grad
+
+
 def test_without_burn_in_all_is_one_unroll(network: RecurrentTorso) -> None:
     state = torch.randn(3, network.state_size)
     found = unroll_with_burn_in(network, OBS, state, 0, torch.zeros(3, dtype=torch.bool))
     assert torch.equal(found, network(OBS, state, NEVER)[0])
+
+
+def test_where_no_gradient_is_wanted_the_torso_sees_a_part_at_a_time(
+    network: RecurrentTorso, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = torch.randn(3, network.state_size)
+    whole = network(OBS, state, NEVER)[0].detach()
+    monkeypatch.setattr(recurrent, "_AT_ONCE", 5)
+    counts: list[int] = []
+    network.torso.register_forward_hook(lambda _, inputs, __: counts.append(len(inputs[0])))
+    with torch.no_grad():
+        found = network(OBS, state, NEVER)[0]
+    assert counts == [5] * 7 + [1]
+    torch.testing.assert_close(found, whole, atol=1e-6, rtol=1e-5)
