@@ -76,4 +76,4 @@ def smoothing_words(position: int) -> str:
     """Return what a position of the slider means: over about how many values it smooths."""
     if position <= 0:
         return tr("off")
-    return tr("≈ {count} values").format(count=f"{round(1 / (1 - smoothing_weight(position))):,}")
+    return tr("up to {count} values").format(count=f"{round(1 / (1 - smoothing_weight(position))):,}")

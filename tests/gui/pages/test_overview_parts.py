@@ -404,7 +404,7 @@ def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
     assert smoothing_weight(0) == 0.0
     assert smoothing_weight(100) == pytest.approx(0.999)
     words = [smoothing_words(position) for position in (0, 33, 100)]
-    assert words == ["off", "≈ 10 values", "≈ 1,000 values"]
+    assert words == ["off", "up to 10 values", "up to 1,000 values"]
 
 
 @pytest.mark.parametrize(
