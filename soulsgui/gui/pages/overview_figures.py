@@ -65,9 +65,9 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
 
 
 def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> RunStatus:
-    """Return a run without the rates of a trainer that does not run any more."""
+    """Return a run without the rates of a trainer that rests, or does not run any more."""
     trainer = next((service for service in services if service.kind == "trainer"), None)
-    if trainer is None or trainer.state == "running":
+    if run.state != "paused" and (trainer is None or trainer.state == "running"):
         return run
     return run.model_copy(update={"env_steps_per_s": 0.0, "updates_per_s": 0.0})
 

@@ -551,7 +551,9 @@ def test_the_age_of_the_checkpoint_is_told_only_while_it_grows(page: OverviewPag
     assert "Checkpoint: at 16.4 k" in page.figures.words
 
 
-def test_a_trainer_that_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+def test_a_trainer_that_rests_or_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+    server.change_run(RUNNING.model_copy(update={"state": "paused", "env_steps_per_s": 99.0}))
+    assert "Steps/s: —" in page.figures.words
     server.change_run(RUNNING.model_copy(update={"env_steps_per_s": 12_200.0}))
     assert "Steps/s: 12.2 k" in page.figures.words
     server.change_services([service("redis"), service("trainer", "stopped")])
