@@ -142,7 +142,7 @@ class Evaluator:
             self._evaluate(connection)
 
     def _rest(self) -> None:
-        last = "" if self._last is None else f"last: {self._last[1].mean_return:.1f}"
+        last = "" if self._last is None else f"last return {self._last[1].mean_return:.1f}"
         self._phase, self._detail = "waiting", last
 
     def _evaluate(self, connection: redis.Redis) -> None:

@@ -229,15 +229,18 @@ def count_words(count: int, thing: str) -> str:
 
 
 def waits_words(learner: float | None, clients: float | None) -> str:
-    """Return who waits for whom, such as "waits for samples 38 % of the time"; empty when nobody does much.
+    """Return who waits for whom, such as "waits for samples 38 %"; empty when nobody does much.
+
+    It has to fit on a narrow card.
 
     Args:
         learner: Part of the time in which the trainer waited for samples, 0 to 1; None for unknown.
         clients: Part of the time in which samples waited for the trainer; likewise.
     """
-    parts = [("waits for samples", learner), ("samples wait for it", clients)]
-    told = [f"{who} {100 * part:.0f} %" for who, part in parts if part is not None and part >= _WORTH_TELLING]
-    return ", ".join([f"{words} of the time" for words in told[:1]] + told[1:])
+    parts = [("waits for samples", learner), ("samples wait", clients)]
+    return ", ".join(
+        f"{who} {100 * part:.0f} %" for who, part in parts if part is not None and part >= _WORTH_TELLING
+    )
 
 
 def size_words(size_bytes: int) -> str:

@@ -239,7 +239,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
     @property
     def _collects_for(self) -> str:
         missing = self._pacing.learning_starts - len(self._memory)
-        return f"{missing} more transitions before learning begins" if missing > 0 else ""
+        return f"learning begins in {missing:,} steps" if missing > 0 else ""
 
     def _own_figures(self) -> dict[str, float]:
         exploration = self._exploration()

@@ -33,7 +33,7 @@ from soulsgui.wire.messages.node import NodePhase, NodeState, Staleness
 logger = logging.getLogger(__name__)
 
 _HELD = "clients are granted nothing more: the server's memory fills up"
-_PAUSED = "by request: clients are granted nothing, and nothing is learned"
+_PAUSED = "by request"
 
 
 class SteeredTrainee(Trainee):

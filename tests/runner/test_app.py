@@ -233,7 +233,7 @@ async def test_who_waits_for_whom_is_in_the_status_and_on_the_trainers_card(runn
     def card() -> str:
         return next(service.detail for service in runner.status().services if service.name == "trainer")
 
-    await until(lambda: card() == "waits for samples 38 % of the time")
+    await until(lambda: card() == "waits for samples 38 %")
     await call(runner, "run.stop")
     assert runner.status().run.learner_waits is None
 

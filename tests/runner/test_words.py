@@ -147,9 +147,9 @@ def test_summary_is_said() -> None:
 
 
 def test_who_waits_for_whom_is_said_in_words() -> None:
-    assert waits_words(0.38, 0.0) == "waits for samples 38 % of the time"
-    assert waits_words(0.0, 0.25) == "samples wait for it 25 % of the time"
-    assert waits_words(0.62, 0.25) == "waits for samples 62 % of the time, samples wait for it 25 %"
+    assert waits_words(0.38, 0.0) == "waits for samples 38 %"
+    assert waits_words(0.0, 0.25) == "samples wait 25 %"
+    assert waits_words(0.62, 0.25) == "waits for samples 62 %, samples wait 25 %"
     assert waits_words(0.004, 0.0) == ""
     assert waits_words(None, None) == ""
 

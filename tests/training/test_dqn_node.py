@@ -51,7 +51,7 @@ def test_nothing_is_drawn_before_learning_starts(redis_address: Address, tmp_pat
         _taken_in(node, STARTS // 2)
         _quiet(node)
         state = node.wait_for(lambda now: now.phase == "collecting", "it collects")
-        assert (state.updates, state.detail) == (0, "16 more transitions before learning begins")
+        assert (state.updates, state.detail) == (0, "learning begins in 16 steps")
         player.deliver(HALF)
         _taken_in(node, STARTS)
         _quiet(node)

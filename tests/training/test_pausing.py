@@ -15,7 +15,7 @@ def test_a_paused_trainer_keeps_its_round_and_goes_on_with_it(redis_address: Add
         share = next_round(player, last)
         assert node.answer(node.ask("pause")).ok
         state = node.wait_for(lambda state: state.phase == "paused", "the pause")
-        assert state.detail == "by request: clients are granted nothing, and nothing is learned"
+        assert state.detail == "by request"
         until(lambda: player.grant().resting, "who plays freely waits, too")
         granted = player.grant()
         player.deliver(share.steps // player.num_envs)

@@ -21,6 +21,7 @@ class CardWords:
         usage: CPU, memory, restarts.
         sentence: How it ended, or when it is tried again; empty when all is well.
         tone: Colour of the sentence.
+        tip: What else there is to know of the state; empty for nothing.
     """
 
     title: str
@@ -30,6 +31,7 @@ class CardWords:
     usage: str
     sentence: str
     tone: Tone
+    tip: str = ""
 
 
 def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
@@ -48,6 +50,7 @@ def card_words(status: ServiceStatus, passed_s: float) -> CardWords:
         usage=_usage(status),
         sentence=_sentence(status),
         tone=look.tone if status.state in ("failed", "backoff") else Tone.MUTED,
+        tip=_tip(status),
     )
 
 
@@ -92,7 +95,13 @@ def _facts(status: ServiceStatus, passed_s: float) -> str:
         parts.append(tr("port {number}").format(number=status.port))
     if status.uptime_s is not None:
         parts.append(text.uptime(status.uptime_s + passed_s))
-    return " · ".join(parts) or text.NOTHING
+    return " · ".join(parts)
+
+
+def _tip(status: ServiceStatus) -> str:
+    if status.kind != "trainer" or "%" not in status.detail:
+        return ""
+    return tr("Part of the time in which the trainer waits for samples, or samples for the trainer")
 
 
 def _usage(status: ServiceStatus) -> str:

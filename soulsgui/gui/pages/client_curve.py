@@ -14,7 +14,7 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.pages.overview_curve import LiveCurve
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.rows import RETURN
-from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.plotting.smoothing import fitting_mean
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import LogLine
@@ -49,7 +49,7 @@ class OwnCurve(QWidget):
         self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
         _take_what_is_left(self.host)
         self.curve = LiveCurve(feed, self)
-        self.curve.smooth_with(lambda: ExponentialMean(_SMOOTHING))
+        self.curve.smooth_with(fitting_mean(_SMOOTHING))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)

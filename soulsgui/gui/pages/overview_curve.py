@@ -15,8 +15,8 @@ from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.plotting.rows import RETURN, Axis
-from soulsgui.gui.plotting.series import MakeSmoother, Series
-from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.plotting.series import Series
+from soulsgui.gui.plotting.smoothing import MakeSmoother, fitting_mean
 from soulsgui.wire.control import AttemptStart, History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, Row, UpdateRow
 
@@ -65,7 +65,7 @@ class LiveCurve(QObject):
         self._feed = feed
         self._widget = widget
         self._axis = Axis.EPISODE
-        self._smoother: MakeSmoother = lambda: ExponentialMean(0.95)
+        self._smoother: MakeSmoother = fitting_mean(0.95)
         self.metrics: list[str] = []
         self.attempts: list[AttemptStart] = []
         self.left_out = 0

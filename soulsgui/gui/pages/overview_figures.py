@@ -18,6 +18,7 @@ from soulsgui.wire.messages.chunk import Reason
 
 _GAP_CHARACTERS = 2
 _HEAD_CHARACTERS = 18
+_NAME_CHARACTERS = 40
 _MARGIN_PX = 4
 
 
@@ -65,9 +66,9 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
 
 
 def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> RunStatus:
-    """Return a run without the rates of a trainer that does not run any more."""
+    """Return a run without the rates of a trainer that rests, or does not run any more."""
     trainer = next((service for service in services if service.kind == "trainer"), None)
-    if trainer is None or trainer.state == "running":
+    if run.state != "paused" and (trainer is None or trainer.state == "running"):
         return run
     return run.model_copy(update={"env_steps_per_s": 0.0, "updates_per_s": 0.0})
 
@@ -88,7 +89,11 @@ def state_words(run: RunStatus, note: str = "") -> str:
         note: What else there is to say of it.
     """
     word = run_look(run.state).word
-    said = "; ".join(words for words in (run.detail, note) if words)
+    detail = run.detail
+    if detail.lower().startswith(word.lower()):
+        # `Saving and ending its services` needs no `Saving` before it.
+        word, detail = detail[:1].upper() + detail[1:], ""
+    said = "; ".join(words for words in (detail, note) if words)
     return f"{word}: {said}" if said else word
 
 
@@ -107,7 +112,7 @@ def window_words(run: RunStatus) -> str:
 def _returns(run: RunStatus) -> list[Figure]:
     """Return how well it does: what is judged first, with the goal."""
     goal = None if run.goal_return is None else goal_words(run.goal_return)
-    reached = run.reached == "mean_return"
+    reached = goal_is_reached(run)
     tone = Tone.GOOD if reached else Tone.TEXT
     best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
     title = tr("Mean return")
@@ -115,7 +120,7 @@ def _returns(run: RunStatus) -> list[Figure]:
         what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
         return [Figure("return", title, _of_goal(text.value(run.mean_return), goal), f"{what}\n{best}", tone)]
     # The mean of a run that has reached its goal is that of the evaluation that did.
-    score = run.mean_return if reached else run.evaluation_return
+    score = run.mean_return if run.reached == "mean_return" else run.evaluation_return
     judged = Figure(
         "evaluation",
         tr("Evaluation"),
@@ -129,8 +134,17 @@ def _returns(run: RunStatus) -> list[Figure]:
     return [judged] if reached else [judged, training]
 
 
-def _evaluation_words(run: RunStatus) -> str:
+def goal_is_reached(run: RunStatus) -> bool:
+    """Whether the mean return is reached: a run that has done so is saved before it says that of itself."""
     if run.reached == "mean_return":
+        return True
+    if run.goal_judged_by != "evaluation" or None in (run.goal_return, run.evaluation_return):
+        return False
+    return (run.evaluation_return or 0.0) >= (run.goal_return or 0.0)
+
+
+def _evaluation_words(run: RunStatus) -> str:
+    if goal_is_reached(run):
         return tr("Mean return of the evaluation that reached the goal")
     if run.evaluation_return is None:
         return tr("No evaluation yet: the mean return of one decides whether the goal is reached.")
@@ -294,10 +308,10 @@ class FiguresRow(QWidget):
     def _arrange(self) -> None:
         """Put every box into its line; nothing is touched while all of them are where they belong."""
         gap = _GAP_CHARACTERS * self.fontMetrics().averageCharWidth()
-        head = _HEAD_CHARACTERS * self.fontMetrics().averageCharWidth()
-        if self._note:
-            # What is said beside the state must not be left to a tooltip.
-            head = max(head, self._state.sizeHint().width())
+        character = self.fontMetrics().averageCharWidth()
+        # Neither what is said of the state nor what is trained must be left to a tooltip, but for long names.
+        name = min(self._run.sizeHint().width(), _NAME_CHARACTERS * character)
+        head = max(_HEAD_CHARACTERS * character, self._state.sizeHint().width(), name)
         room = self.width() - 2 * _MARGIN_PX
         names = list(self._boxes)
         widths = [box.minimumWidth() for box in self._boxes.values()]

@@ -13,7 +13,7 @@ from soulsgui.gui.pages.overview_service_card import SendCommand, kept_together
 from soulsgui.gui.pages.overview_service_rules import GroupWords, group_words
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, fit
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
 from soulsgui.wire.control import ServiceStatus
 
 _MARGIN_PX = 12
@@ -60,7 +60,8 @@ class LocalClientsCard(QFrame):
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
         self._title.setWordWrap(True)
-        self._state = ElidedLabel("", self)
+        self._state = QLabel(self)
+        self._state.setWordWrap(True)
         self._usage = QLabel(self)
         self._usage.setWordWrap(True)
         self._usage.setProperty("weight", "muted")
@@ -142,10 +143,13 @@ class LocalClientsCard(QFrame):
         self._speaker = words.speaker
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.title)
-        self._state.setText(words.state)
-        self._usage.setText(kept_together(words.usage))
-        self._sentence.setText(words.sentence)
-        self._sentence.setVisible(bool(words.sentence))
+        for label, said in (
+            (self._state, words.state),
+            (self._usage, kept_together(words.usage)),
+            (self._sentence, words.sentence),
+        ):
+            label.setText(said)
+            label.setVisible(bool(said))
         set_property(self._state, "tone", words.look.tone)
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")

@@ -31,9 +31,11 @@ def metric_title(metric: str) -> str:
 
 
 def metric_order(metrics: Iterable[str]) -> list[str]:
-    """Return metrics as they are offered: those of episodes first, the others by name."""
-    first = [RETURN, LENGTH, MEAN_RETURN]
-    others = sorted(set(metrics) - set(first), key=lambda metric: metric_title(metric).casefold())
+    """Return metrics as they are offered: evaluations and those of episodes first, the others by name."""
+    offered = set(metrics)
+    judged = [EVALUATION_RETURN] if EVALUATION_RETURN in offered else []
+    first = [*judged, RETURN, LENGTH, MEAN_RETURN]
+    others = sorted(offered - set(first), key=lambda metric: metric_title(metric).casefold())
     return [*first, *others]
 
 
@@ -42,6 +44,19 @@ def goal_metrics(run: RunStatus) -> tuple[str, ...]:
     if run.goal_return is None:
         return ()
     return (EVALUATION_RETURN,) if run.goal_judged_by == "evaluation" else (RETURN, MEAN_RETURN)
+
+
+def opening_metric(run: RunStatus) -> str:
+    """Return the metric that the curves of a run open with: what judges it."""
+    return EVALUATION_RETURN if run.goal_judged_by == "evaluation" else RETURN
+
+
+def beside(metric: str) -> str:
+    """Return the metric that is drawn beside another one; empty for none.
+
+    An evaluation means little without the training that it is of.
+    """
+    return RETURN if metric == EVALUATION_RETURN else ""
 
 
 def smoothing_weight(position: int) -> float:
@@ -61,4 +76,4 @@ def smoothing_words(position: int) -> str:
     """Return what a position of the slider means: over about how many values it smooths."""
     if position <= 0:
         return tr("off")
-    return tr("≈ {count} values").format(count=f"{round(1 / (1 - smoothing_weight(position))):,}")
+    return tr("up to {count} values").format(count=f"{round(1 / (1 - smoothing_weight(position))):,}")

@@ -13,14 +13,14 @@ from soulsgui.gui.i18n import plural, tr
 from soulsgui.gui.pages.overview_curve import LiveCurve
 from soulsgui.gui.pages.overview_figures import goal_words
 from soulsgui.gui.pages.overview_marks import RunMarks
-from soulsgui.gui.pages.overview_metrics import goal_metrics, metric_title
+from soulsgui.gui.pages.overview_metrics import beside, goal_metrics, metric_title, opening_metric
 from soulsgui.gui.pages.overview_plot_controls import PlotControls
 from soulsgui.gui.plotting.host import PlotHost
-from soulsgui.gui.plotting.rows import Axis
-from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.plotting.rows import RETURN, Axis
+from soulsgui.gui.plotting.smoothing import fitting_mean
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
-from soulsgui.wire.messages.metrics import Row
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, Row
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
@@ -31,6 +31,10 @@ class PlotSection(QWidget):
 
     Signals:
         problem: The curve can't be had; with the `ApiError`.
+
+    Attributes:
+        curve: The metric that is wanted.
+        beside: The one that is drawn with it, if any.
 
     Args:
         feed: The runner.
@@ -50,7 +54,11 @@ class PlotSection(QWidget):
         self.host = PlotHost(self, x_title=False)
         self.marks = RunMarks()
         self.curve = LiveCurve(feed, self)
-        self.curve.show_along(self.controls.chosen_axis)
+        self.beside = LiveCurve(feed, self)
+        self._curves = (self.curve, self.beside)
+        self._named: list[str] = []
+        for curve in self._curves:
+            curve.show_along(self.controls.chosen_axis)
         self._smooth(self.controls.weight)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
         column = QVBoxLayout(self)
@@ -64,10 +72,11 @@ class PlotSection(QWidget):
         self.controls.metric_chosen.connect(self._show_metric)
         self.controls.axis_chosen.connect(self._show_along)
         self.controls.smoothed.connect(self._smooth)
-        self.curve.replaced.connect(self._show_series)
-        self.curve.loaded.connect(self._loaded)
-        self.curve.changed.connect(self._draw)
-        self.curve.failed.connect(self._failed)
+        for curve in self._curves:
+            curve.replaced.connect(self._show_series)
+            curve.loaded.connect(self._loaded)
+            curve.changed.connect(self._draw)
+            curve.failed.connect(self._failed)
         self._checkpoints.came.connect(self._take_checkpoints)
         self._feed.rows_arrived.connect(self._take_rows)
         self.host.when_ready(self._plot_ready)
@@ -77,10 +86,12 @@ class PlotSection(QWidget):
     def show_run(self, run: RunStatus) -> None:
         """Draw this run from now on."""
         old, self._run = self._run, run
+        self.controls.open_with(opening_metric(run))
         if run.id != old.id:
             self.marks = RunMarks()
             self._told = ""
-            self.curve.follow(run.id, self.controls.wanted)
+        self._follow()
+        if run.id != old.id:
             self._list_checkpoints()
             if self.host.plot is not None:
                 # The part of x that was looked at means nothing in another run.
@@ -93,7 +104,8 @@ class PlotSection(QWidget):
 
     def renew(self) -> None:
         """What came live may have gaps: ask for curve and checkpoints again."""
-        self.curve.renew()
+        for curve in self._curves:
+            curve.renew()
         self._list_checkpoints()
 
     def dim(self, dimmed: bool) -> None:
@@ -102,38 +114,48 @@ class PlotSection(QWidget):
         if self.host.plot is not None:
             self.host.plot.dim(dimmed)
         if not dimmed:
-            self.curve.go_on()
+            for curve in self._curves:
+                curve.go_on()
         self._show_empty_text()
 
     # --- how it is shown ---
 
-    def _show_metric(self, metric: str) -> None:
-        self.curve.follow(self._run.id, metric)
+    def _follow(self) -> None:
+        also = beside(self.controls.wanted)
+        self.curve.follow(self._run.id, self.controls.wanted)
+        self.beside.follow(self._run.id if also else "", also or RETURN)
+
+    def _show_metric(self) -> None:
+        self._follow()
         self._show_goal()
 
     def _show_along(self, axis: Axis) -> None:
-        self.curve.show_along(axis)
+        for curve in self._curves:
+            curve.show_along(axis)
         if self.host.plot is not None:
             self.host.plot.show_along(axis)
 
     def _smooth(self, weight: float) -> None:
-        self.curve.smooth_with(lambda: ExponentialMean(weight))
+        for curve in self._curves:
+            curve.smooth_with(fitting_mean(weight))
         self._draw()
 
     # --- what comes ---
 
     def _take_rows(self, rows: list[Row]) -> None:
-        self.curve.take(rows)
+        for curve in self._curves:
+            curve.take(rows)
         if self.marks.take_rows(rows, self._run.id):
             self._show_marks()
 
     def _loaded(self) -> None:
         self._told = ""
-        self.marks.take_attempts(self.curve.attempts)
+        for curve in self._curves:
+            self.marks.take_attempts(curve.attempts)
         self._offer_metrics()
         self._show_marks()
         self._show_empty_text()
-        left_out = self.curve.left_out
+        left_out = sum(curve.left_out for curve in self._curves)
         words = plural(left_out, "the oldest row is left out", "the oldest {n} rows are left out")
         self.controls.note(words if left_out else "")
 
@@ -175,12 +197,30 @@ class PlotSection(QWidget):
 
     def _show_series(self) -> None:
         if self.host.plot is not None:
-            series = self.curve.series
-            self.host.plot.show_series([(series, metric_title(series.metric), 0)])
+            self._named = self._names()
+            shown = [curve.series for curve in self._curves if curve.series.run_id or curve is self.curve]
+            self.host.plot.show_series(
+                [
+                    (series, name, colour)
+                    for colour, (series, name) in enumerate(zip(shown, self._named, strict=True))
+                ]
+            )
             self.host.plot.set_follow(self.controls.follow.isChecked())
             self._show_empty_text()
 
+    def _names(self) -> list[str]:
+        """Return the names of the curves that are drawn."""
+        name = metric_title(self.curve.series.metric)
+        if not self.beside.series.run_id:
+            return [name]
+        if not len(self.curve.series):
+            name = tr("{metric}: none yet").format(metric=name)
+        return [name, tr("Training return")]
+
     def _draw(self) -> None:
+        if self._names() != self._named:
+            # The first row of one has come.
+            self._show_series()
         if self.host.plot is not None:
             self.host.plot.changed()
 
@@ -202,7 +242,12 @@ class PlotSection(QWidget):
         elif not self.curve.is_loaded:
             words = tr("Reading the curve …")
         elif run_is_active(self._run.state):
-            words = tr("The curve begins with the first rows.")
+            of_evaluations = self.controls.wanted.startswith(EVALUATION_PREFIX)
+            words = (
+                tr("The curve begins with the first evaluation.")
+                if of_evaluations
+                else tr("The curve begins with the first rows.")
+            )
         else:
             words = tr("This run has no rows of this metric.")
         self.host.plot.show_empty_text(words)
@@ -210,4 +255,5 @@ class PlotSection(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Draw what came meanwhile."""
         super().showEvent(event)
-        self.curve.wake()
+        for curve in self._curves:
+            curve.wake()

@@ -42,7 +42,8 @@ class PlotControls(QWidget):
     def __init__(self, settings: QSettings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
-        self._wanted = str(settings.value("overview/metric") or RETURN)
+        self._chosen = str(settings.value("overview/metric") or "")
+        self._opening = RETURN
         self._build()
         self._restore()
         self._smooth_soon = Throttle(self, self._smooth, _SMOOTH_EVERY_MS)
@@ -138,6 +139,7 @@ class PlotControls(QWidget):
         return caption
 
     def _restore(self) -> None:
+        # Over environment steps, as papers show curves, before the first choice.
         self.axis_box.setCurrentIndex(max(self.axis_box.findData(str(self._settings.value("overview/x"))), 0))
         stored = str(self._settings.value("overview/smoothing"))
         self.smoothing.setValue(int(stored) if stored.isdecimal() else _USUAL_SMOOTHING)
@@ -149,7 +151,13 @@ class PlotControls(QWidget):
     @property
     def wanted(self) -> str:
         """The metric that is wanted, whether there are rows of it or not."""
-        return self._wanted
+        return self._chosen or self._opening
+
+    def open_with(self, metric: str) -> None:
+        """Want this metric as long as the user has not chosen another one."""
+        if metric != self._opening:
+            self._opening = metric
+            self.offer(self._offered)
 
     @property
     def chosen_axis(self) -> Axis:
@@ -163,14 +171,14 @@ class PlotControls(QWidget):
 
     def offer(self, metrics: Iterable[str]) -> None:
         """Offer these metrics of updates beside those of episodes."""
-        offered = metric_order([*metrics, self._wanted])
-        if offered == [self.metric_box.itemData(place) for place in range(self.metric_box.count())]:
-            return
+        self._offered = tuple(metrics)
+        offered = metric_order([*self._offered, self.wanted])
         with QSignalBlocker(self.metric_box):
-            self.metric_box.clear()
-            for metric in offered:
-                self.metric_box.addItem(metric_title(metric), metric)
-            self.metric_box.setCurrentIndex(self.metric_box.findData(self._wanted))
+            if offered != [self.metric_box.itemData(place) for place in range(self.metric_box.count())]:
+                self.metric_box.clear()
+                for metric in offered:
+                    self.metric_box.addItem(metric_title(metric), metric)
+            self.metric_box.setCurrentIndex(self.metric_box.findData(self.wanted))
 
     def note(self, words: str) -> None:
         """Say what is to be known of the curve; empty for nothing."""
@@ -179,9 +187,11 @@ class PlotControls(QWidget):
     # --- what the user does ---
 
     def _choose_metric(self) -> None:
-        self._wanted = str(self.metric_box.currentData())
-        self._settings.setValue("overview/metric", self._wanted)
-        self.metric_chosen.emit(self._wanted)
+        metric = str(self.metric_box.currentData())
+        # What opens by itself is no choice: a run that is judged otherwise opens with what judges that one.
+        self._chosen = "" if metric == self._opening else metric
+        self._settings.setValue("overview/metric", self._chosen)
+        self.metric_chosen.emit(metric)
 
     def _choose_axis(self) -> None:
         self._settings.setValue("overview/x", self.chosen_axis.value)
@@ -194,9 +204,10 @@ class PlotControls(QWidget):
     def _say_smoothing(self) -> None:
         self._smoothing_words.setText(smoothing_words(self.smoothing.value()))
         self.smoothing.setToolTip(
-            self.tr("Over about how many values the thick line is a mean: {words}").format(
-                words=self._smoothing_words.text()
-            )
+            self.tr(
+                "Over about how many values the thick line is a mean: {words}; "
+                "at most over a twentieth of the curve"
+            ).format(words=self._smoothing_words.text())
         )
         # The slider must not move under the mouse.
         self._smoothing_words.setMinimumWidth(self.fontMetrics().horizontalAdvance(smoothing_words(100)))

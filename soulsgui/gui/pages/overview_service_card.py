@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
@@ -13,7 +13,7 @@ from soulsgui.gui.models.service_words import CardWords, card_words
 from soulsgui.gui.question import Question
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, fit
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property, set_tip
 from soulsgui.wire.control import ServiceStatus
 
 SendCommand = Callable[[str, dict[str, object]], Call]
@@ -36,6 +36,7 @@ class ServiceCard(QFrame):
         send: Sends a command.
         parent: The widget it stands in.
         clock: Monotonic time, seconds.
+        width_px: Returns the width that its buttons have to do with; its own one unless said.
     """
 
     log_asked = Signal(str)
@@ -47,8 +48,10 @@ class ServiceCard(QFrame):
         send: SendCommand,
         parent: QWidget | None = None,
         clock: Callable[[], float] = time.monotonic,
+        width_px: Callable[[], int] | None = None,
     ) -> None:
         super().__init__(parent)
+        self._width_px = width_px or self.width
         self.setObjectName(f"service-{name}")
         self.setProperty("part", "card")
         self._name = name
@@ -65,23 +68,24 @@ class ServiceCard(QFrame):
     def _build(self) -> None:
         self._mark = IconLabel(0, self)
         self._title = Heading("", 0, self)
-        self._state = ElidedLabel("", self)
+        self._state = QLabel(self)
         self._facts = QLabel(self)
         self._usage = QLabel(self)
         self._sentence = QLabel(self)
-        for label in (self._facts, self._usage, self._sentence):
+        for label in (self._state, self._facts, self._usage, self._sentence):
+            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
         for label in (self._facts, self._usage):
             label.setProperty("weight", "muted")
         head = QHBoxLayout()
         head.setSpacing(6)
         head.addWidget(self._mark)
-        head.addWidget(self._title)
-        head.addWidget(self._state, 1)
+        head.addWidget(self._title, 1)
         column = QVBoxLayout(self)
         column.setContentsMargins(_MARGIN_PX, 9, _MARGIN_PX, 9)
         column.setSpacing(3)
         column.addLayout(head)
+        column.addWidget(self._state)
         column.addWidget(self._facts)
         column.addWidget(self._usage)
         column.addWidget(self._sentence)
@@ -156,10 +160,14 @@ class ServiceCard(QFrame):
         self._mark.show_icon(words.look.icon, words.look.tone)
         self._title.setText(words.title)
         self._state.setText(words.state)
-        self._facts.setText(kept_together(words.facts))
-        self._usage.setText(kept_together(words.usage))
-        self._sentence.setText(words.sentence)
-        self._sentence.setVisible(bool(words.sentence))
+        set_tip(self._state, words.tip)
+        for label, said in (
+            (self._facts, kept_together(words.facts)),
+            (self._usage, kept_together(words.usage)),
+            (self._sentence, words.sentence),
+        ):
+            label.setText(said)
+            label.setVisible(bool(said))
         set_property(self._state, "tone", words.look.tone)
         set_property(self._sentence, "tone", words.tone)
         self.setAccessibleName(f"{words.title}: {words.state}. {words.sentence}")
@@ -194,7 +202,7 @@ class ServiceCard(QFrame):
     def _fit_buttons(self) -> None:
         buttons = (self.start, self.stop, self.restart, self.log)
         shown = [button for button in buttons if not button.isHidden()]
-        fit(shown, self.width() - 2 * _MARGIN_PX, _BUTTON_GAP_PX)
+        fit(shown, self._width_px() - 2 * _MARGIN_PX, _BUTTON_GAP_PX)
 
     @property
     def words(self) -> str:

@@ -39,6 +39,12 @@ class _Cards(QWidget):
         self.row.setContentsMargins(0, 0, 0, 0)
         self.row.setSpacing(_GAP_PX)
 
+    def least_width(self) -> int:
+        """Return the width of the narrowest card: side by side, some are a pixel wider than others."""
+        items = [self.row.itemAt(place) for place in range(self.row.count())]
+        shown = [part for item in items if item and (part := item.widget()) and not part.isHidden()]
+        return (self.width() + _GAP_PX) // max(len(shown), 1) - _GAP_PX
+
     def show_services(self, services: Sequence[ServiceStatus], run: RunStatus) -> None:
         names = [service.name for service in services]
         for name in [name for name in self.cards if name not in names]:
@@ -106,9 +112,11 @@ class ServiceRow(QWidget):
         area.hide()
         return area
 
-    def new_card(self, name: str, parent: QWidget) -> ServiceCard:
+    def new_card(self, name: str, parent: _Cards) -> ServiceCard:
         """Return a card for a service."""
-        card = ServiceCard(name, self._feed.call, parent, self._clock)
+        # Those of the kinds are alike, so that their buttons are, too.
+        width = parent.least_width if parent is self._kinds else None
+        card = ServiceCard(name, self._feed.call, parent, self._clock, width)
         card.log_asked.connect(self.log_asked)
         card.problem.connect(self.problem)
         card.ask_before_stop(self._stop_question)

@@ -67,7 +67,8 @@ class Column:
         kind = self._data.dtype
         if kind != np.float32:
             # A key of another type would make numpy convert the whole column.
-            offset = np.floor(offset) if after_equals else np.ceil(offset)
+            # Rounded before the origin is taken off, which could round it the other way.
+            offset = (np.floor(value) if after_equals else np.ceil(value)) - self._origin
             limits = np.iinfo(kind)
             if not limits.min <= offset <= limits.max:
                 return 0 if offset < 0 else self._size

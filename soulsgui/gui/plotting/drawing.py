@@ -1,4 +1,9 @@
-"""Puts a series on the canvas: raw one pixel wide and faded, smoothed two wide, overwritten dotted."""
+"""Puts a series on the canvas: raw one pixel wide and faded, smoothed two wide, overwritten dotted.
+
+Values that count by themselves are marked, as long as there is room between them.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
@@ -9,9 +14,21 @@ from soulsgui.gui.colours import Colours
 from soulsgui.gui.plotting.pyramid import Points
 from soulsgui.gui.plotting.series import Piece, Series
 
+_DOT_PX = 6
+# Nearer to each other they would be a band.
+_DOT_ROOM_PX = 8
+
+
+class _Items(NamedTuple):
+    """What a piece is drawn by."""
+
+    raw: pg.PlotCurveItem
+    smooth: pg.PlotCurveItem
+    dots: pg.ScatterPlotItem
+
 
 class DrawnCurve:
-    """A series with the items it is drawn by: a raw and a smoothed one for each piece.
+    """A series with the items it is drawn by, for each piece.
 
     Args:
         canvas: Where it is drawn.
@@ -25,7 +42,7 @@ class DrawnCurve:
         self.name = name
         self.colour = colour
         self._canvas = canvas
-        self._items: list[tuple[pg.PlotCurveItem, pg.PlotCurveItem]] = []
+        self._items: list[_Items] = []
 
     def draw(self, left: float, right: float, width_px: int, colours: Colours) -> tuple[float, float]:
         """Draw what is between two positions of x.
@@ -42,12 +59,15 @@ class DrawnCurve:
         pieces = list(self.series.pieces(left, right, width_px))
         self._make_items(len(pieces))
         smooths = self.series.smooths
-        for number, (raw, smooth) in enumerate(self._items):
+        dotted = self.series.of_measurements
+        for number, items in enumerate(self._items):
             piece = pieces[number] if number < len(pieces) else None
-            _put(raw, piece.raw if piece and not (piece.overwritten and smooths) else None)
-            _put(smooth, piece.smooth if piece and smooths else None)
+            _put(items.raw, piece.raw if piece and not (piece.overwritten and smooths) else None)
+            _put(items.smooth, piece.smooth if piece and smooths else None)
+            has_room = piece is not None and piece.raw[0].size <= max(width_px // _DOT_ROOM_PX, 1)
+            _put_dots(items.dots, piece.raw if piece and dotted and has_room else None)
             if piece:
-                self._colour(raw, smooth, piece.overwritten, colours)
+                self._colour(items, piece.overwritten, colours)
         low, high = np.inf, -np.inf
         for piece in pieces:
             low, high = _extend(low, high, piece, left, right)
@@ -55,31 +75,40 @@ class DrawnCurve:
 
     def remove(self) -> None:
         """Take it off the canvas."""
-        for pair in self._items:
-            for item in pair:
+        for items in self._items:
+            for item in items:
                 self._canvas.removeItem(item)
         self._items = []
 
     @property
     def points(self) -> int:
         """How many points it is drawn with."""
-        return sum(item.xData.size for pair in self._items for item in pair)
+        return sum(item.xData.size for items in self._items for item in (items.raw, items.smooth))
+
+    @property
+    def dots(self) -> int:
+        """How many of its values are marked."""
+        return sum(len(items.dots.points()) for items in self._items)
 
     def _make_items(self, count: int) -> None:
         while len(self._items) < count:
-            pair = (pg.PlotCurveItem([], []), pg.PlotCurveItem([], []))
-            for depth, item in enumerate(pair):
+            dots = pg.ScatterPlotItem(size=_DOT_PX, pen=None)
+            items = _Items(pg.PlotCurveItem([], []), pg.PlotCurveItem([], []), dots)
+            for depth, item in enumerate(items):
                 item.setZValue(depth)
                 self._canvas.addItem(item, ignoreBounds=True)
-            self._items.append(pair)
+            self._items.append(items)
 
-    def _colour(
-        self, raw: pg.PlotCurveItem, smooth: pg.PlotCurveItem, overwritten: bool, colours: Colours
-    ) -> None:
+    def _colour(self, items: _Items, overwritten: bool, colours: Colours) -> None:
         full, faded = colours.curve(self.colour), colours.faded_curve(self.colour)
         dots = Qt.PenStyle.DotLine
-        raw.setPen(pen(faded if self.series.smooths else full, 1, dots if overwritten else None))
-        smooth.setPen(pen(full, 1, dots) if overwritten else pen(full, 2))
+        # The few values of a short curve are all there is of it.
+        alone = not self.series.smooths and self.series.of_measurements and not overwritten
+        items.raw.setPen(
+            pen(faded if self.series.smooths else full, 2 if alone else 1, dots if overwritten else None)
+        )
+        items.smooth.setPen(pen(full, 1, dots) if overwritten else pen(full, 2))
+        items.dots.setBrush(pg.mkBrush(faded if overwritten else full))
 
 
 def pen(colour: str, width: int, style: Qt.PenStyle | None = None) -> QPen:
@@ -100,6 +129,15 @@ def _put(item: pg.PlotCurveItem, points: Points | None) -> None:
     x, y = points
     whole = bool(np.isfinite(y).all())
     item.setData(x, y.astype(np.float64), connect="all" if whole else "finite", skipFiniteCheck=whole)
+
+
+def _put_dots(item: pg.ScatterPlotItem, points: Points | None) -> None:
+    if points is None or points[0].size == 0:
+        item.setData([], [])
+        return
+    x, y = points
+    known = np.isfinite(y)
+    item.setData(x[known], y[known].astype(np.float64))
 
 
 def _extend(low: float, high: float, piece: Piece, left: float, right: float) -> tuple[float, float]:

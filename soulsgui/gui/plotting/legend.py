@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from soulsgui.gui.icons import colours_of
+from soulsgui.gui.widgets.labels import ElidedLabel
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,16 @@ class Legend(QWidget):
         self._row.setContentsMargins(4, 0, 4, 0)
         self._row.setSpacing(6)
         self._parts: list[QWidget] = []
+        self._with_moments = False
         self._moments = [_Swatch(None, self), QLabel(self.tr("checkpoint or resume"), self)]
         for part in self._moments:
             part.hide()
             self._row.addWidget(part)
         self.setToolTip(self.tr("Dotted pieces of a curve are what a resume from a checkpoint overwrote."))
         self._row.addStretch(1)
-        self._reading = QLabel(self)
+        self._reading = ElidedLabel("", self)
         self._reading.setProperty("weight", "muted")
-        self._reading.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._reading.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self._reading.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._reading.setAccessibleName(self.tr("Values under the crosshair"))
         self._row.addWidget(self._reading, 3)
 
@@ -75,12 +75,19 @@ class Legend(QWidget):
 
     def show_marks(self, shown: bool) -> None:
         """Say what the upright lines are, while there are any."""
-        for part in self._moments:
-            part.setVisible(shown)
+        self._with_moments = shown
+        self._show_moments()
 
     def show_reading(self, text: str) -> None:
         """Say what stands under the crosshair; empty for nothing."""
-        self._reading.setText(text)
+        if text != self.reading:
+            self._reading.setText(text)
+            self._show_moments()
+
+    def _show_moments(self) -> None:
+        # A reading names the one that is near, and needs the room.
+        for part in self._moments:
+            part.setVisible(self._with_moments and not self.reading)
 
     @property
     def reading(self) -> str:

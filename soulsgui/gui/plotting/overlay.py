@@ -61,8 +61,9 @@ class Crosshair(pg.InfiniteLine):  # type: ignore[misc]
         self.setVisible(bool(found))
         if place is None or not found:
             return ""
-        self.setPos(min((reading.x for _, reading in found), key=lambda x: abs(x - place)))
-        return reading_text(found, axis, mark_at(marks, axis, place, reach))
+        found.sort(key=lambda one: abs(one[1].x - place))
+        self.setPos(found[0][1].x)
+        return reading_text(found, axis, mark_at(marks, axis, place, reach), reach)
 
     def take_look(self, colours: Colours) -> None:
         """Take on the colours of the theme."""

@@ -252,7 +252,8 @@ class Plot(QFrame):
         first, last = min(low for low, _ in ranges), max(high for _, high in ranges)
         # A single point needs some room; the newest one some air.
         room = max((last - first) * 0.02, 0.5)
-        return first - (room if last == first else 0.0), last + room
+        # The first value is marked, too, when there are few.
+        return first - (room if last == first else room / 2), last + room
 
     def _range_changed(self, *_: object) -> None:
         # A range that drawing itself sets is drawn already.

@@ -19,28 +19,43 @@ def axis_title(axis: Axis) -> str:
     }[axis]
 
 
-def reading_text(readings: Sequence[tuple[str, Reading]], axis: Axis, mark: Mark | None) -> str:
+def reading_text(
+    readings: Sequence[tuple[str, Reading]], axis: Axis, mark: Mark | None, reach: float = 0.0
+) -> str:
     """Return the values under the crosshair.
 
     Args:
-        readings: Name of each curve and the row nearest to the crosshair, at least one.
+        readings: Name of each curve and its row nearest to the crosshair, at least one; the nearest first.
         axis: What x means: that number comes first.
         mark: A mark near the crosshair.
+        reach: How far along x another curve's row may be from the first one to be told as if it stood there.
     """
     first = readings[0][1]
-    episode = tr("episode {number}").format(number=text.count(first.episode))
-    steps = tr("step {number}").format(number=text.count(first.env_steps))
-    moment = f"{datetime.fromtimestamp(first.time):%H:%M:%S}"
-    places = {
-        Axis.EPISODE: [episode, moment],
-        Axis.ENV_STEP: [steps, moment],
-        Axis.TIME: [moment, episode],
-    }[axis]
+    place, also = _places(first, axis)
     values = [_value(name, reading, alone=len(readings) == 1) for name, reading in readings]
-    return " · ".join([places[0], *values, places[1], *([mark.text] if mark else [])])
+    for number, (_, reading) in enumerate(readings):
+        if abs(reading.x - first.x) > reach:
+            values[number] = tr("{value} at {place}").format(
+                value=values[number], place=_places(reading, axis)[0]
+            )
+    return " · ".join([place, *values, also, *([mark.text] if mark else [])])
+
+
+def _places(reading: Reading, axis: Axis) -> tuple[str, str]:
+    """Return where a row stands on x, and what else tells it."""
+    episode = tr("episode {number}").format(number=text.count(reading.episode))
+    steps = tr("step {number}").format(number=text.count(reading.env_steps))
+    moment = f"{datetime.fromtimestamp(reading.time):%H:%M:%S}"
+    return {
+        Axis.EPISODE: (episode, moment),
+        Axis.ENV_STEP: (steps, moment),
+        Axis.TIME: (moment, episode),
+    }[axis]
 
 
 def _value(name: str, reading: Reading, alone: bool) -> str:
     value, smooth = text.value(reading.value), text.value(reading.smooth)
-    shown = value if value == smooth else tr("{value} (smoothed {smooth})").format(value=value, smooth=smooth)
-    return shown if alone else f"{name} {shown}"
+    if not alone:
+        # There is no room for more.
+        return f"{name} {value}"
+    return value if value == smooth else tr("{value} (smoothed {smooth})").format(value=value, smooth=smooth)

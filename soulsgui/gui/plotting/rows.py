@@ -14,8 +14,8 @@ from soulsgui.wire.messages.metrics import EpisodeRows, UpdateRow
 class Axis(StrEnum):
     """What x means; the values are those of `history.query`."""
 
-    EPISODE = "episode"
     ENV_STEP = "env_step"
+    EPISODE = "episode"
     TIME = "time"
 
 

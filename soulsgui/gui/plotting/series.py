@@ -1,6 +1,6 @@
 """A curve: one metric of one run over all its attempts, queried once and then kept up by the live tail."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,11 +8,9 @@ import numpy as np
 from soulsgui.gui.plotting.attempt import AttemptCurve, Reading
 from soulsgui.gui.plotting.pyramid import Points
 from soulsgui.gui.plotting.rows import LENGTH, RETURN, Axis, Rows, from_episodes, from_history, from_update
-from soulsgui.gui.plotting.smoothing import ExponentialMean, Smoother
+from soulsgui.gui.plotting.smoothing import SHORTEST, MakeSmoother, Smoother, fitting_mean
 from soulsgui.wire.control import AttemptStart, History
-from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, Row, UpdateRow
-
-MakeSmoother = Callable[[], Smoother]
+from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, AttemptRow, EpisodeRows, Row, UpdateRow
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Series:
         run_id: The run; rows of others are ignored.
         metric: `return`, `length`, or a name of an update's values.
         axis: What x means at first.
-        smoother: Makes a fresh smoother for an attempt.
+        smoother: Makes a fresh smoother for an attempt, given how many values the whole curve has.
 
     Attributes:
         missed_rows: Whether live rows are missing: the history must be queried again.
@@ -51,7 +49,7 @@ class Series:
         run_id: str,
         metric: str = RETURN,
         axis: Axis = Axis.EPISODE,
-        smoother: MakeSmoother = lambda: ExponentialMean(0.95),
+        smoother: MakeSmoother = fitting_mean(0.95),
     ) -> None:
         self.run_id = run_id
         self.metric = metric
@@ -66,6 +64,7 @@ class Series:
         self._ends: dict[int, float] = {}
         self._last = (0, 0)
         self._loaded = False
+        self._smoothed_as = 0
         self.missed_rows = False
 
     # --- data in ---
@@ -117,6 +116,7 @@ class Series:
             self._take(found)
 
     def _take(self, rows: Rows) -> None:
+        self._fit_smoothing(len(self) + len(rows))
         for attempt in np.unique(rows.attempt):
             number = int(attempt)
             if number not in self._curves:
@@ -124,6 +124,12 @@ class Series:
                 self._curves = dict(sorted(self._curves.items()))
             self._curves[number].append(rows.where(rows.attempt == attempt))
             self._ends.pop(number, None)
+
+    def _fit_smoothing(self, count: int) -> None:
+        """Smooth as suits a curve of so many values."""
+        old, self._smoothed_as = self._new_smoother(), count
+        if self._curves and self._new_smoother().memory != old.memory:
+            self._rebuild()
 
     @property
     def of_episodes(self) -> bool:
@@ -140,7 +146,15 @@ class Series:
     @property
     def smooths(self) -> bool:
         """Whether smoothed values differ from raw ones at all."""
-        return self._make_smoother().memory > 1
+        return self._new_smoother().memory > 1
+
+    @property
+    def of_measurements(self) -> bool:
+        """Whether each value counts by itself: those of evaluations, and the few of a short curve."""
+        return self.metric.startswith(EVALUATION_PREFIX) or len(self) < SHORTEST
+
+    def _new_smoother(self) -> Smoother:
+        return self._make_smoother(self._smoothed_as)
 
     def show_along(self, axis: Axis) -> None:
         """Give x another meaning."""
@@ -161,7 +175,7 @@ class Series:
 
     def _smoother_for(self, attempt: int) -> Smoother:
         """Return a smoother that goes on where the attempt began on the curve of its predecessors."""
-        smoother = self._make_smoother()
+        smoother = self._new_smoother()
         wanted = smoother.memory
         pieces = []
         for number in sorted((n for n in self._curves if n < attempt), reverse=True):

@@ -1,5 +1,6 @@
 """Smoothing that never changes what is drawn already: each value depends on earlier ones alone."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Protocol, Self
 
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 _LONGEST_BLOCK = 4096
 # Powers of the weight within a block stay above e^-200, far from what float64 can't hold.
 _SMALLEST_POWER = -200.0
+_PARTS = 20
+SHORTEST = 2 * _PARTS
+"""Values of the shortest curve that is smoothed at all."""
 Values = NDArray[np.float32]
 
 
@@ -57,6 +61,34 @@ class ExponentialMean:
     def copy(self) -> Self:
         """Return one with the same memory, which goes on by itself."""
         return deepcopy(self)
+
+
+MakeSmoother = Callable[[int], Smoother]
+"""Makes a fresh smoother for a curve of so many values."""
+
+
+def fitting_mean(weight: float) -> MakeSmoother:
+    """Return what makes exponential means of a weight that leave the shape of short curves.
+
+    Args:
+        weight: w for a long curve, 0 (no smoothing) to below 1.
+    """
+    return lambda count: ExponentialMean(fitting_weight(weight, count))
+
+
+def fitting_weight(weight: float, count: int) -> float:
+    """Return the weight that suits a curve: a mean over most of its values would be nearly straight.
+
+    A mean with the weight w is one over about 1 / (1 - w) values: here over a twentieth of the curve at most,
+    and below `SHORTEST` over none. The limit doubles whenever the curve does: what is drawn already changes
+    seldom.
+
+    Args:
+        weight: w for a long curve, 0 to below 1.
+        count: Values on the curve.
+    """
+    longest = 1 << max((count // _PARTS).bit_length() - 1, 0)
+    return min(weight, 1.0 - 1.0 / longest)
 
 
 def _recursion(values: NDArray[np.float64], weight: float, carry: float) -> tuple[NDArray[np.float64], float]:

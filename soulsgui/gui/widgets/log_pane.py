@@ -85,7 +85,8 @@ class LogPane(QWidget):
         column.addWidget(self._controls)
         column.addWidget(self._text, 1)
         if not with_controls:
-            # A glance at the beginnings of lines; a scroll bar would cover one.
+            # For a glance: a scroll bar would cover a line.
+            self._text.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
             self._text.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         else:
             find = QShortcut(QKeySequence.StandardKey.Find, self)

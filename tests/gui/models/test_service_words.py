@@ -61,6 +61,6 @@ def test_a_failed_service_says_why_in_red() -> None:
 
 def test_a_service_that_never_ran_shows_nothing_instead_of_zeros() -> None:
     words = card_words(service(state="stopped"), 5)
-    assert words.facts == "—"
+    assert words.facts == ""
     assert words.usage == ""
     assert words.sentence == ""

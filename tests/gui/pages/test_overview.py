@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox, QScrollArea, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QScrollArea, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.overview import OverviewPage
@@ -287,11 +287,20 @@ def test_another_metric_is_asked_for_and_remembered(
     assert again.plot.controls.wanted == "entropy"
 
 
-def test_x_smoothing_and_follow_act_on_the_plot(qtbot: QtBot, page: OverviewPage) -> None:
+def test_x_smoothing_and_follow_act_on_the_plot(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
+) -> None:
     canvas, controls = plot(qtbot, page), page.plot.controls
-    controls.axis_box.setCurrentIndex(1)
-    controls.axis_box.activated.emit(1)
     assert page.plot.curve.series.axis is Axis.ENV_STEP
+    place = controls.axis_box.findData(Axis.TIME)
+    controls.axis_box.setCurrentIndex(place)
+    controls.axis_box.activated.emit(place)
+    assert page.plot.curve.series.axis is Axis.TIME
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    assert again.plot.curve.series.axis is Axis.TIME
+    server.bring_rows(episodes(range(11, 61)))
+    assert page.plot.curve.series.smooths
     smooth = drawn(page.plot.curve.series, smooth=True)
     controls.smoothing.setValue(0)
     qtbot.waitUntil(lambda: not page.plot.curve.series.smooths)
@@ -312,20 +321,38 @@ def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, se
     assert canvas.goal is None
 
 
-def test_the_goal_is_drawn_on_evaluations_where_they_are_judged(
-    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+def test_where_evaluations_judge_their_curve_opens_beside_that_of_training(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed, shell: FakeShell
 ) -> None:
-    canvas, controls = plot(qtbot, page), page.plot.controls
-    assert canvas.goal == 475.0
-    server.answers["history.query"] = history([]).model_copy(update={"metric": "evaluation_return"})
-    server.change_run(RUNNING.model_copy(update={"goal_judged_by": "evaluation"}))
-    assert canvas.goal is None
-    place = controls.metric_box.findData("evaluation_return")
-    controls.metric_box.setCurrentIndex(place)
-    controls.metric_box.activated.emit(place)
+    canvas, controls, curves = plot(qtbot, page), page.plot.controls, (page.plot.curve, page.plot.beside)
+    assert (page.plot.curve.series.metric, canvas.goal) == ("return", 475.0)
+    stored = {
+        metric: history([]).model_copy(update={"metric": metric, "last_update": (1, 1)})
+        for metric in ("evaluation_return", "return")
+    }
+    server.answers["history.query"] = lambda params: stored[str(params.get("metric", "return"))]
+    judged = RUNNING.model_copy(update={"goal_judged_by": "evaluation"})
+    server.change_run(judged)
+    assert [curve.series.metric for curve in curves] == ["evaluation_return", "return"]
     assert canvas.goal == 475.0
     # Before the first evaluation, too.
     qtbot.waitUntil(lambda: canvas.is_empty and canvas.y_view()[0] < 475 < canvas.y_view()[1])
+    qtbot.waitUntil(lambda: all(curve.is_loaded for curve in curves))
+    names = {label.text() for label in canvas.findChildren(QLabel)}
+    assert {"Evaluation return: none yet", "Training return"} <= names
+    evaluated = update(2, evaluation_return=99.0).model_copy(update={"kind": "evaluation"})
+    server.bring_rows(episodes([1, 2, 3]), evaluated)
+    assert [len(curve.series) for curve in curves] == [1, 3]
+    assert "Evaluation return" in {label.text() for label in canvas.findChildren(QLabel)}
+    place = controls.metric_box.findData("return")
+    controls.metric_box.setCurrentIndex(place)
+    controls.metric_box.activated.emit(place)
+    assert (page.plot.curve.series.metric, page.plot.beside.series.run_id) == ("return", "")
+    assert canvas.goal is None
+    again = OverviewPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(again)
+    again.plot.show_run(judged)
+    assert again.plot.curve.series.metric == "return", "what the user chose stays"
 
 
 def test_a_curve_that_cant_be_read_is_told_once_and_asked_for_again(
@@ -524,7 +551,9 @@ def test_the_age_of_the_checkpoint_is_told_only_while_it_grows(page: OverviewPag
     assert "Checkpoint: at 16.4 k" in page.figures.words
 
 
-def test_a_trainer_that_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+def test_a_trainer_that_rests_or_does_not_run_makes_no_steps(page: OverviewPage, server: FakeFeed) -> None:
+    server.change_run(RUNNING.model_copy(update={"state": "paused", "env_steps_per_s": 99.0}))
+    assert "Steps/s: —" in page.figures.words
     server.change_run(RUNNING.model_copy(update={"env_steps_per_s": 12_200.0}))
     assert "Steps/s: 12.2 k" in page.figures.words
     server.change_services([service("redis"), service("trainer", "stopped")])

@@ -105,6 +105,8 @@ def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
     family = RUNNING.model_copy(update={"algorithm": "dqn", "agent": "qr_dqn"})
     assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN"
     assert state_words(again) == "Waiting: 1 of 2 clients"
+    saving = RUNNING.model_copy(update={"state": "saving", "detail": "saving and ending its services"})
+    assert state_words(saving) == "Saving and ending its services"
 
 
 # --- the end ---
@@ -389,8 +391,9 @@ def test_metrics_have_names_that_can_be_read() -> None:
     ]
 
 
-def test_metrics_of_episodes_are_offered_first() -> None:
-    assert metric_order(["value_loss", "return", "entropy"]) == [
+def test_metrics_of_evaluations_and_episodes_are_offered_first() -> None:
+    assert metric_order(["value_loss", "return", "entropy", "evaluation_return"]) == [
+        "evaluation_return",
         "return",
         "length",
         "mean_return",
@@ -403,7 +406,7 @@ def test_the_smoothing_slider_goes_from_none_to_a_thousand_values() -> None:
     assert smoothing_weight(0) == 0.0
     assert smoothing_weight(100) == pytest.approx(0.999)
     words = [smoothing_words(position) for position in (0, 33, 100)]
-    assert words == ["off", "≈ 10 values", "≈ 1,000 values"]
+    assert words == ["off", "up to 10 values", "up to 1,000 values"]
 
 
 @pytest.mark.parametrize(
@@ -448,6 +451,11 @@ def test_where_evaluations_decide_that_is_said() -> None:
     judged, training, *_ = figures(evaluated)
     assert (judged.value, training.value) == ("356.0 of 495", "35.0")
     assert "newest evaluation" in judged.tip
+    # What reached the goal is told as the mean return before the run is said to have ended.
+    judged, after, *_ = figures(
+        run.model_copy(update={"state": "saving", "mean_return": 497.0, "evaluation_return": 497.0})
+    )
+    assert (judged.value, judged.tone, after.name) == ("497.0 of 495", Tone.GOOD, "steps")
     reached = {"state": "finished", "reached": "mean_return", "mean_return": 497.0}
     solved = evaluated.model_copy(update=reached)
     assert said(solved)["evaluation"] == "497.0 of 495"

@@ -77,7 +77,7 @@ def rows_stored(qtbot: QtBot, page: OverviewPage, feed: Feed) -> list[tuple[floa
     history = History.model_validate(answer)
     # The curve is drawn in single precision.
     values = [float(f"{value:.5g}") for value in history.value]
-    return sorted(zip(map(float, history.episode), values, strict=True))
+    return sorted(zip(map(float, history.env_steps), values, strict=True))
 
 
 def rounded(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -1,6 +1,6 @@
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.calls import Call
@@ -119,6 +119,15 @@ def test_without_connection_it_stands_still_and_says_why_nothing_works(
     assert card.log.isEnabled()
     card.connect_commands(True)
     assert card.stop.isEnabled()
+
+
+def test_a_long_state_is_read_to_its_end_on_a_narrow_card(qtbot: QtBot, card: ServiceCard) -> None:
+    card.show_status(status("running", phase="updating", detail="waits for samples 62 %, samples wait 25 %"))
+    card.resize(168, card.heightForWidth(168))
+    said = next(label for label in card.findChildren(QLabel) if label.text().startswith("Updating"))
+    assert said.height() > 1.8 * said.fontMetrics().height()
+    assert said.height() >= said.heightForWidth(said.width())
+    assert "waits for samples" in said.toolTip()
 
 
 def test_screen_readers_hear_state_and_outcome(card: ServiceCard) -> None:

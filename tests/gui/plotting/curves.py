@@ -11,7 +11,7 @@ RUN = "2026-11-20_10-00-00"
 START = 1_790_000_000.0
 
 
-def no_smoothing() -> Smoother:
+def no_smoothing(count: int) -> Smoother:
     return ExponentialMean(0.0)
 
 

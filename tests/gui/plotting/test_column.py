@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from soulsgui.gui.plotting.column import Column, Floats
@@ -41,6 +41,8 @@ def test_many_small_appends_keep_every_number() -> None:
     st.floats(-1100, 1100),
     st.booleans(),
 )
+@example([-1, 0], 1e-100, False)
+@example([-1, 0], -1e-100, True)
 def test_search_finds_the_place_numpy_finds(numbers: list[int], value: float, after: bool) -> None:
     numbers.sort()
     column = Column(whole=True)

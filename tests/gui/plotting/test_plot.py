@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.colours import DARK, LIGHT
 from soulsgui.gui.plotting.axes import short_number
+from soulsgui.gui.plotting.drawing import DrawnCurve
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.marks import Mark
 from soulsgui.gui.plotting.plot import Plot
@@ -16,7 +17,7 @@ from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.plotting.smoothing import ExponentialMean
 from soulsgui.gui.theme import Theme, ThemeChoice
-from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, no_smoothing
+from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, no_smoothing, update
 from tests.gui.wheel import turn_wheel
 
 
@@ -46,9 +47,16 @@ def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
 
 
 def curve(count: int) -> Series:
-    series = Series(RUN, smoother=lambda: ExponentialMean(0.9))
+    series = Series(RUN, smoother=lambda _: ExponentialMean(0.9))
     values = np.random.default_rng(0).normal(size=count).cumsum()
     series.append([episodes(range(1, count + 1), values=values.tolist())])
+    return series
+
+
+def evaluations(*numbers: int) -> Series:
+    series = Series(RUN, "evaluation_return", smoother=no_smoothing)
+    rows = [update(number, evaluation_return=float(number)) for number in numbers]
+    series.append([row.model_copy(update={"kind": "evaluation"}) for row in rows])
     return series
 
 
@@ -157,6 +165,26 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
     assert plot.reading.endswith("quicksave")
     plot.move_crosshair(80)
     assert "quicksave" not in plot.reading
+
+
+def test_the_crosshair_says_where_a_curve_with_fewer_rows_has_its_own(qtbot: QtBot, plot: Plot) -> None:
+    often, seldom = Series(RUN, smoother=no_smoothing), evaluations(1, 9)
+    often.append([episodes(range(1, 101))])
+    plot.show_series([(seldom, "judged", 0), (often, "trained", 1)])
+    plot.show_along(Axis.ENV_STEP)
+    settle(qtbot, plot)
+    plot.move_crosshair(252)
+    assert plot.reading.startswith("step 250 · trained 25.0 · judged 1.00 at step 100 · ")
+
+
+def test_values_of_evaluations_and_of_short_curves_are_marked(qtbot: QtBot, plot: Plot) -> None:
+    judged, trained, begun = evaluations(*range(1, 31)), curve(100), curve(1)
+    drawings = [DrawnCurve(canvas(plot), series, "", 0) for series in (judged, trained, begun)]
+    for drawing in drawings:
+        drawing.draw(0, 400, 900, LIGHT)
+    assert [drawing.dots for drawing in drawings] == [30, 0, 1]
+    drawings[0].draw(0, 400, 100, LIGHT)
+    assert drawings[0].dots == 0, "no room between them"
 
 
 def test_a_click_gives_the_keyboard_to_the_plot(qtbot: QtBot, plot: Plot) -> None:

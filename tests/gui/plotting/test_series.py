@@ -3,7 +3,7 @@ import pytest
 
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.smoothing import ExponentialMean
+from soulsgui.gui.plotting.smoothing import ExponentialMean, fitting_mean
 from tests.gui.plotting.curves import (
     RUN,
     START,
@@ -119,7 +119,7 @@ def test_later_rows_than_that_are_kept_at_the_end_of_what_is_settled() -> None:
 
 
 def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
-    series = Series(RUN, smoother=lambda: ExponentialMean(0.9))
+    series = Series(RUN, smoother=lambda _: ExponentialMean(0.9))
     rng = np.random.default_rng(0)
     seen: dict[float, float] = {}
     for first in range(1, 400, 7):
@@ -147,9 +147,9 @@ def test_what_a_resume_overwrote_is_the_same_along_every_axis(series: Series, ax
 
 
 def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -> None:
-    straight = Series(RUN, smoother=lambda: ExponentialMean(0.8))
+    straight = Series(RUN, smoother=lambda _: ExponentialMean(0.8))
     straight.append([episodes(range(1, 9))])
-    resumed = Series(RUN, smoother=lambda: ExponentialMean(0.8))
+    resumed = Series(RUN, smoother=lambda _: ExponentialMean(0.8))
     resumed.append([episodes([1, 2, 3, 4, 5, 6]), attempt_row(2, episodes_before=4)])
     resumed.append(
         [
@@ -168,10 +168,26 @@ def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -
 
 def test_smoothing_can_be_changed_at_any_time(series: Series) -> None:
     series.append([episodes(range(1, 50))])
-    series.smooth_with(lambda: ExponentialMean(0.9))
+    series.smooth_with(lambda _: ExponentialMean(0.9))
     smooth = drawn(series, smooth=True)
     assert smooth != drawn(series)
     assert len(smooth) == 49
+
+
+def test_a_short_curve_is_left_as_it_is_and_a_growing_one_ends_as_if_it_had_been_long_at_once() -> None:
+    values = np.random.default_rng(0).normal(size=300).tolist()
+    grown, at_once = (Series(RUN, smoother=fitting_mean(0.95)) for _ in range(2))
+    grown.append([episodes(range(1, 30), values=values[:29])])
+    assert not grown.smooths
+    reading = grown.nearest(10)
+    assert reading is not None
+    assert reading.smooth == reading.value
+    for first in range(30, 301):
+        grown.append([episodes([first], values=[values[first - 1]])])
+    at_once.append([episodes(range(1, 301), values=values)])
+    assert grown.smooths
+    expected = [(x, pytest.approx(y, abs=1e-5)) for x, y in drawn(at_once, smooth=True)]
+    assert drawn(grown, smooth=True) == expected
 
 
 def test_the_crosshair_reads_the_nearest_row(series: Series) -> None:

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from soulsgui.gui.plotting.smoothing import ExponentialMean, Smoother
+from soulsgui.gui.plotting.smoothing import ExponentialMean, Smoother, fitting_weight
 
 MAKERS: list[Callable[[], Smoother]] = [
     lambda: ExponentialMean(0.9),
@@ -67,3 +67,13 @@ def test_memory_names_the_rows_that_matter(make: Callable[[], Smoother]) -> None
     whole, short = make(), make()
     expected = whole.extend(values)[-1]
     assert short.extend(values[-2 * whole.memory :])[-1] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "window"),
+    [(0, 1), (39, 1), (40, 2), (79, 2), (80, 4), (639, 16), (640, 32), (1280, 50), (10**7, 50)],
+)
+def test_a_mean_is_over_a_small_part_of_the_curve_and_a_short_one_is_left_as_it_is(
+    count: int, window: int
+) -> None:
+    assert 1 / (1 - fitting_weight(0.98, count)) == pytest.approx(window)
