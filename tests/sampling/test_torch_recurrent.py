@@ -31,6 +31,7 @@ from tests.rl.support import dqn_settings, ppo_settings
 SIDES = (4, 36, 36)
 IMAGES = SpacesSpec(BoxSpec(SIDES, "uint8"), DiscreteSpec(4, start=2))
 BITS = SpacesSpec(BoxSpec((10, 10, 3), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
+CUBE = SpacesSpec(BoxSpec((10, 10, 10), "uint8", (0,), (1,)), DiscreteSpec(4, start=2))
 VECTORS = SpacesSpec(BoxSpec((2, 3), "float64"), DiscreteSpec(4, start=2))
 OWN = "tests.rl.networks.test_named:Own"
 BURN_IN, LENGTH = 3, 5
@@ -41,6 +42,7 @@ NETWORKS = pytest.mark.parametrize(
         ("nature_cnn", "images"),
         ("impala_resnet", "images"),
         ("small_cnn", "bits"),
+        ("small_cnn", "cube"),
         ("mlp_layer_norm", "vectors"),
         (OWN, "bits"),
         (OWN, "vectors"),
@@ -59,7 +61,7 @@ class World:
         room.seed(0)
         both = SpacesSpec(observation_from_space(room), DiscreteSpec(4, start=2))
         self._shown, self._room = shown, room
-        self.spaces = {"images": IMAGES, "bits": BITS, "vectors": VECTORS, "both": both}[shown]
+        self.spaces = {"images": IMAGES, "bits": BITS, "cube": CUBE, "vectors": VECTORS, "both": both}[shown]
 
     def seen(self, rng: np.random.Generator) -> NDArray[Any]:
         box = self.spaces.observation
@@ -67,12 +69,14 @@ class World:
             return box.read(self._room.sample())
         if self._shown == "vectors":
             return rng.normal(3, 2, box.shape)
-        largest = 1 if self._shown == "bits" else 255
+        largest = 1 if self._shown in ("bits", "cube") else 255
         return rng.integers(0, largest + 1, box.shape, dtype=np.uint8)
 
 
 def make_agent(algorithm: str, name: str, spaces: SpacesSpec, seed: int = 0, **changes: Any) -> Any:
     wanted = {"name": name, "hidden_sizes": (12,), "recurrent": "lstm", "recurrent_size": 9, **changes}
+    if spaces == CUBE:
+        wanted["channels"] = "last"  # its shape does not say it
     if algorithm == "ppo":
         # All of the round in one minibatch, so that its ratios are those before any step.
         wanted |= {"policy_init_scale": 3.0, "minibatch_size": 1000, "epochs": 1, "learning_rate": 0.01}
