@@ -3,8 +3,8 @@
     trainer ─ its standard input: what to do ─▶ `soulsgui learner`, one for each further GPU
     trainer ◀─ torch.distributed: parameters, batches, sums ─▶ all of them
 
-They live and die together: when one of them ends, so does the trainer, and is started again as after any
-failure.
+They live and die together: when one of them ends, so does the trainer, which saves what it has learned and is
+started again as after any failure.
 """
 
 import contextlib
@@ -245,6 +245,7 @@ class Leader(Member):
 
     def close(self) -> None:
         """End the others: they have nothing more to do."""
+        self._waits = True
         if self._device != "cpu" and not self._gone.is_set():
             torch.cuda.synchronize()  # what they have begun with us, they end
         self._closing.set()

@@ -89,6 +89,7 @@ class SteeredTrainee(Trainee):
         self._paused = False
         self._waited_before: list[str] = []
         self._failure = ""
+        self._spoilt = False  # by a failure, so that it is not saved
         self._farewell = ""
 
     # --- what it is asked for ----------------------------------------------------------------------
