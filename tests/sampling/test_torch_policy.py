@@ -305,7 +305,7 @@ def test_ppo_learns_what_to_do_from_images() -> None:
                 terminated=np.ones(steps, np.bool_),
                 truncated=np.zeros(steps, np.bool_),
             ),
-            0.0,
+            START,
         )
         if right > 0.9:
             break
