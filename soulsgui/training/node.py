@@ -21,6 +21,7 @@ from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences
 from soulsgui.training.group import LearnerLostError, learning_together
+from soulsgui.training.hardware import hardware_words
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -130,6 +131,7 @@ class TrainingNode(SteeredTrainee):
     def _open(self) -> None:
         """Connect, and make what needs the final settings."""
         recover_checkpoints(self.run_folder)
+        self._learns_on = hardware_words(self.device, self.settings.learner.processes)
         self._divergences = Divergences(self.run_folder.divergence)
         if not self.run_folder.config.exists():
             self.save_config(self.run_folder.config)

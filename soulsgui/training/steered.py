@@ -17,7 +17,6 @@ from soulsgui.policies.still import without_noise
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
-from soulsgui.training.hardware import hardware_words
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
@@ -88,6 +87,7 @@ class SteeredTrainee(Trainee):
         self._resting = False
         self._paused = False
         self._waited_before: list[str] = []
+        self._learns_on = ""
         self._failure = ""
         self._spoilt = False  # by a failure, so that it is not saved
         self._farewell = ""
@@ -299,7 +299,7 @@ class SteeredTrainee(Trainee):
             stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             asks_clients=self.asks_clients,
-            learns_on=hardware_words(self.device, self.settings.learner.processes),
+            learns_on=self._learns_on,
             error=self._failure or self._desk.last_error,
             unsaved=self._desk.unsaved,
             farewell=self._farewell,
