@@ -115,14 +115,14 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
     servers = [key for key in params.overrides if known[key].effect is Effect.RESTART_RUNNER]
     if servers:
         raise UsageError(
-            f"{_listed(servers)}: set for the server, not for a run.",
+            f"{', '.join(servers)}: set for the server, not for a run.",
             "Set it when the server starts: soulsgui serve --set KEY=VALUE",
         )
     changes = changed(before, settings)
     fixed = [change.key for change in changes if known[change.key].effect is not Effect.RESUME]
     if fixed:
         raise UsageError(
-            f"{_listed(fixed)}: can't change in a run that goes on, or it would be another experiment.",
+            f"{', '.join(fixed)}: can't change in a run that goes on, or it would be another experiment.",
             "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
         )
     _refuse_other_goal(before, params, {change.key for change in changes})
@@ -138,14 +138,14 @@ def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[
     wished = [key for key in _GOALS if params.overrides.get(key) is not None]
     if params.without_goal and wished:
         raise UsageError(
-            f"{_listed(wished)}: a goal, while the run is to go on without its goals.",
+            f"{', '.join(wished)}: a goal, while the run is to go on without its goals.",
             "Leave one of them out.",
         )
     name = before.algorithm
     spread = [f"{name}.{key}" for key, value in getattr(before, name) if needs_goal(value)]
     if spread and "stop.env_steps" in changing:
         raise UsageError(
-            f"stop.env_steps: can't change in a run with schedules over all its steps: {_listed(spread)}.",
+            f"stop.env_steps: can't change in a run with schedules over all its steps: {', '.join(spread)}.",
             "Leave it out, or begin a new run with it: soulsgui run start --set KEY=VALUE",
         )
 
@@ -156,16 +156,16 @@ def _without_goal(settings: Settings) -> Settings:
     Raises:
         Refused: Another setting needs them.
     """
-    changed = settings.model_copy(
+    without = settings.model_copy(
         update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
     )
-    for broken in broken_rules(changed):
+    for broken in broken_rules(without):
         raise Refused(
             ErrorCode.BAD_REQUEST,
             f"The run can't go on without its goal: {broken.key}: {broken.reason}",
             "Begin a new run with another goal.",
         )
-    return changed
+    return without
 
 
 def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> None:
@@ -188,7 +188,7 @@ def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> Non
             ErrorCode.NOT_NOW,
             f"Run {record.id} {END_WORDS[record.reached]}: it would end again at once.",
             f"To go on without a goal: soulsgui run resume {record.id} --without-goal; with another one: "
-            "--set stop.mean_return=VALUE or --set stop.env_steps=STEPS. Or go on from an older checkpoint.",
+            f"--set stop.{record.reached}=VALUE. Or go on from an older checkpoint.",
         )
 
 
@@ -205,7 +205,3 @@ def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
                 "at once.",
                 "Set it higher, or go on from an older checkpoint.",
             )
-
-
-def _listed(keys: Sequence[str]) -> str:
-    return ", ".join(keys)

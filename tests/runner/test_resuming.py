@@ -117,7 +117,7 @@ def test_a_run_that_has_reached_its_goal_goes_on_with_another_one(
     if goes_on:
         assert [change.key for change in stopped.resumed(asked).changes] == list(asked)
         return
-    with pytest.raises(Refused, match="would end again at once"):
+    with pytest.raises(Refused, match=rf"would end again at once\.\n.*--set stop\.{reached}=VALUE"):
         stopped.resumed(asked)
 
 

@@ -128,6 +128,7 @@ def test_the_limit_is_of_all_that_is_seen_and_another_one_moves_what_is_gone_on_
     larger = memory(box, tmp_path / "replay", limit=CAPACITY * row)
     larger.load_state(state)
     assert not (tmp_path / "replay").exists()
+    assert_alike(larger, other)
     for memories in (larger, other):
         fill(memories, box, 1, 30)
     assert_alike(larger, other)
