@@ -196,6 +196,9 @@ def worker(_arguments: Arguments) -> int:
 
 def learner(_arguments: Arguments) -> int:
     """`learner`: computes a part of each gradient of a trainer, as its standard input asks."""
+    # The trainer ends it: not the terminal, nor who stops the whole group; also not while torch is imported.
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)
     from soulsgui.process import leave
     from soulsgui.training.helper import run_learner
 

@@ -66,7 +66,9 @@ def status_text(status: Mapping[str, Any]) -> str:
     run, server = status["run"], status["server"]
     lines = []
     if run["id"]:
-        lines.append(f"Run {run['id']}  {run['env_id']}  {_algorithm(run)}")
+        place = run.get("learns_on")
+        where = f"  learns on {printable(place)}" if place else ""
+        lines.append(f"Run {run['id']}  {run['env_id']}  {_algorithm(run)}{where}")
     lines.append(f"  {run_line(run)}")
     if run["error"]:
         lines.append(f"  {printable(run['error'])}")

@@ -144,7 +144,7 @@ class AsynchronousTrainingNode(TrainingNode):
         try:
             self._tell_row(time.monotonic())
         except ServiceError as error:
-            self._failure = self._failure or str(error)
+            self._failure, self._spoilt = self._failure or str(error), True
             raise
         finally:
             super()._close()

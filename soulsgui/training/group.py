@@ -3,21 +3,19 @@
     trainer ─ its standard input: what to do ─▶ `soulsgui learner`, one for each further GPU
     trainer ◀─ torch.distributed: parameters, batches, sums ─▶ all of them
 
-They live and die together: when one of them ends, so does the trainer, and is started again as after any
-failure.
+They live and die together: when one of them ends, so does the trainer, which saves what it has learned and is
+started again as after any failure.
 """
 
 import contextlib
 import logging
 import os
 import pickle
-import shutil
+import socket
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -35,7 +33,11 @@ logger = logging.getLogger(__name__)
 
 READY = b"ready\n"
 _LONGEST_STEP = timedelta(minutes=10)
+_READY_WITHIN_S = 120.0
 _END_WITHIN_S = 3.0
+_INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+"""Where torch reads which network interface its processes are to meet on."""
+
 _TOLD_WITHIN_S = 1.0
 NOTICE_WITHIN_S = 10.0
 """How long a process may wait for another that is gone; then it is ended from outside."""
@@ -53,13 +55,13 @@ class Begin(NamedTuple):
     device: str
     rank: int
     size: int
-    store: Path
+    port: int
     threads: int
 
 
 @contextlib.contextmanager
 def learning_together(settings: Settings, spaces: SpacesSpec, agent: Agent, device: str) -> Iterator[None]:
-    """Let `learner.processes` compute the agent's gradients, for as long as this lasts.
+    """Let `learner.processes` compute the gradients of an agent for as long as this lasts, and no longer.
 
     Args:
         settings: The run's configuration.
@@ -87,6 +89,7 @@ class Member:
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
+        self._waits = False  # for the others
 
     def broadcast_(self, tensor: Tensor) -> None:
         """Give all helpers the leader's numbers, in place."""
@@ -105,29 +108,51 @@ class Member:
 
     @contextlib.contextmanager
     def _noticing(self) -> Iterator[None]:
+        self._waits = True
         try:
             yield
         except (RuntimeError, OSError) as error:
             raise self._lost(error) from error
+        finally:
+            self._waits = False
+
+    def meeting(self, port: int, listening: int | None = None) -> Any:
+        """Return where the processes find each other.
+
+        Args:
+            port: Where the leader listens.
+            listening: The leader's socket, which is its own from now on; None: this is none.
+        """
+        return distributed.TCPStore(  # type: ignore[attr-defined]
+            "127.0.0.1",
+            port,
+            self.size,
+            is_master=listening is not None,
+            timeout=_LONGEST_STEP,
+            wait_for_workers=False,
+            master_listen_fd=listening,
+        )
 
     def _lost(self, error: Exception) -> LearnerLostError:
         return LearnerLostError(f"The processes that learn together have lost each other: {error}")
 
-    def join(self, store: Path, device: str) -> None:
+    def join(self, store: Any, device: str) -> None:
         """Meet the others.
 
         Args:
-            store: A file that all of them know.
+            store: The `TCPStore` of the leader.
             device: Where this process computes, as torch names it.
         """
-        place = torch.device(device)
-        distributed.init_process_group(
-            "gloo" if place.type == "cpu" else "nccl",
-            init_method=store.as_uri(),
-            rank=self.rank,
-            world_size=self.size,
-            timeout=_LONGEST_STEP,
-        )
+        on_gpu = device != "cpu"
+        with self._noticing():
+            distributed.init_process_group(
+                "nccl" if on_gpu else "gloo",
+                store=store,
+                rank=self.rank,
+                world_size=self.size,
+                timeout=_LONGEST_STEP,
+                device_id=torch.device("cuda", self.rank) if on_gpu else None,
+            )
 
 
 class Leader(Member):
@@ -142,11 +167,15 @@ class Leader(Member):
     def __init__(self, settings: Settings, spaces: SpacesSpec, device: str) -> None:
         super().__init__(0, settings.learner.processes)
         self._device = device
-        self._folder = Path(tempfile.mkdtemp(prefix="soulsgui-learners-"))
-        self._closing, self._gone = threading.Event(), threading.Event()
+        self._closing, self._closed, self._gone = (threading.Event() for _ in range(3))
+        self._named_here: list[str] = []
         self._reason = ""  # why somebody is gone
         self._watches: list[threading.Thread] = []
         self._processes: list[subprocess.Popen[bytes]] = []
+        # Bound here, to this computer alone: torch would let everybody in.
+        listening = socket.create_server(("127.0.0.1", 0))
+        self._port = listening.getsockname()[1]
+        self._store = self.meeting(self._port, listening.detach())
         self._begins = [
             Begin(
                 settings.model_dump(mode="json"),
@@ -154,7 +183,7 @@ class Leader(Member):
                 device if device == "cpu" else f"cuda:{rank}",
                 rank,
                 self.size,
-                self._folder / "store",
+                self._port,
                 torch.get_num_threads(),
             )
             for rank in range(1, self.size)
@@ -166,8 +195,10 @@ class Leader(Member):
         Raises:
             LearnerLostError: One of them ended before it was ready.
         """
-        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-            os.environ.setdefault(name, _loopback())
+        for name in _INTERFACES:
+            if name not in os.environ:
+                os.environ[name] = _loopback()
+                self._named_here.append(name)
         for begin in self._begins:
             process = subprocess.Popen(
                 own_command("learner"),
@@ -179,7 +210,12 @@ class Leader(Member):
             self._say(process, begin)
         for rank, process in enumerate(self._processes, 1):
             assert process.stdout is not None
-            if process.stdout.readline() != READY:
+            late = threading.Timer(_READY_WITHIN_S, process.kill)
+            late.start()
+            said = process.stdout.readline()
+            late.cancel()
+            late.join()
+            if said != READY:
                 raise LearnerLostError(
                     f"{self._named(rank)} ended with code {process.wait()} before it was ready.",
                     "What it said stands above this in the trainer's log.",
@@ -188,8 +224,9 @@ class Leader(Member):
             watch = threading.Thread(target=self._watch, args=(rank, process), daemon=True, name="watch")
             watch.start()
             self._watches.append(watch)
-        with self._noticing():
-            self.join(self._begins[0].store, self._device)
+        self.join(self._store, self._device)
+        for begin, process in zip(self._begins, self._processes, strict=True):
+            logger.info("process %d learns on %s (pid %d)", begin.rank + 1, begin.device, process.pid)
         logger.info("%d processes learn together", self.size)
 
     def tell(self, message: object) -> None:
@@ -208,6 +245,9 @@ class Leader(Member):
 
     def close(self) -> None:
         """End the others: they have nothing more to do."""
+        self._waits = True
+        if self._device != "cpu" and not self._gone.is_set():
+            torch.cuda.synchronize()  # what they have begun with us, they end
         self._closing.set()
         for process in self._processes:
             assert process.stdin is not None
@@ -221,11 +261,14 @@ class Leader(Member):
                 process.wait()
             assert process.stdout is not None
             process.stdout.close()
-        for watch in self._watches:
-            watch.join()
         if distributed.is_initialized():
             distributed.destroy_process_group()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._store = None  # nobody listens any more
+        self._closed.set()
+        for watch in self._watches:
+            watch.join()
+        for name in self._named_here:
+            del os.environ[name]
 
     def _say(self, process: subprocess.Popen[bytes], message: Begin | bytes) -> None:
         assert process.stdin is not None
@@ -248,8 +291,9 @@ class Leader(Member):
         self._reason = f"{self._named(rank)} ended with code {code}."
         logger.error("%s", self._reason)
         self._gone.set()
-        if not self._closing.wait(NOTICE_WITHIN_S):
-            leave(1)
+        while not self._closed.wait(NOTICE_WITHIN_S):
+            if self._waits:  # it would for long; while the trainer does something else it will hear of it
+                leave(1)
 
     def _lost(self, error: Exception) -> LearnerLostError:
         if self._gone.wait(_TOLD_WITHIN_S):

@@ -27,7 +27,7 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
         gpus: How many GPUs torch can use.
         has_images: Whether observations have three dimensions, or an image among their parts.
         hidden: Width of each hidden layer, of all networks.
-        processes: `learner.processes`: each takes a GPU of its own.
+        processes: `learner.processes`: each takes a GPU of its own, and several are wanted for their GPUs.
 
     Raises:
         HardwareError: GPUs are wanted, and there are too few.
@@ -38,7 +38,7 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
             "Choose auto or cpu (for a run that goes on: soulsgui run resume --set learner.device=auto), or "
             "install a torch that was built for your GPU.",
         )
-    large = has_images or max(hidden, default=0) >= _WIDE
+    large = has_images or max(hidden, default=0) >= _WIDE or processes > 1
     device = wanted if wanted != "auto" else "cuda" if gpus and large else "cpu"
     if device == "cuda" and processes > gpus:
         raise HardwareError(
@@ -47,6 +47,18 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
             f"soulsgui run resume --set learner.processes={gpus}",
         )
     return device
+
+
+def hardware_words(device: str, processes: int) -> str:
+    """Return what a learner computes on, in words.
+
+    Args:
+        device: Where the networks live, as torch names it.
+        processes: `learner.processes`.
+    """
+    if device == "cpu":
+        return "the CPU" if processes == 1 else f"the CPU, {processes} processes"
+    return "a GPU" if processes == 1 else f"{processes} GPUs"
 
 
 def choose_threads(wanted: int, weights: int, cores: int) -> int:

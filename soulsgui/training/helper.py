@@ -5,7 +5,6 @@ import logging
 import os
 import pickle
 import queue
-import signal
 import sys
 import threading
 from typing import BinaryIO
@@ -14,8 +13,8 @@ import torch
 
 from soulsgui.config.like import as_settings
 from soulsgui.environments.spaces import SpacesSpec
+from soulsgui.errors import UsageError
 from soulsgui.process import leave, setup_logging
-from soulsgui.system import stop_signals
 from soulsgui.training.agents import MAKERS
 from soulsgui.training.group import NOTICE_WITHIN_S, READY, Begin, LearnerLostError, Member
 
@@ -58,25 +57,33 @@ class Helper(Member):
 def run_learner() -> int:
     """Compute parts of gradients until standard input ends; return the exit code."""
     setup_logging()
-    # The trainer ends it: not the terminal, nor who stops the whole group.
-    for number in stop_signals():
-        signal.signal(number, signal.SIG_IGN)
     source = sys.stdin.buffer
     # Networks print what they like; the answer has standard output to itself.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        begin: Begin = pickle.load(source)
+        try:
+            begin: Begin = pickle.load(source)
+        except EOFError:  # the trainer is gone already
+            return 0
+        except (pickle.UnpicklingError, ValueError, OSError) as error:
+            logger.error("this is started by a trainer, which tells it what to do: %s", error)
+            return UsageError.exit_code
         torch.set_num_threads(begin.threads)
         if begin.device != "cpu":
             torch.cuda.set_device(begin.device)
-        settings, spaces = as_settings(begin.settings), SpacesSpec.from_json(begin.spaces)
-        agent = MAKERS[settings.algorithm](settings, spaces, begin.device)
-        output.write(READY)
-    helper = Helper(begin, source)
-    try:
-        helper.join(begin.store, begin.device)
-        agent.share(helper).serve()
-    except LearnerLostError as error:
-        logger.error("%s", error.message)
-        return error.exit_code
+        try:
+            settings, spaces = as_settings(begin.settings), SpacesSpec.from_json(begin.spaces)
+            agent = MAKERS[settings.algorithm](settings, spaces, begin.device)
+            output.write(READY)
+            helper = Helper(begin, source)
+            helper.join(helper.meeting(begin.port), begin.device)
+            agent.share(helper).serve()
+            if begin.device != "cpu":
+                torch.cuda.synchronize()  # the trainer waits for what was begun
+        except LearnerLostError as error:
+            logger.error("%s", error.message)
+            return error.exit_code
+        except Exception:  # the trainer's log is where it is looked for; a thread still reads standard input
+            logger.exception("a part of a gradient could not be computed")
+            return 1
     return 0

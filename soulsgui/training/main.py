@@ -15,7 +15,7 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
-from soulsgui.training.hardware import choose_threads
+from soulsgui.training.hardware import choose_threads, hardware_words
 from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
@@ -59,7 +59,13 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     processes = settings.learner.processes
     threads = choose_threads(settings.learner.threads, weights, (os.cpu_count() or 1) // processes)
     torch.set_num_threads(threads)
-    logger.info("%d weights learn on %s, with %d thread(s)", weights, node.device, threads)
+    where = hardware_words(node.device, processes)
+    logger.info("%d weights learn on %s, with %d thread(s) each", weights, where, threads)
+    if processes > 1 and node.device == "cpu":
+        logger.warning(
+            "learner.processes is %d without a GPU: on the CPU that is slower for all but large networks",
+            processes,
+        )
     chosen = checkpoint or newest_resumable(run)
     if chosen is not None:
         node.load_checkpoint(chosen)

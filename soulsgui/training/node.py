@@ -20,7 +20,7 @@ from soulsgui.training.checkpoint import recover_checkpoints
 from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences
-from soulsgui.training.group import learning_together
+from soulsgui.training.group import LearnerLostError, learning_together
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -114,12 +114,13 @@ class TrainingNode(SteeredTrainee):
         except Stopped:
             logger.info("stopped while the server was away")
         except ServiceError as error:  # the numbers are of no more use: what was saved before is
-            self._failure = error.message
+            self._failure, self._spoilt = error.message, True
             reason = error.reason if isinstance(error, DivergenceError) else error.message.rstrip(".")
             self._divergences.note(self.agent.updates, reason)
             raise
         except BaseException as error:
             self._failure = str(error) if isinstance(error, SoulsGuiError) else error_words(error)
+            self._spoilt = not isinstance(error, LearnerLostError)
             raise
         finally:
             self._close()
@@ -181,7 +182,7 @@ class TrainingNode(SteeredTrainee):
         self.phase = "stopping"
         connection = self._link.redis
         try:
-            self._desk.close(connection, save=self.agent.updates > 0 and not self._failure)
+            self._desk.close(connection, save=self.agent.updates > 0 and not self._spoilt)
             self._rows.flush(connection, self.keys)
             self._intake.rejects.flush(connection, math.inf)
         except (*AWAY, redis.ResponseError) as error:

@@ -84,7 +84,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
         finally:
             # What a run that failed has left is not what its last checkpoint tells of.
             self._compiling.close()
-            self._memory.close(leave=self.settings.checkpoint.with_buffer and not self._failure)
+            self._memory.close(leave=self.settings.checkpoint.with_buffer and not self._spoilt)
 
     def _memory_state(self) -> dict[str, NDArray[Any]]:
         state = self._memory.state()

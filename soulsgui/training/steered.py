@@ -17,6 +17,7 @@ from soulsgui.policies.still import without_noise
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
+from soulsgui.training.hardware import hardware_words
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
@@ -88,6 +89,7 @@ class SteeredTrainee(Trainee):
         self._paused = False
         self._waited_before: list[str] = []
         self._failure = ""
+        self._spoilt = False  # by a failure, so that it is not saved
         self._farewell = ""
 
     # --- what it is asked for ----------------------------------------------------------------------
@@ -297,6 +299,7 @@ class SteeredTrainee(Trainee):
             stop_reason=self.stop_reason,
             stop_reached=self.goal_reached,
             asks_clients=self.asks_clients,
+            learns_on=hardware_words(self.device, self.settings.learner.processes),
             error=self._failure or self._desk.last_error,
             unsaved=self._desk.unsaved,
             farewell=self._farewell,

@@ -7,7 +7,7 @@ import pytest
 
 from soulsgui.config.like import as_settings
 from soulsgui.errors import HardwareError
-from soulsgui.training.hardware import choose_device, choose_threads
+from soulsgui.training.hardware import choose_device, choose_threads, hardware_words
 from soulsgui.training.trainee import Trainee
 
 VECTOR, IMAGE = False, True
@@ -59,6 +59,20 @@ def test_a_gpu_that_is_wanted_and_not_there_is_said() -> None:
             choose_device(wanted, 2, IMAGE, (64,), processes=4)
         assert choose_device(wanted, 2, IMAGE, (64,), processes=2) == "cuda"
     assert choose_device("auto", 0, IMAGE, (64,), processes=4) == "cpu"
+    assert choose_device("auto", 4, VECTOR, (64,), processes=4) == "cuda", "they are wanted for their GPUs"
+
+
+@pytest.mark.parametrize(
+    ("device", "processes", "words"),
+    [
+        ("cpu", 1, "the CPU"),
+        ("cpu", 3, "the CPU, 3 processes"),
+        ("cuda", 1, "a GPU"),
+        ("cuda", 4, "4 GPUs"),
+    ],
+)
+def test_what_it_learns_on_is_told(device: str, processes: int, words: str) -> None:
+    assert hardware_words(device, processes) == words
 
 
 @pytest.mark.parametrize(

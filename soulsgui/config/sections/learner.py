@@ -26,8 +26,9 @@ class LearnerSettings(Section):
     processes: int = setting(
         1,
         "Processes that compute each gradient together, a part of the batch each, every one on a GPU of its "
-        "own: for networks and batches that keep a GPU busy. What is learned is the same, but for rounding. "
-        "On the CPU `learner.threads` does as much with less effort.",
+        "own: for networks and batches that keep a GPU busy. A step is the same, but for rounding; batch "
+        "sizes are those of all together. Where there is no GPU they learn on the CPU, which is much slower "
+        "than one for small networks.",
         effect=Effect.RESUME,
         unit="processes",
         ge=1,

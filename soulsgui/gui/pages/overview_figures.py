@@ -75,7 +75,10 @@ def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> Run
 
 def run_words(run: RunStatus) -> str:
     """Return what is trained: `lunar-2 · LunarLander-v3 · PPO`."""
-    parts = [run.name or run.id, run.env_id, algorithm_title(run)]
+    algorithm = algorithm_title(run)
+    if "GPU" in run.learns_on or "processes" in run.learns_on:
+        algorithm = tr("{algorithm} on {hardware}").format(algorithm=algorithm, hardware=run.learns_on)
+    parts = [run.name or run.id, run.env_id, algorithm]
     if run.attempt > 1:
         parts.append(tr("attempt {number}").format(number=run.attempt))
     return " · ".join(part for part in parts if part)

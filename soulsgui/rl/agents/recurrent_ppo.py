@@ -143,8 +143,8 @@ class RecurrentPPOAgent(PPOAgent):
 
     def _values_at(self, features: Tensor) -> Floats:
         """Return values `[T, B]` of features `[T, B, F]`."""
-        values: Floats = self._gradient.values(features.flatten(0, 1)).reshape(features.shape[:2])
-        return values
+        said: Floats = self.value(features.flatten(0, 1)).cpu().numpy()
+        return said.reshape(features.shape[:2])
 
     def _seen(self, inputs: Tensor, rows: Ints) -> Tensor:
         """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""

@@ -80,5 +80,5 @@ class Gradient(ABC, Generic[Rows, Settings]):
 
 def evenly(count: int, parts: int) -> list[Part]:
     """Cut so many samples into at most so many parts, about equal and none empty."""
-    parts = min(parts, count)
+    parts = max(1, min(parts, count))
     return [Part(slice(*edges)) for edges in pairwise(count * index // parts for index in range(parts + 1))]

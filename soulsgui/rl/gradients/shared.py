@@ -54,7 +54,7 @@ class _Column(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What helpers are told: a batch and how to look at it; without a kind, what the values of are wanted."""
+    """What helpers are told: a batch and how to look at it; without a kind, its values alone are wanted."""
 
     parts: list[Part]
     columns: list[_Column | NDArray[Any] | None]
@@ -103,6 +103,22 @@ class SharedGradient(Gradient[Any, Any]):
         self._sent = changes
         self._send(task, prepared)
         return self._take_part(prepared, task)
+
+    def count(self, prepared: Any) -> int:
+        """Return the number of samples."""
+        return self._inner.count(prepared)
+
+    def weight(self, prepared: Any) -> int | Tensor:
+        """Return how many the loss is a mean of."""
+        return self._inner.weight(prepared)
+
+    def cut(self, prepared: Any, parts: int) -> list[Part]:
+        """Cut samples as the gradient does."""
+        return self._inner.cut(prepared, parts)
+
+    def part(self, prepared: Any, part: Part) -> Any:
+        """Take a part as the gradient does."""
+        return self._inner.part(prepared, part)
 
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, as `PPOGradient.values`."""

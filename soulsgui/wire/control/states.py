@@ -44,6 +44,7 @@ class RunStatus(Message):
 
     Attributes:
         agent: The agent of the DQN family (`dqn.agent`); empty for other algorithms.
+        learns_on: What the trainer computes on, in words, such as "4 GPUs"; empty while that is not known.
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None while
             that is not known.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
@@ -80,6 +81,7 @@ class RunStatus(Message):
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0
+    learns_on: str = ""
     learner_waits: float | None = None
     clients_wait: float | None = None
     seconds: float = 0.0

@@ -79,6 +79,7 @@ class NodeState(Message):
         learner_waits: Part of the last seconds in which the trainer waited for samples, 0 to 1; None where
             nobody waits for anybody.
         clients_wait: Part of the last seconds in which samples waited for the trainer, 0 to 1; likewise.
+        learns_on: Set by the trainer: what it computes on, in words, such as "4 GPUs".
         trouble: What holds the run up until somebody does something, in words; empty while nothing does.
         diverged: That the training has diverged, and from where it goes on, in words; empty again when a
             checkpoint was saved behind that place.
@@ -113,6 +114,7 @@ class NodeState(Message):
     timings_s: dict[str, float] = Field(default_factory=dict)
     learner_waits: float | None = Field(default=None, ge=0, le=1)
     clients_wait: float | None = Field(default=None, ge=0, le=1)
+    learns_on: Words = ""
     trouble: Words = ""
     diverged: Words = ""
     stop_reason: Words = ""

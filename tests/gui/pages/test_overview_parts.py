@@ -104,6 +104,8 @@ def test_a_run_is_named_with_what_it_trains_and_waits_for() -> None:
     assert run_words(again) == "lunar · LunarLander-v3 · PPO · attempt 2"
     family = RUNNING.model_copy(update={"algorithm": "dqn", "agent": "qr_dqn"})
     assert run_words(family) == "lunar · LunarLander-v3 · QR-DQN"
+    on_gpus = family.model_copy(update={"learns_on": "4 GPUs"})
+    assert run_words(on_gpus) == "lunar · LunarLander-v3 · QR-DQN on 4 GPUs"
     assert state_words(again) == "Waiting: 1 of 2 clients"
     saving = RUNNING.model_copy(update={"state": "saving", "detail": "saving and ending its services"})
     assert state_words(saving) == "Saving and ending its services"
