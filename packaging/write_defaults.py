@@ -28,7 +28,8 @@ _HEAD = """\
 #   env:
 #     id: LunarLander-v3
 #
-# [new run | restart of the runner] says when a changed value takes effect.
+# [new run | new run or resume | restart of the runner] says when a changed value takes effect. A run that is
+# resumed keeps the values it began with, but for those it is given: soulsgui run resume RUN --set KEY=VALUE
 """
 
 

@@ -24,6 +24,7 @@ from soulsgui.cli.main import run
 from soulsgui.cli.parser import _parser, parse
 from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
 from soulsgui.gui.opened import take_opened
 from soulsgui.runner.events import EventLog
@@ -290,7 +291,9 @@ def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture)
         "ppo.gamma": 0.5,
     }
     assert soulsgui(folder, "config", "show", "--preset", "lunarlander_ppo") == 0
-    assert "LunarLander" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "LunarLander" in said
+    assert "learner.threads: 0  # new run or resume\n" in said
     assert soulsgui(folder, "config", "show", "--preset", "cartpol_ppo") == 2
     assert "cartpole_ppo" in capsys.readouterr().err
     assert soulsgui(folder, "config", "set", "seed=-1") == 2
@@ -315,9 +318,19 @@ def test_options_of_serve_that_contradict_each_other_start_nothing(
     assert not (folder / "data").exists()
 
 
-def test_resume_of_nothing_is_said(folder: Path, capsys: Capture) -> None:
+def test_a_resume_that_can_not_be_is_said_before_anything_starts(folder: Path, capsys: Capture) -> None:
     assert soulsgui(folder, "serve", "--resume", "latest", "--until-done") == 1
     assert "no run yet" in capsys.readouterr().err
+    made = add_run(folder)
+    Library(made.root.parent).write_settings(made, Settings())
+    for words, said in (
+        (["seed=5", "--set", "stop.window=3"], "seed: can't change in a run that goes on"),
+        (["learner.processes=2", "--set", "learner.compile=on"], "learner.compile = 'on': does not go with"),
+        (["stop.windw=3"], "Did you mean stop.window?"),
+    ):
+        assert soulsgui(folder, "serve", "--resume", "latest", "--set", *words) == 2
+        assert said in capsys.readouterr().err
+    assert not (folder / "data" / "server").exists()
 
 
 def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path, capsys: Capture) -> None:
@@ -489,8 +502,10 @@ def test_only_clients_that_are_there_are_asked_to_stop(folder: Path, monkeypatch
 
 
 def test_a_setting_of_the_server_says_when_it_takes_effect(folder: Path, capsys: Capture) -> None:
-    assert soulsgui(folder, "config", "set", "redis.tls=true") == 0
-    assert capsys.readouterr().out.endswith("redis.tls: takes effect when the server starts anew\n")
+    assert soulsgui(folder, "config", "set", "redis.tls=true", "stop.window=9") == 0
+    said = capsys.readouterr().out
+    assert said.endswith("redis.tls: takes effect when the server starts anew\n")
+    assert "stop.window: takes effect with the next new run; one that goes on takes it by: " in said
 
 
 @pytest.mark.parametrize("word", ["gamer-01", "Living room"])
@@ -777,7 +792,7 @@ def test_closed_standard_streams_are_no_error(folder: Path, words: str) -> None:
     assert closed.returncode == wanted
 
 
-def test_a_run_is_started_with_a_number_of_local_clients(
+def test_a_run_is_started_and_resumed_with_settings_and_a_number_of_local_clients(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
@@ -790,7 +805,10 @@ def test_a_run_is_started_with_a_number_of_local_clients(
     monkeypatch.setattr(remote, "runner_of", lambda _arguments: Server())
     assert soulsgui(folder, "run", "start", "--local-clients", "3", "--set", "seed=4") == 0
     assert soulsgui(folder, "run", "start") == 0
-    assert [params["overrides"] for params in asked] == [{"seed": 4, "clients.local": 3}, {}]
+    assert soulsgui(folder, "run", "resume", "r1", "--local-clients", "1", "--set", "stop.window=9") == 0
+    assert soulsgui(folder, "run", "resume", "--set", "stop.windw=9") == 2
+    wished = [{"seed": 4, "clients.local": 3}, {}, {"stop.window": 9, "clients.local": 1}]
+    assert [params["overrides"] for params in asked] == wished
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,8 @@ def _add_server(commands: Commands) -> None:
         "--resume",
         default="",
         metavar="RUN",
-        help="go on with a run, or with `latest`; default: begin a new one",
+        help="go on with a run, or with `latest`, and with what --set may change of it; default: begin a "
+        "new one",
     )
     run_name_option(serve)
     local_clients_option(serve)
@@ -145,6 +146,7 @@ def _add_run(commands: Commands) -> None:
     resume.add_argument(
         "--checkpoint", default="", metavar="ID", help="a checkpoint of it; default: the newest"
     )
+    local_clients_option(resume)
     resume.add_argument("--without-goal", action="store_true", help="leave its goals out; default: keep them")
     for command in (start, resume):
         command.add_argument(

@@ -94,14 +94,11 @@ def call(arguments: Arguments) -> int:
 
 def run_start(arguments: Arguments) -> int:
     """`run start`: begin a new run."""
-    overrides = _overrides(arguments)
-    if arguments.local_clients is not None:
-        overrides |= {"clients.local": arguments.local_clients}
     params = {
         "preset": arguments.preset,
         "name": arguments.name,
         "note": arguments.note,
-        "overrides": overrides,
+        "overrides": _overrides(arguments),
         "if_active": _if_active(arguments),
     }
     return _begin(runner_of(arguments), "run.start", params, "started")
@@ -113,6 +110,7 @@ def run_resume(arguments: Arguments) -> int:
         "run": arguments.run,
         "checkpoint": arguments.checkpoint,
         "without_goal": arguments.without_goal,
+        "overrides": _overrides(arguments),
         "if_active": _if_active(arguments),
     }
     return _begin(runner_of(arguments), "run.resume", params, "resumed")
@@ -174,15 +172,17 @@ def _if_active(arguments: Arguments) -> str:
 
 
 def _overrides(arguments: Arguments) -> dict[str, Any]:
+    """Return the settings a run is to have, by dotted key."""
+    local = {} if arguments.local_clients is None else {"clients.local": arguments.local_clients}
     if not arguments.assignments:
-        return {}
+        return local
     from soulsgui.config.errors import ConfigError
     from soulsgui.config.layers import parse_assignments
 
     layer = parse_assignments(arguments.assignments)
     if layer.problems:
         raise ConfigError(list(layer.problems))
-    return layer.values
+    return layer.values | local
 
 
 def quicksave(arguments: Arguments) -> int:

@@ -16,6 +16,7 @@ from soulsgui.wire.control import ConfigSaveParams
 
 _WHEN = {
     Effect.NEW_RUN: "with the next new run",
+    Effect.RESUME: "with the next new run; one that goes on takes it by: soulsgui run resume --set KEY=VALUE",
     Effect.RESTART_RUNNER: "when the server starts anew",
 }
 
@@ -26,8 +27,9 @@ def show(arguments: Arguments) -> int:
     if arguments.as_json:
         say_json(public_tree(settings))
     else:
+        known = all_settings()
         for key, value in public_values(settings).items():
-            say(f"{key}: {_shown(value)}")
+            say(f"{key}: {_shown(value)}  # {known[key].effect}")
     return 0
 
 

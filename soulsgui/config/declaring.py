@@ -10,6 +10,8 @@ class Effect(StrEnum):
     """When a changed value is used."""
 
     NEW_RUN = "new run"
+    RESUME = "new run or resume"
+    """It does not make another experiment: a run that goes on may be given another value (`run.resume`)."""
     RESTART_RUNNER = "restart of the runner"
 
 

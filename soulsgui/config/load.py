@@ -97,10 +97,19 @@ def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str]
 
 
 def load_run_settings(path: Path) -> Settings:
-    """Return the configuration a run was started with, from its config.json.
+    """Return the configuration a run goes on with, from its config.json.
 
     Raises:
         ConfigError: The file is missing or was changed into something invalid.
+    """
+    return combine([run_layer(path)])
+
+
+def run_layer(path: Path) -> Layer:
+    """Return the configuration of a run as a layer, from its config.json.
+
+    Raises:
+        ConfigError: The file is missing, or no configuration.
     """
     layer = read_layer(path)
     try:
@@ -112,4 +121,4 @@ def load_run_settings(path: Path) -> Settings:
         layer = replace(layer_of_tree(with_new_names(tree), path.name), lines=layer.lines)
     if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])
-    return combine([layer])
+    return layer

@@ -15,10 +15,12 @@ from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import ActiveRun
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.resuming import Resumption
 from soulsgui.runner.run import RunRecord, interrupted
 from soulsgui.runner.services import RunServices, client_name
 from soulsgui.runner.standing import Standing
 from soulsgui.runner.supervisor import Supervisor
+from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode
 
 
@@ -68,7 +70,7 @@ class Beginning:
         self._opening: asyncio.Task[None] | None = None
 
     async def open(
-        self, run: RunFolder, settings: Settings, record: RunRecord, checkpoint: str | None = None
+        self, run: RunFolder, settings: Settings, record: RunRecord, resumed: Resumption | None = None
     ) -> None:
         """Begin a run in a task of its own, which `cancel` may end; return once it is ready to train.
 
@@ -76,16 +78,19 @@ class Beginning:
             run: Its folder.
             settings: Its configuration.
             record: What is known of it.
-            checkpoint: What to resume it from, by its path below the run's folder, empty for the newest; None
-                for a new run.
+            resumed: How a run that has been before goes on, whose changes are written; None for a new run.
 
         Raises:
             Refused: Another run was begun, this one was stopped, or a service failed at its start.
+            OSError: Its changes can't be written.
         """
         if self._standing.active is not None:
             raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
+        before = run.config.read_bytes() if resumed is not None and resumed.changes else b""
+        if before:
+            self._library.write_settings(run, settings)
         active = self._set_active(run, settings, record)
-        work = self._start(active) if checkpoint is None else self._resume(active, checkpoint)
+        work = self._start(active) if resumed is None else self._resume(active, resumed, before)
         opening = self._opening = asyncio.create_task(work)
         await asyncio.wait({opening})
         if opening.cancelled():
@@ -108,16 +113,18 @@ class Beginning:
             raise
         self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
 
-    async def _resume(self, active: Active, checkpoint: str) -> None:
+    async def _resume(self, active: Active, resumed: Resumption, before: bytes) -> None:
         try:
-            await active.resume(self._bus, self._probe, checkpoint)
+            await active.resume(self._bus, self._probe, resumed.checkpoint)
         except BaseException as error:
             cancelled = isinstance(error, asyncio.CancelledError)
             active.end_because("stopped" if cancelled else "failed", str(error))
             self._ending.finish(active)
+            if before:  # nothing was learned with its changes
+                atomic_write(active.run.config, before)
             raise
-        began = f" from {checkpoint}" if checkpoint else ""
-        self._events.add("info", f"Run {active.run.run_id} was resumed{began}", run_id=active.run.run_id)
+        what = f"Run {active.run.run_id} was resumed{resumed.words}"
+        self._events.add("info", what, run_id=active.run.run_id)
 
     async def take_over(self, left: ActiveRun, run: RunFolder, settings: Settings) -> Active | None:
         """Go on with the run that an earlier runner left; note its end when nothing of it lives.

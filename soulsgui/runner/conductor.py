@@ -23,12 +23,11 @@ from soulsgui.runner.opening import (
     goals,
     left_run,
     new_run,
-    refuse_reached,
     refuse_without_torch,
-    without_goal,
 )
 from soulsgui.runner.pausing import Pausing
 from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.resuming import resumption
 from soulsgui.runner.run import RunRecord
 from soulsgui.runner.standing import Standing
 from soulsgui.runner.supervisor import Supervisor
@@ -172,26 +171,18 @@ class Conductor:
         """Go on with a run as a new attempt and return it once it is ready to train.
 
         Raises:
-            ConfigError: Its configuration is damaged.
+            ConfigError: Its configuration is damaged, or can't be with the values that were asked for.
             CheckpointError: The chosen checkpoint is missing.
+            UsageError: A setting can't change any more.
             Refused: There is no such run, another one goes on, or a service failed at its start.
         """
         refuse_without_torch()
-        run = self._library.find(params.run)
-        settings = self._library.settings(run)
-        checkpoint = params.checkpoint
-        if checkpoint:
-            checkpoint = self._library.checkpoints.get_resumable(run, checkpoint).id
-        if params.without_goal:
-            settings = without_goal(settings)
-        elif checkpoint in ("", run.checkpoint.name):
-            refuse_reached(self._library.record(run))
+        resumed = resumption(self._library, params)
+        run, settings = resumed.run, resumed.settings
         await self._make_room(params.if_active)
-        if params.without_goal:
-            self._library.write_settings(run, settings)
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
-        await self._beginning.open(run, settings, record, checkpoint)
+        await self._beginning.open(run, settings, record, resumed)
         return run
 
     async def _make_room(self, if_active: str) -> None:

@@ -21,6 +21,7 @@ from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.runner.resuming import of_the_runner, resumption
 from soulsgui.runner.run import ENDED_STATES, RunRecord
 from soulsgui.runner.terminal import Terminal, own_terminal
 from soulsgui.runner.words import run_line, summary_text
@@ -39,7 +40,8 @@ class ServeOptions:
     """What `soulsgui serve` was asked for.
 
     Attributes:
-        overrides: `--set` and the options that stand for settings.
+        overrides: `--set` and the options that stand for settings; of a run that goes on, those of the run
+            itself are what it goes on with (`RunResumeParams.overrides`).
         idle: Start no run.
         preset: A preset's name.
         resume: A run to go on with, or `latest`; empty begins a new one.
@@ -65,19 +67,23 @@ def serve(folders: Folders, options: ServeOptions) -> int:
         UsageError: The options contradict each other.
         SoulsGuiError: The runner can't be started.
     """
-    settings = combine(layers_of(folders, options.preset, [options.overrides]))
-    _check(folders, options, settings)
+    base, of_run = of_the_runner(options.overrides) if options.resume else (options.overrides, {})
+    settings = combine(layers_of(folders, options.preset, [base]))
+    resume = RunResumeParams(run=options.resume, overrides=of_run) if options.resume else None
+    _check(folders, options, settings, resume)
     setup_logging(settings.logging.level)
     with own_terminal() as terminal:
         if terminal is not None:
             # Only what matters interrupts the status line.
             logging.getLogger().handlers[0].setLevel(logging.WARNING)
-        headless = _Headless(folders, options, settings, terminal)
+        headless = _Headless(options, Runner(folders, settings, base), resume, terminal)
         asyncio.run(headless.run())
     return headless.sum_up()
 
 
-def _check(folders: Folders, options: ServeOptions, settings: Settings) -> None:
+def _check(
+    folders: Folders, options: ServeOptions, settings: Settings, resume: RunResumeParams | None
+) -> None:
     if options.idle and (options.resume or options.name or options.until_done):
         raise UsageError(
             "--idle starts no run: it goes with neither --resume nor --name nor --until-done.",
@@ -88,24 +94,27 @@ def _check(folders: Folders, options: ServeOptions, settings: Settings) -> None:
             "--resume goes on with a run as it was configured: it goes with neither --preset nor --name.",
             "Leave one of them out.",
         )
-    if options.until_done:
-        if options.resume:
-            library = Library(folders.runs)
-            settings = library.settings(library.find(options.resume))
-        if settings.stop.mean_return is None and settings.stop.env_steps is None:
-            raise UsageError(
-                "--until-done needs a goal: neither stop.mean_return nor stop.env_steps is set.",
-                "For instance: --set stop.mean_return=475",
-            )
+    if resume is not None:
+        settings = resumption(Library(folders.runs), resume).settings
+    if options.until_done and settings.stop.mean_return is None and settings.stop.env_steps is None:
+        raise UsageError(
+            "--until-done needs a goal: neither stop.mean_return nor stop.env_steps is set.",
+            "For instance: --set stop.mean_return=475",
+        )
 
 
 class _Headless:
     def __init__(
-        self, folders: Folders, options: ServeOptions, settings: Settings, terminal: Terminal | None
+        self,
+        options: ServeOptions,
+        runner: Runner,
+        resume: RunResumeParams | None,
+        terminal: Terminal | None,
     ) -> None:
         self._options = options
         self._terminal = terminal
-        self._runner = Runner(folders, settings, options.overrides)
+        self._runner = runner
+        self._resume = resume
         self._error: SoulsGuiError | None = None
 
     async def run(self) -> None:
@@ -128,7 +137,7 @@ class _Headless:
     async def _until_end(self, adopted: bool) -> None:
         runner, options = self._runner, self._options
         if adopted and not options.idle:
-            logger.warning("the run of an earlier runner goes on; no other one is started")
+            logger.warning("the run of an earlier runner goes on as it was; no other one is started")
         elif not options.idle:
             await _first_of(self._start(), runner.closing.wait())
             if self._error is not None:
@@ -154,8 +163,8 @@ class _Headless:
     async def _start(self) -> None:
         options, conductor = self._options, self._runner.conductor
         try:
-            if options.resume:
-                await conductor.resume(RunResumeParams(run=options.resume))
+            if self._resume is not None:
+                await conductor.resume(self._resume)
             else:
                 await conductor.start(RunStartParams(preset=options.preset, name=options.name))
         except SoulsGuiError as error:
@@ -165,7 +174,7 @@ class _Headless:
             else:
                 self._error = error
         except Exception as error:
-            answer = as_api_error(error, "run.resume" if options.resume else "run.start")
+            answer = as_api_error(error, "run.start" if self._resume is None else "run.resume")
             self._error = SoulsGuiError(answer.message, answer.remedy)
 
     def sum_up(self) -> int:

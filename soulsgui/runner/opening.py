@@ -11,13 +11,12 @@ from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, unknown_key
 from soulsgui.config.load import layers_of
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.config.rules import broken_rules
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import END_WORDS, Reached, RunRecord
+from soulsgui.runner.run import Reached, RunRecord
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode, RunStartParams
 from soulsgui.wire.messages.base import Message
@@ -165,39 +164,6 @@ def goals(settings: Settings) -> dict[str, Any]:
         "goal_judged_by": settings.stop.judged_by,
         "local_clients": settings.clients.local,
     }
-
-
-def refuse_reached(record: RunRecord) -> None:
-    """Refuse to go on with a run that would end at once.
-
-    Raises:
-        Refused: It has reached its goal.
-    """
-    if record.reached in ("mean_return", "env_steps"):
-        raise Refused(
-            ErrorCode.NOT_NOW,
-            f"Run {record.id} {END_WORDS[record.reached]}: it would end again at once.",
-            f"To go on without a goal: soulsgui run resume {record.id} --without-goal. "
-            "Or go on from an older checkpoint, or begin a new run with another goal.",
-        )
-
-
-def without_goal(settings: Settings) -> Settings:
-    """Return the settings of a run without its goals.
-
-    Raises:
-        Refused: Another setting needs them.
-    """
-    changed = settings.model_copy(
-        update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
-    )
-    for broken in broken_rules(changed):
-        raise Refused(
-            ErrorCode.BAD_REQUEST,
-            f"The run can't go on without its goal: {broken.key}: {broken.reason}",
-            "Begin a new run with another goal.",
-        )
-    return changed
 
 
 def write_spaces(run: RunFolder, report: Mapping[str, Any]) -> None:

@@ -106,6 +106,7 @@ class RunPlayer:
                 "Install the same version of the environment's package on both.",
             )
         self._attempt = config.attempt
+        self._log_level = settings.get("logging.level")
         self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
         self._policy = policy
@@ -299,6 +300,7 @@ class RunPlayer:
         return config is not None and config.run_id != self._config.run_id
 
     def _play_turn(self, turn: Turn) -> None:
+        self._log_as_told()
         self._use(turn)
         self._episodes_over = False
         self._link.set_phase("sampling")
@@ -324,6 +326,14 @@ class RunPlayer:
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
                 self._uploader.push_chunk(chunk, segments.steps)
+
+    def _log_as_told(self) -> None:
+        """Log at another level where the run was resumed with one."""
+        config = self._link.view.config
+        level = self._log_level if config is None else config.settings.get("logging.level")
+        if level is not None and level != self._log_level:
+            self._log_level = level
+            logging.getLogger().setLevel(level.upper())
 
     def _look(self, now: float) -> None:
         self._log.look(now)

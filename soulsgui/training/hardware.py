@@ -35,14 +35,16 @@ def choose_device(wanted: str, gpus: int, has_images: bool, hidden: Sequence[int
     if wanted == "cuda" and not gpus:
         raise HardwareError(
             "learner.device is cuda, and torch finds no GPU here.",
-            "Choose auto or cpu, or install a torch that was built for your GPU.",
+            "Choose auto or cpu (for a run that goes on: soulsgui run resume --set learner.device=auto), or "
+            "install a torch that was built for your GPU.",
         )
     large = has_images or max(hidden, default=0) >= _WIDE or processes > 1
     device = wanted if wanted != "auto" else "cuda" if gpus and large else "cpu"
     if device == "cuda" and processes > gpus:
         raise HardwareError(
             f"learner.processes is {processes}, and torch finds {gpus} GPU{'s' if gpus > 1 else ''} here.",
-            f"Set learner.processes to {gpus}: each of them takes a GPU of its own.",
+            f"Set learner.processes to {gpus}: each of them takes a GPU of its own. For a run that goes on: "
+            f"soulsgui run resume --set learner.processes={gpus}",
         )
     return device
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
-from soulsgui.errors import EnvironmentCheckError, SoulsGuiError
+from soulsgui.errors import EnvironmentCheckError, SoulsGuiError, UsageError
 from soulsgui.runner import standing
 from soulsgui.runner.app import Runner
 from soulsgui.runner.crew import Crew
@@ -298,18 +298,40 @@ async def test_quicksave_answers_with_the_checkpoint_on_disk(runner: Runner) -> 
     assert edited["checkpoint"]["valid"]
 
 
-async def test_resume_goes_on_with_the_same_folder(runner: Runner) -> None:
+async def crew_that_fails(_crew: Crew) -> None:
+    raise SoulsGuiError("no program")
+
+
+@pytest.mark.allow_warnings
+async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it_begins(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started = await call(runner, "run.start")
     await until(lambda: runner.status().run.env_steps > 0)
     saved = (await call(runner, "checkpoint.save"))["checkpoint"]
     await call(runner, "run.stop")
     seconds = runner.conductor.record.seconds
-    resumed = await call(runner, "run.resume", checkpoint=saved["id"])
+    run = RunFolder(runner.library.find(started["run_id"]).root)
+    before = run.config.read_bytes()
+    with pytest.raises(UsageError, match=r"ppo\.gamma"):
+        await call(runner, "run.resume", overrides={"ppo.gamma": 0.5})
+    overrides = {"clients.local": 2, "stop.env_steps": 10**9}
+    with monkeypatch.context() as broken:
+        broken.setattr(Crew, "start", crew_that_fails)
+        with pytest.raises(SoulsGuiError, match="no program"):
+            await call(runner, "run.resume", overrides=overrides)
+    assert (run.config.read_bytes(), runner.conductor.run) == (before, None)
+    resumed = await call(runner, "run.resume", checkpoint=saved["id"], overrides=overrides)
     assert resumed == started
     await until(lambda: runner.status().run.state == "running")
     assert runner.status().run.seconds > seconds
+    assert runner.status().run.goal_env_steps == 10**9
+    assert runner.library.settings(run).clients.local == 2
+    assert {"client-1", "client-2"} <= set(service_states(runner))
+    told = (await call(runner, "history.events"))["events"][-1]["what"]
+    changes = "stop.env_steps = 1000000000 (was null), clients.local = 2 (was 1)"
+    assert told == f"Run {run.run_id} was resumed from {saved['id']} with {changes}"
     # The trainer has saved nothing yet: started again, it must begin from the same one.
-    run = RunFolder(runner.library.find(started["run_id"]).root)
     assert (run.root / "resume_from").read_text() == saved["id"]
     await call(runner, "checkpoint.save")
     await until(lambda: not (run.root / "resume_from").exists())

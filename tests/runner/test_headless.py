@@ -299,7 +299,9 @@ def test_service_that_died_with_its_runner_is_started_by_the_next(serving: Servi
     }
 
 
-def test_run_of_which_nothing_lives_is_told_as_interrupted_and_can_be_resumed(serving: Serving) -> None:
+def test_run_of_which_nothing_lives_is_told_as_interrupted_and_goes_on_with_other_values(
+    serving: Serving,
+) -> None:
     first = serving.start()
     api, pids = serving.running(first)
     run_id = api.status()["run"]["id"]
@@ -308,14 +310,15 @@ def test_run_of_which_nothing_lives_is_told_as_interrupted_and_can_be_resumed(se
     for pid in pids.values():
         psutil.Process(pid).kill()
 
-    api = serving.api(serving.start("--idle"))
+    words = ("--set", "stop.window=7", "--set", f"control.port={(port := free_port())}")
+    api, _ = serving.running(serving.start("--resume", "latest", *words))
 
-    assert api.status()["run"]["state"] == "stopped"
-    event = api.command("history.events")["events"][-1]
-    assert "interrupted" in event["what"]
-    assert run_id in event["remedy"]
-    assert api.command("run.resume")["run_id"] == run_id
+    interrupted, resumed = api.command("history.events")["events"][-2:]
+    assert "interrupted" in interrupted["what"]
+    assert run_id in interrupted["remedy"]
+    assert resumed["what"] == f"Run {run_id} was resumed with stop.window = 7 (was 20)"
     assert api.status()["run"]["id"] == run_id
+    assert ControlFile.load(serving.control).port == port
 
 
 def test_own_log_can_be_read_like_those_of_the_services(serving: Serving) -> None:

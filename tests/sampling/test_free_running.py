@@ -1,6 +1,7 @@
 """A client that plays freely: the newest weights at every step, credits, pauses, runs and outages."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,6 +104,22 @@ def test_segments_end_with_the_episode_and_at_their_length(
     until(lambda: len(trainer.episodes()) == 2 * ENVS, "the episodes are told of")
     assert {(one.length, one.model_id, one.attempt) for one in trainer.episodes()} == {(25, 1, 1)}
     assert client.progress.dropped == 0
+
+
+def test_a_resumed_run_may_log_at_another_level(
+    trainer: FreeTrainer, client: PlayingClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer.grant(100)
+    until(lambda: trainer.steps() >= 100, "the first steps")
+    levels: list[str] = []
+    monkeypatch.setattr(logging.getLogger(), "setLevel", levels.append)
+    trainer.settings["logging.level"] = "error"
+    trainer.begin_run("run-1")
+    for model_id in (2, 3):
+        trainer.publish(model_id)
+        trainer.grant(100 * model_id)
+        until(lambda wanted=100 * model_id: trainer.steps() >= wanted, "steps with them")  # type: ignore[misc]
+    assert levels == ["ERROR"]
 
 
 @settings(client__segment_seconds=1e-9)

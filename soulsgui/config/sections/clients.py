@@ -6,14 +6,19 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
-from soulsgui.config.declaring import Section, setting
+from soulsgui.config.declaring import Effect, Section, setting
 
 
 class ClientsSettings(Section):
     """The clients this server starts itself, and what it expects of all of them."""
 
     local: int = setting(
-        2, "Clients that the server starts on its own machine.", unit="clients", ge=0, le=1024
+        2,
+        "Clients that the server starts on its own machine.",
+        effect=Effect.RESUME,
+        unit="clients",
+        ge=0,
+        le=1024,
     )
     min_versions: dict[str, str] = setting(
         {},

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from soulsgui.config.declaring import Section, setting
+from soulsgui.config.declaring import Effect, Section, setting
 
 
 class LearnerSettings(Section):
@@ -12,11 +12,13 @@ class LearnerSettings(Section):
         "auto",
         "`cuda` computes on a GPU, `cpu` never does; `auto` takes a GPU, where there is one, for images and "
         "for layers of 1024 or more: smaller networks are quicker on the CPU.",
+        effect=Effect.RESUME,
     )
     threads: int = setting(
         0,
         "Threads of the learner on the CPU; 0 chooses by the size of the network: one for small ones, which "
         "a second thread only slows down.",
+        effect=Effect.RESUME,
         unit="threads",
         ge=0,
         le=1024,
@@ -27,6 +29,7 @@ class LearnerSettings(Section):
         "own: for networks and batches that keep a GPU busy. A step is the same, but for rounding; batch "
         "sizes are those of all together. Where there is no GPU they learn on the CPU, which is much slower "
         "than one for small networks.",
+        effect=Effect.RESUME,
         unit="processes",
         ge=1,
         le=64,
@@ -38,11 +41,13 @@ class LearnerSettings(Section):
         "that are expected repay it, and keeps it if it is quicker; never for `determinism: lockstep` and "
         "PPO on the CPU, whose curves are equal to the bit. `on` does so everywhere, `off` nowhere. Without "
         "a compiler of C++ (g++) nothing is compiled.",
+        effect=Effect.RESUME,
     )
     precision: Literal["float32", "mixed"] = setting(
         "float32",
         "`mixed` lets networks of images compute in bfloat16 on a GPU where that is enough; float32 is "
         "exact, and what the CPU always does.",
+        effect=Effect.RESUME,
     )
     memory_limit: int | None = setting(
         None,
@@ -51,6 +56,7 @@ class LearnerSettings(Section):
         "writes as it can: as quick as before while what is drawn fits into the computer's memory, else as "
         "quick as the disk. The file goes with the run's end; with `checkpoint.with_buffer` it stays, and a "
         "run that was stopped goes on with it. Empty: half of the computer's memory.",
+        effect=Effect.RESUME,
         unit="bytes",
         ge=0,
     )

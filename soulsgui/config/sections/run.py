@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from soulsgui.config.declaring import Section, setting
+from soulsgui.config.declaring import Effect, Section, setting
 
 
 class PublishSettings(Section):
@@ -24,6 +24,7 @@ class StopSettings(Section):
     mean_return: float | None = setting(
         None,
         "Stop when the mean return reaches this: of what, `stop.judged_by` says.",
+        effect=Effect.RESUME,
     )
     judged_by: Literal["training", "evaluation"] = setting(
         "training",
@@ -31,13 +32,19 @@ class StopSettings(Section):
         "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
         "exploration, an evaluation knows sooner what was learned. Where nobody can evaluate, neither the "
         "server nor a client, training decides.",
+        effect=Effect.RESUME,
     )
     env_steps: int | None = setting(
-        None, "Stop after this many environment steps were trained on.", unit="steps", ge=1
+        None,
+        "Stop after this many environment steps were trained on.",
+        effect=Effect.RESUME,
+        unit="steps",
+        ge=1,
     )
     window: int = setting(
         20,
         "Training episodes over which a mean return is taken, for the goal, the best model and the display.",
+        effect=Effect.RESUME,
         unit="episodes",
         ge=1,
         le=100_000,
@@ -51,6 +58,7 @@ class CheckpointSettings(Section):
         10,
         "Updates between two checkpoints: rounds of PPO, gradient steps of DQN. A crash costs at most the "
         "work since the last one.",
+        effect=Effect.RESUME,
         unit="updates",
         ge=1,
         le=1_000_000,
@@ -59,6 +67,7 @@ class CheckpointSettings(Section):
         False,
         "Save the replay memory with each regular checkpoint, so that a run that goes on learns at once; it "
         "may be large. A quicksave has it when that is asked for.",
+        effect=Effect.RESUME,
     )
 
 
@@ -69,6 +78,7 @@ class TelemetrySettings(Section):
         1000,
         "Episodes between two drawings of telemetry.png and telemetry.json; both are also written at "
         "the end of a run.",
+        effect=Effect.RESUME,
         unit="episodes",
         ge=1,
     )

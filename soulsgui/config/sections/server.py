@@ -75,5 +75,5 @@ class LoggingSettings(Section):
     """What the log files hold."""
 
     level: Literal["debug", "info", "warning", "error"] = setting(
-        "info", "Least important kind of message that is written.", to_clients=True
+        "info", "Least important kind of message that is written.", effect=Effect.RESUME, to_clients=True
     )

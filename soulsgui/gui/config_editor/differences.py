@@ -6,6 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject
 
+from soulsgui.config.declaring import Effect
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.config_editor.draft import same
@@ -151,11 +152,17 @@ class DifferencesModel(RecordsModel[Difference]):
 
 def effect_sentence(keys: Iterable[str]) -> str:
     """Return when saved changes take effect, in words."""
+    told = [specs()[key].info for key in keys if key in specs()]
     effects: dict[str, list[str]] = {}
-    for key in keys:
-        if key in specs():
-            effects.setdefault(effect_words(specs()[key].info.effect)[0], []).append(key)
-    return " ".join(
+    for info in told:
+        # What is saved here a run that is resumed does not look at.
+        effect = Effect.NEW_RUN if info.effect is Effect.RESUME else info.effect
+        effects.setdefault(effect_words(effect)[0], []).append(info.key)
+    sentences = [
         tr("Takes effect with a {effect}: {keys}.").format(effect=effect, keys=", ".join(names))
         for effect, names in effects.items()
-    )
+    ]
+    if later := [info.key for info in told if info.effect is Effect.RESUME]:
+        sentence = tr("A run that goes on takes it by `soulsgui run resume --set`: {keys}.")
+        sentences.append(sentence.format(keys=", ".join(later)))
+    return " ".join(sentences)

@@ -23,8 +23,19 @@ def effect_words(effect: Effect) -> tuple[str, Tone]:
     """Return when a change takes effect, in words, with the badge's tone."""
     return {
         Effect.NEW_RUN: (tr("new run"), Tone.IDLE),
+        Effect.RESUME: (tr("new run or resume"), Tone.IDLE),
         Effect.RESTART_RUNNER: (tr("server restart"), Tone.WARNING),
     }[effect]
+
+
+def effect_tip(spec: FieldSpec) -> str:
+    """Return what the badge means."""
+    if spec.info.effect is Effect.RESUME:
+        return tr(
+            "When a change takes effect. A run that goes on takes another value by:\n"
+            "soulsgui run resume --set {key}=VALUE"
+        ).format(key=spec.key)
+    return tr("When a change takes effect")
 
 
 class SettingRow(QWidget):
@@ -50,7 +61,7 @@ class SettingRow(QWidget):
         self._title.setBuddy(self.editor)
         words, tone = effect_words(spec.info.effect)
         badge = Badge(words, tone, self)
-        badge.setToolTip(self.tr("When a change takes effect"))
+        badge.setToolTip(effect_tip(spec))
         self._unit = QLabel(spec.info.unit, self)
         self._unit.setProperty("weight", "muted")
         self.reset = QPushButton(self.tr("Reset"), self)

@@ -86,12 +86,13 @@ class Room:
             StorageError: The disk is full.
         """
 
-    def lay_out_again(self, token: str, stored: int, columns: Sequence[Column]) -> Arrays:
+    def lay_out_again(self, token: str, stored: int, expected: int, columns: Sequence[Column]) -> Arrays:
         """Return the room of an earlier process with what that has left in it.
 
         Args:
             token: Of that room.
             stored: Transitions ever stored when it was left.
+            expected: As for `lay_out`.
             columns: As for `lay_out`.
 
         Raises:
@@ -130,10 +131,10 @@ class FileRoom(Room):
     def lay_out(self, rows: int, expected: int, columns: Sequence[Column]) -> Arrays:
         """Return room for rows, as `Room.lay_out` does."""
         self.close()
-        row_bytes = sum(column.row_bytes for column in columns)
-        if expected * row_bytes <= self._limit:
+        if not self._exceeds(expected, columns):
             return super().lay_out(rows, expected, columns)
-        needed, free = expected * row_bytes + _SPARE_BYTES, _free_bytes(self._folder.parent)
+        needed = _row_bytes(columns) * expected + _SPARE_BYTES
+        free = _free_bytes(self._folder.parent)
         if free < needed:
             raise self._too_small(needed, free)
         try:
@@ -161,8 +162,8 @@ class FileRoom(Room):
             raise self._too_small(size, _free_bytes(self._folder.parent)) from error
         self._reserved = upto
 
-    def lay_out_again(self, token: str, stored: int, columns: Sequence[Column]) -> Arrays:
-        """Return the room of an earlier process, as `Room.lay_out_again` says."""
+    def lay_out_again(self, token: str, stored: int, expected: int, columns: Sequence[Column]) -> Arrays:
+        """Return the room of an earlier process, as `Room.lay_out_again` says; in memory within the limit."""
         try:
             left = json.loads(self._seal.read_text())
             found = [left[name] for name in ("token", "stored", "columns")]
@@ -177,7 +178,17 @@ class FileRoom(Room):
                 f"The observations of the saved replay memory lay in {self._file}: {error}."
             ) from error
         self.token, self._reserved = token, int(left["reserved"])
-        return self._mapped(rows, columns)
+        mapped = self._mapped(rows, columns)
+        if self._exceeds(expected, columns):
+            return mapped
+        # With another limit than when it was left; what was never written to takes no memory.
+        arrays = super().lay_out(rows, expected, columns)
+        for array, source in zip(arrays, mapped, strict=True):
+            array[: self._reserved] = source[: self._reserved]
+        del mapped, source
+        self._map = None
+        self.close()
+        return arrays
 
     def close(self, stored: int | None = None) -> None:
         """Give everything up, as `Room.close` says."""
@@ -186,6 +197,9 @@ class FileRoom(Room):
         else:
             self._leave(self._map, stored)
         self._map, self.token = None, ""
+
+    def _exceeds(self, rows: int, columns: Sequence[Column]) -> bool:
+        return _row_bytes(columns) * rows > self._limit
 
     def _leave(self, mapped: "np.memmap[Any, Any]", stored: int) -> None:
         """Seal the file for another process; where that can't be written, it is of no use and goes."""
@@ -240,6 +254,10 @@ class FileRoom(Room):
             f"learner.memory_limit, {self._limit / 1e9:.1f} GB.",
             _REMEDY,
         )
+
+
+def _row_bytes(columns: Sequence[Column]) -> int:
+    return sum(column.row_bytes for column in columns)
 
 
 def _begins(rows: int, columns: Sequence[Column]) -> list[int]:

@@ -72,11 +72,12 @@ class ObservationRows:
         frame = self._image_shape
         if depth > 1:
             frame = frame[1:] if axis == 1 else frame[:-1]
+        # Room is for two rows a transition, of which long segments use one.
+        expected = self._count // 2
         if left is None:
-            # Room is for two rows a transition, of which long segments use one.
-            arrays = self._room.lay_out(rows, self._count // 2, self._columns(frame))
+            arrays = self._room.lay_out(rows, expected, self._columns(frame))
         else:
-            arrays = self._room.lay_out_again(*left, self._columns(frame))
+            arrays = self._room.lay_out_again(*left, expected, self._columns(frame))
         self._give(arrays)
         self._laid_out, self._depth, self._axis = True, depth, axis
         self._before: Ints = np.zeros(rows if depth > 1 else 0, np.int64)

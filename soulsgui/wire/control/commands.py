@@ -80,12 +80,15 @@ class RunResumeParams(Params):
         checkpoint: Path of one of its checkpoints below the run's folder, such as
             `manual_save/2026-11-20_10-00-00`; empty takes the newest valid one.
         without_goal: Whether to leave the run's goals out from now on; a run that has reached one goes on
-            from its newest checkpoint only so.
+            from its newest checkpoint only so, or with another goal.
+        overrides: Settings by dotted key that it goes on with from now on: those whose effect is
+            `new run or resume`. Others are refused, unless they are what the run has.
     """
 
     run: str = "latest"
     checkpoint: str = ""
     without_goal: bool = False
+    overrides: dict[str, Any] = Field(default_factory=dict)
     if_active: Literal["refuse", "stop"] = "refuse"
 
 

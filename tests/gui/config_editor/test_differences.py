@@ -41,6 +41,7 @@ def test_settings_that_win_over_a_preset() -> None:
 
 
 def test_when_saved_changes_take_effect() -> None:
-    sentence = effect_sentence(["redis.port", "env.id", "unknown"])
+    sentence = effect_sentence(["redis.port", "env.id", "stop.window", "unknown"])
     assert "server restart: redis.port." in sentence
-    assert "env.id." in sentence
+    assert "with a new run: env.id, stop.window." in sentence
+    assert "`soulsgui run resume --set`: stop.window." in sentence

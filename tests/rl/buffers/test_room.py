@@ -104,7 +104,7 @@ def test_what_was_written_to_since_is_not_gone_on_with(tmp_path: Path) -> None:
     ],
     ids=["numbers", "stacks", "both"],
 )
-def test_the_limit_is_of_all_that_is_seen_and_within_it_there_is_no_file(
+def test_the_limit_is_of_all_that_is_seen_and_another_one_moves_what_is_gone_on_with(
     box: ObservationSpec, row: int, tmp_path: Path
 ) -> None:
     ring = memory(box, tmp_path / "replay", limit=CAPACITY * row)
@@ -116,14 +116,23 @@ def test_the_limit_is_of_all_that_is_seen_and_within_it_there_is_no_file(
     other.load_state(state)
     assert_alike(ring, other)
     smaller = memory(box, tmp_path / "replay", limit=CAPACITY * row - 1)
-    fill(smaller, box, 0, 60)
+    smaller.load_state(state)
     assert (tmp_path / "replay" / "observations").exists()
     # Nothing of what is seen is left in memory beside the file.
     rows = smaller._rows
     kept = [array for array in (rows._frames, rows._numbers, rows._masks) if array is not None]
     assert all(isinstance(_root(array), mmap.mmap) for array in kept)
     assert_alike(smaller, other)
-    smaller.close()
+    state = smaller.state()
+    smaller.close(leave=True)
+    larger = memory(box, tmp_path / "replay", limit=CAPACITY * row)
+    larger.load_state(state)
+    assert not (tmp_path / "replay").exists()
+    assert_alike(larger, other)
+    for memories in (larger, other):
+        fill(memories, box, 1, 30)
+    assert_alike(larger, other)
+    assert "file" not in larger.state()
 
 
 def _root(array: Any) -> Any:
