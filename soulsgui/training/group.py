@@ -207,7 +207,7 @@ class Leader(Member):
                 env=os.environ | child_env(),
             )
             self._processes.append(process)
-            self._say(process, begin)
+            self._say(process, pickle.dumps(begin))
         for rank, process in enumerate(self._processes, 1):
             assert process.stdout is not None
             late = threading.Timer(_READY_WITHIN_S, process.kill)
@@ -229,8 +229,8 @@ class Leader(Member):
             logger.info("process %d learns on %s (pid %d)", begin.rank + 1, begin.device, process.pid)
         logger.info("%d processes learn together", self.size)
 
-    def tell(self, message: object) -> None:
-        """Tell all helpers what comes next.
+    def broadcast_object(self, message: object = None) -> object:
+        """Tell all others, and return it.
 
         Raises:
             LearnerLostError: One of them is gone.
@@ -238,10 +238,7 @@ class Leader(Member):
         data = pickle.dumps(message)
         for process in self._processes:
             self._say(process, data)
-
-    def hear(self) -> object:
-        """Hear nothing: nobody leads the leader."""
-        raise NotImplementedError
+        return message
 
     def close(self) -> None:
         """End the others: they have nothing more to do."""
@@ -270,10 +267,9 @@ class Leader(Member):
         for name in self._named_here:
             del os.environ[name]
 
-    def _say(self, process: subprocess.Popen[bytes], message: Begin | bytes) -> None:
+    def _say(self, process: subprocess.Popen[bytes], data: bytes) -> None:
+        # Pickled: a pipe between a process and its own child, where nobody else can write.
         assert process.stdin is not None
-        # Between a process and its own child: nobody else can write there.
-        data = message if isinstance(message, bytes) else pickle.dumps(message)
         try:
             process.stdin.write(data)
             process.stdin.flush()

@@ -35,11 +35,7 @@ class Helper(Member):
         self._told: queue.SimpleQueue[object] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True, name="listen").start()
 
-    def tell(self, message: object) -> None:
-        """Tell nothing: helpers only listen."""
-        raise NotImplementedError
-
-    def hear(self) -> object:
+    def broadcast_object(self, message: object = None) -> object:
         """Wait for what the leader tells; None: there is nothing more to do."""
         return self._told.get()
 

@@ -60,7 +60,7 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
     threads = choose_threads(settings.learner.threads, weights, (os.cpu_count() or 1) // processes)
     torch.set_num_threads(threads)
     where = hardware_words(node.device, processes)
-    logger.info("%d weights learn on %s, with %d thread(s) each", weights, where, threads)
+    logger.info("%d weights learn on %s, with %d thread(s)", weights, where, threads)
     if processes > 1 and node.device == "cpu":
         logger.warning(
             "learner.processes is %d without a GPU: on the CPU that is slower for all but large networks",

@@ -105,7 +105,7 @@ class DQNAgent(ReplayLearner):
     def learn_mixed(self) -> None:
         """Let networks compute in bfloat16 in the updates, where that is enough."""
         if self.quickened is not None:
-            self._gradient.mixed = True  # type: ignore[attr-defined]
+            self._gradient.mixed = True  # type: ignore[union-attr]
 
     def update(self, batch: NStepBatch, tell: bool = True) -> NDArray[np.float32] | None:
         """Make one gradient step; what it tells is added to `figures`.

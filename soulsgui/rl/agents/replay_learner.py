@@ -49,7 +49,7 @@ class ReplayLearner(ABC):
     _flat: FlatParameters
     _target_flat: FlatParameters
     _optimiser: Adam
-    _gradient: Gradient[Any, Any]
+    _gradient: Gradient[Any, Any] | SharedGradient
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class ReplayLearner(ABC):
 
     def share(self, group: Group) -> SharedGradient:
         """Compute gradients together with the other processes of a group from now on."""
+        assert isinstance(self._gradient, Gradient)
         flats = self._flat, [self._target_flat]
         shared = SharedGradient(self._gradient, group, *flats, self._modules())
         self._gradient = shared

@@ -30,11 +30,8 @@ class Group(Protocol):
     rank: int
     size: int
 
-    def tell(self, message: object) -> None:
-        """Tell all helpers what comes next."""
-
-    def hear(self) -> object:
-        """Wait for what the leader tells; None: there is nothing more to do."""
+    def broadcast_object(self, message: object = None) -> object:
+        """Return what the leader tells, for which all others wait; None: there is nothing more to do."""
 
     def broadcast_(self, tensor: Tensor) -> None:
         """Give all helpers the leader's numbers, in place."""
@@ -63,7 +60,7 @@ class _Task(NamedTuple):
     follow: bool = False
 
 
-class SharedGradient(Gradient[Any, Any]):
+class SharedGradient:
     """Stands for a gradient; each process of a group computes it at a part of the batch.
 
     Every process has one, made of the same networks. The leader calls it, the others `serve`.
@@ -91,34 +88,15 @@ class SharedGradient(Gradient[Any, Any]):
         self._has_part = True
         inner.add_up = self._add_up
 
-    def prepare(self, rows: Any, settings: Any) -> Any:
-        """Return what the gradient prepares."""
-        return self._inner.prepare(rows, settings)
-
-    def at(self, prepared: Any, settings: Any) -> Step:
-        """Write the gradient at what was prepared into the leader's flat gradient."""
+    def __call__(self, rows: Any, settings: Any) -> Step:
+        """Write the gradient at `rows` into the leader's flat gradient, over what stood there."""
+        prepared = self._inner.prepare(rows, settings)
         changes = sum(flat.changes for flat in self._followed)
         parts, columns = self._inner.cut(prepared, self._group.size), [_look(one) for one in prepared]
         task = _Task(parts, columns, type(prepared), settings, changes != self._sent)
         self._sent = changes
         self._send(task, prepared)
         return self._take_part(prepared, task)
-
-    def count(self, prepared: Any) -> int:
-        """Return the number of samples."""
-        return self._inner.count(prepared)
-
-    def weight(self, prepared: Any) -> int | Tensor:
-        """Return how many the loss is a mean of."""
-        return self._inner.weight(prepared)
-
-    def cut(self, prepared: Any, parts: int) -> list[Part]:
-        """Cut samples as the gradient does."""
-        return self._inner.cut(prepared, parts)
-
-    def part(self, prepared: Any, part: Part) -> Any:
-        """Take a part as the gradient does."""
-        return self._inner.part(prepared, part)
 
     def values(self, obs: Tensor) -> NDArray[np.float32]:
         """Return the values `[B]` of network inputs `[B, size]`, as `PPOGradient.values`."""
@@ -129,7 +107,7 @@ class SharedGradient(Gradient[Any, Any]):
 
     def serve(self) -> None:
         """Help the leader until it needs no more help."""
-        while (task := self._group.hear()) is not None:
+        while (task := self._group.broadcast_object()) is not None:
             assert isinstance(task, _Task)
             self._share_parameters(task.follow)
             columns = [self._receive(column) for column in task.columns]
@@ -176,7 +154,7 @@ class SharedGradient(Gradient[Any, Any]):
 
     def _send(self, task: _Task, columns: Sequence[Any]) -> None:
         """Tell the others what to do, and with what."""
-        self._group.tell(task)
+        self._group.broadcast_object(task)
         self._share_parameters(task.follow)
         for column in columns:
             if isinstance(column, Tensor) and column.numel():

@@ -47,13 +47,13 @@ class Member:
         self.rank, self.size, self._meeting = rank, meeting.size, meeting
         self.told: list[Any] = []
 
-    def tell(self, message: object) -> None:
+    def broadcast_object(self, message: object = None) -> object:
+        if self.rank:
+            return self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
         self.told.append(message)
         for each in self._meeting.queues[1:]:
             each.put(message)
-
-    def hear(self) -> object:
-        return self._meeting.queues[self.rank].get(timeout=_WITHIN_S)
+        return message
 
     def broadcast_(self, tensor: Tensor) -> None:
         for rank, others in self._all(tensor):
@@ -170,7 +170,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
                 if isinstance(told[0], dict):
                     assert told[1] == pytest.approx(told[0], rel=5e-3, abs=1e-4)
         finally:
-            members[0].tell(None)
+            members[0].broadcast_object(None)
         for each in serving:
             each.result(_WITHIN_S)
     (expected, _), (found, _) = alone.state(), leader.state()
