@@ -177,9 +177,10 @@ class Conductor:
             Refused: There is no such run, another one goes on, or a service failed at its start.
         """
         refuse_without_torch()
-        resumed = resumption(self._library, params)
-        run, settings = resumed.run, resumed.settings
+        resumption(self._library, params)  # refused before anything is stopped
         await self._make_room(params.if_active)
+        resumed = resumption(self._library, params)  # what was stopped may be this run
+        run, settings = resumed.run, resumed.settings
         again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
         record = self._library.record(run).model_copy(update=again | goals(settings))
         await self._beginning.open(run, settings, record, resumed)
