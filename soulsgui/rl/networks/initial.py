@@ -30,3 +30,8 @@ def orthogonal_(network: nn.Module, scale: float, generator: torch.Generator) ->
             nn.init.orthogonal_(layer.weight, gain=scale, generator=generator)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+
+
+def orthogonal_hidden_(network: nn.Module, generator: torch.Generator) -> None:
+    """Draw as `orthogonal_` what stands before a rectifier or tanh."""
+    orthogonal_(network, math.sqrt(2), generator)

@@ -1,7 +1,6 @@
 """Whole networks as the configuration names them: a torso by name or import path, and a last layer."""
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -17,7 +16,7 @@ from soulsgui.policies.recurrent_spec import TorsoSpec
 from soulsgui.printable import error_words
 from soulsgui.rl.inputs import Inputs
 from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
-from soulsgui.rl.networks.initial import fan_in_, orthogonal_
+from soulsgui.rl.networks.initial import fan_in_, orthogonal_, orthogonal_hidden_
 from soulsgui.rl.networks.joined import joined_torso
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.torso import Torso, mlp_layer_norm, nature_cnn, small_cnn
@@ -30,14 +29,10 @@ _Builder = Callable[..., Torso]
 _Initialise = Callable[[nn.Module, torch.Generator], None]
 
 
-def _orthogonal(network: nn.Module, generator: torch.Generator) -> None:
-    orthogonal_(network, math.sqrt(2), generator)
-
-
 NAMED: dict[str, tuple[_Builder, _Initialise]] = {
-    "mlp_layer_norm": (mlp_layer_norm, _orthogonal),
-    "nature_cnn": (nature_cnn, _orthogonal),
-    "small_cnn": (small_cnn, _orthogonal),
+    "mlp_layer_norm": (mlp_layer_norm, orthogonal_hidden_),
+    "nature_cnn": (nature_cnn, orthogonal_hidden_),
+    "small_cnn": (small_cnn, orthogonal_hidden_),
     "impala_resnet": (impala_resnet, truncated_normal_),
 }
 """Torso and initial weights of each: orthogonal ones as for the MLP of on-policy agents, with which PPO got
@@ -136,7 +131,7 @@ def named_torso(
         torso, features = named_torso(name, image, hidden_sizes, activation, generator, by_fan_in)
         joined = joined_torso(torso, features, image.shape, numbers.size, hidden_sizes, activation)
         if joined.layers is not None:
-            (fan_in_ if by_fan_in else _orthogonal)(joined.layers, generator)
+            (fan_in_ if by_fan_in else orthogonal_hidden_)(joined.layers, generator)
         return joined, joined.features
     if name in NAMED:
         build, initialise = NAMED[name]
@@ -146,7 +141,7 @@ def named_torso(
             torso.scale = 1.0 / float(observation.limits[1].max())  # 255 of screens, 1 of maps of bits
         else:
             torso = build(observation.shape, hidden_sizes, activation)
-        (fan_in_ if by_fan_in and initialise is _orthogonal else initialise)(torso, generator)
+        (fan_in_ if by_fan_in and initialise is orthogonal_hidden_ else initialise)(torso, generator)
         return torso, _features(torso, name, observation)
     torso = _own_torso(name, observation, hidden_sizes, activation, generator)
     features = _features(torso, name, observation)

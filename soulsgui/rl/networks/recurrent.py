@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.environments.spaces import ObservationSpec
-from soulsgui.rl.networks.initial import fan_in_, orthogonal_
+from soulsgui.rl.networks.initial import fan_in_, orthogonal_hidden_
 from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.named import MLP, named_torso
 from soulsgui.rl.networks.torso import Torso, perceptron
@@ -123,14 +123,12 @@ def recurrent_torso(
     rest = network.recurrent_size, network.recurrent, generator
     sizes, activation = network.hidden_sizes, network.activation
     if network.name == MLP:
-        initialise: Callable[[nn.Module, torch.Generator], None] = fan_in_ if by_fan_in else _orthogonal
+        initialise: Callable[[nn.Module, torch.Generator], None] = (
+            fan_in_ if by_fan_in else orthogonal_hidden_
+        )
         return RecurrentTorso(perceptron(seen.shape, sizes, activation, initialise, generator), *rest)
     torso, features = named_torso(network.name, seen, sizes, activation, generator, by_fan_in)
     return RecurrentTorso(torso, *rest, features)
-
-
-def _orthogonal(module: nn.Module, generator: torch.Generator) -> None:
-    orthogonal_(module, math.sqrt(2), generator)
 
 
 def unroll_with_burn_in(
