@@ -20,7 +20,8 @@ from soulsgui.rl.settings import DQNSettings
 
 
 class LevelledRows(NamedTuple):
-    """Transitions on the device, and the levels at which each is aimed and judged, `[B, N]` float32."""
+    """Transitions on the device, and the levels at which its next action is chosen and valued, and its
+    own one judged, `[B, N]` float32."""
 
     obs: Tensor
     action: Tensor
@@ -29,6 +30,7 @@ class LevelledRows(NamedTuple):
     discount: Tensor
     next_mask: Tensor | None
     weight: Tensor | None
+    chosen: Tensor
     aimed: Tensor
     level: Tensor
 
@@ -36,7 +38,8 @@ class LevelledRows(NamedTuple):
 class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
     """Takes the gradient of implicit quantile networks (arXiv 1806.06923, eq. 3).
 
-    The levels of what is predicted, and of what that is drawn to, are drawn anew for each sample.
+    The levels of what is predicted, of what that is drawn to, and those that choose the next action are drawn
+    anew for each sample (algorithm 1): an action chosen by the samples that then value it is valued too high.
 
     Attributes:
         quickened: The loss, which may be compiled.
@@ -46,7 +49,7 @@ class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
         online: Learns.
         target: Values the next actions.
         flat: Holds the parameters of `online`.
-        levels: How many to draw for each sample (N and N' in the paper).
+        levels: How many to draw for each sample (N, N' and K in the paper).
         rng: Where they are drawn from.
     """
 
@@ -65,7 +68,7 @@ class ImplicitGradient(Gradient[DQNRows, DQNSettings]):
 
     def prepare(self, rows: DQNRows, settings: DQNSettings) -> LevelledRows:
         """Copy rows to where the networks live, and draw their levels."""
-        levels = self._draw(len(rows.obs)), self._draw(len(rows.obs))
+        levels = [self._draw(len(rows.obs)) for _ in range(3)]
         return LevelledRows(*to_tensors(rows, self._flat.parameter.device), *levels)
 
     def at(self, prepared: LevelledRows, settings: DQNSettings) -> Step:
@@ -85,17 +88,18 @@ def _judged(
     online: ImplicitQuantileNetwork,
     target: ImplicitQuantileNetwork,
     rows: TensorRows,
+    chosen: Tensor,
     aimed: Tensor,
     level: Tensor,
     dqn: DQNSettings,
     double: bool,
     mixed: bool,
 ) -> Judged:
-    """Aim at samples of the return at the levels `aimed`, and judge those at `level`, `[B, N]` each."""
+    """Choose the next action at the levels `chosen`, aim at samples of its return at the levels `aimed`, and
+    judge those at `level`, `[B, N]` each."""
     with torch.no_grad():
-        following = forward(target, rows.next_obs, aimed, mixed=mixed)
-        chooser = forward(online, rows.next_obs, aimed, mixed=mixed) if double else following
-        following = limited(following, dqn)
+        chooser = forward(online if double else target, rows.next_obs, chosen, mixed=mixed)
+        following = limited(forward(target, rows.next_obs, aimed, mixed=mixed), dqn)
         aim = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
     taken = pick_action(forward(online, rows.obs, level, mixed=mixed), rows.action)
     loss, error = quantile_huber_loss(taken, level, aim, dqn.kappa, rows.weight)
