@@ -147,6 +147,8 @@ def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys
         (["serv"], "'serv' is no command. Did you mean serve?"),
         (["run", "strat"], "'strat' is no command. Did you mean start?"),
         (["prob"], "'prob' is no command."),
+        (["completion"], "'completion' is no command. There are: gui, serve,"),
+        (["Check"], "'Check' is no command. Did you mean checkpoints?"),
         (["run", "fly"], "There are: start, resume, stop, pause, continue."),
     ],
 )
