@@ -35,7 +35,15 @@ from soulsgui.runner.run import RunRecord
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address
-from soulsgui.wire.control import ApiError, CheckpointInfo, ClientStatus, ControlFile, ErrorCode, Status
+from soulsgui.wire.control import (
+    ApiError,
+    CheckpointInfo,
+    ClientStatus,
+    ControlFile,
+    ErrorCode,
+    NewInvitation,
+    Status,
+)
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import command_line
 from tests.runner.children import until_now
@@ -147,6 +155,8 @@ def test_a_group_alone_shows_its_commands(folder: Path, words: list[str], capsys
         (["serv"], "'serv' is no command. Did you mean serve?"),
         (["run", "strat"], "'strat' is no command. Did you mean start?"),
         (["prob"], "'prob' is no command."),
+        (["completion"], "'completion' is no command. There are: gui, serve,"),
+        (["Check"], "'Check' is no command. Did you mean checkpoints?"),
         (["run", "fly"], "There are: start, resume, stop, pause, continue."),
     ],
 )
@@ -572,6 +582,43 @@ def test_an_invitation_overwrites_no_file_but_an_older_one_of_the_same_client(
     assert soulsgui(folder, "invite", "two words") == 2
     assert foreign.read_text() == "years of work"
     assert Invitation.load(own) == invitation()
+
+
+@pytest.mark.parametrize("server_id", ["server-1", "server-2"])
+def test_the_file_of_another_server_is_left_alone_and_an_own_one_replaced_aloud(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, server_id: str
+) -> None:
+    asked: list[str] = []
+    made = invitation().model_copy(update={"server_id": server_id, "secret": "another-secret-for-tests"})
+    told = NewInvitation(
+        client="gamer",
+        username="user-gamer",
+        addresses=[("127.0.0.1", 1)],
+        lan=True,
+        secret=made.secret,
+        link=made.link,
+        file_text=made.file_text,
+    )
+
+    class Server:
+        control = ControlFile(port=1, token="t", server_id=server_id, pid=1)
+
+        def command(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
+            asked.append(name)
+            return told.model_dump(mode="json")
+
+    monkeypatch.setattr("soulsgui.cli.inviting.runner_of", lambda _arguments: Server())
+    path = folder / "gamer.soulsgui"
+    invitation().save(path)
+    monkeypatch.chdir(folder)
+    code = soulsgui(folder, "invite", "gamer")
+    said = capsys.readouterr().err
+    if server_id == "server-1":
+        assert (code, Invitation.load(path)) == (0, made)
+        assert f"{path} held an earlier invitation of gamer to this server: it is replaced." in said
+    else:
+        assert (code, asked, Invitation.load(path)) == (2, [], invitation())
+        assert f"{path} invites gamer to another server, atelier (127.0.0.1:1).\nMove that file away" in said
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the first process waits for the second")

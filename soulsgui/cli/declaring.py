@@ -1,11 +1,12 @@
 """How commands are declared, and the options that several of them take."""
 
 import argparse
-import difflib
 import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
+
+from soulsgui.config.errors import nearest
 
 _HERE = "soulsgui.cli"
 
@@ -36,8 +37,8 @@ class CommandParser(argparse.ArgumentParser):
             self.exit(2)
         wrong = _WRONG_COMMAND.match(message)
         if wrong is not None:
-            near = difflib.get_close_matches(wrong[1], self.shown, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(self.shown)}."
+            near = nearest(wrong[1], self.shown)
+            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self.shown)}."
             message = f"{wrong[1]!r} is no command. {hint}"
         super().error(message)
 

@@ -27,16 +27,24 @@ _ONLY_HERE = (
     "  soulsgui config set redis.lan=true   (then start the server anew)\n"
     "  soulsgui invite {client} --reissue"
 )
+_ELSEWHERE = "Move that file away, or choose another place: --file PATH"
 
 
 def invite(arguments: Arguments) -> int:
     """`invite`: let another computer in, once."""
     client = arguments.client
     path = (arguments.file or Path(invitation_file_name(client))).absolute()
-    _check_place(path, client)
-    params = {"client": client, "reissue": arguments.reissue}
-    made = runner_of(arguments).command("clients.invite.create", params)
+    earlier = _earlier(path, client)
+    runner = runner_of(arguments)
+    if earlier is not None and earlier.server_id != runner.control.server_id:
+        raise UsageError(
+            f"{path} invites {client} to another server, {earlier.server_name} ({earlier.places}).",
+            _ELSEWHERE,
+        )
+    made = runner.command("clients.invite.create", {"client": client, "reissue": arguments.reissue})
     _write(path, made, client)
+    if earlier is not None:
+        sys.stderr.write(f"{path} held an earlier invitation of {client} to this server: it is replaced.\n")
     host, port = made["addresses"][0]
     warning = "" if made["lan"] else _ONLY_HERE.format(client=client)
     if arguments.as_json:
@@ -142,18 +150,21 @@ def _is_file(path: Path) -> bool:
     return False
 
 
-def _check_place(path: Path, client: str) -> None:
-    """Make sure before anything is changed that the file may be written."""
+def _earlier(path: Path, client: str) -> Invitation | None:
+    """Return the invitation that stands where another one of the same client is to be written.
+
+    Raises:
+        UsageError: Something else is there, or the folder is missing.
+    """
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {path.parent}.", "Choose another place: --file PATH")
     if not path.exists():
-        return
+        return None
     with contextlib.suppress(UsageError):
-        if Invitation.load(path).client == client:
-            return
-    raise UsageError(
-        f"{path} exists and is no earlier invitation of {client}.", "Choose another place: --file PATH"
-    )
+        earlier = Invitation.load(path)
+        if earlier.client == client:
+            return earlier
+    raise UsageError(f"{path} exists and is no earlier invitation of {client}.", _ELSEWHERE)
 
 
 def _write(path: Path, made: dict[str, Any], client: str) -> None:

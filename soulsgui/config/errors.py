@@ -1,6 +1,7 @@
 """What is said about a configuration with mistakes in it."""
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,16 @@ class Problem:
         return f"{place}: {subject}{self.reason}{hint}"
 
 
+_LIKE = 0.6
+_WORD_BEGUN = 3
+_OF_THE_SAME_SECTION = 0.15
+
+
 class ConfigError(SoulsGuiError):
     """The configuration has mistakes; all of them are named.
 
     Args:
-        problems: Every mistake found, in the order of the layers.
+        problems: Every mistake found, in the order in which they are to be told.
     """
 
     exit_code = 2
@@ -52,14 +58,33 @@ class ConfigError(SoulsGuiError):
         super().__init__(f"{head}:\n{lines}", "Nothing was done. Mend it and try again.")
 
 
-def nearest(word: str, known: list[str]) -> str:
-    """Return the known word most like `word`, or an empty string when none is close."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return close[0]
-    tails = {name.rsplit(".", 1)[-1]: name for name in known}
-    close = difflib.get_close_matches(word.rsplit(".", 1)[-1], list(tails), n=1, cutoff=0.7)
-    return tails[close[0]] if close else ""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant; empty where none is near enough to be it.
+
+    What stands behind the last dot decides; of those that are about as near, one of the same section counts
+    more, then the one that comes first.
+
+    Args:
+        word: As it was typed.
+        known: The names there are, dotted or not.
+    """
+    section, _, tail = word.casefold().rpartition(".")
+    found, best = "", 0.0
+    for name in known:
+        its_section, _, its_tail = name.casefold().rpartition(".")
+        alike = _likeness(tail, its_tail)
+        worth = alike + _OF_THE_SAME_SECTION * _likeness(section, its_section)
+        if alike and worth > best:
+            found, best = name, worth
+    return found
+
+
+def _likeness(word: str, name: str) -> float:
+    """Return how like two words are, 0 to 1; 0 where nobody would take the one for the other."""
+    ratio = difflib.SequenceMatcher(None, word, name).ratio()
+    if ratio < _LIKE and len(word) >= _WORD_BEGUN and name.startswith(word):
+        return _LIKE
+    return ratio if ratio >= _LIKE else 0.0
 
 
 def file_problem(path: Path, line: int | None, reason: str) -> ConfigError:

@@ -183,6 +183,7 @@ class _Found:
 def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
     known = all_settings()
     sections = {key.split(".")[0] for key in known if "." in key}
+    above = prefix
     for name, value in node.items():
         key = f"{prefix}{name}"
         line = _line_of(node, name)
@@ -194,13 +195,17 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
         if key in known or key == PRESET_KEY:
             found.take(key, value)
         elif not prefix and key in sections:
+            above = f"{key}."
             if isinstance(value, Mapping):
                 _walk(value, f"{key}.", found)
             elif value is not None:
                 shown = value if isinstance(value, (str, int, float)) else None
                 found.problem(key, shown, "is a section: settings go below it")
         else:
-            found.problems.append(unknown_key(found.source, line, key))
+            # At the top of the file it may be a setting of the section above it that was not indented.
+            found.problems.append(
+                unknown_key(found.source, line, key, key if "." in key else f"{above}{key}")
+            )
 
 
 def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
@@ -214,9 +219,16 @@ def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:
     return line
 
 
-def unknown_key(source: str, line: int | None, key: str) -> Problem:
-    """Return the problem of a key that is not a setting."""
-    return Problem(source, line, key, None, "is not a setting.", nearest(key, list(all_settings())))
+def unknown_key(source: str, line: int | None, key: str, meant: str = "") -> Problem:
+    """Return the problem of a key that is not a setting.
+
+    Args:
+        source: Where it was written.
+        line: In which line, from 1.
+        key: As it was written.
+        meant: With the section it stands in; empty for `key` itself.
+    """
+    return Problem(source, line, key, None, "is not a setting.", nearest(meant or key, all_settings()))
 
 
 def parse_assignments(assignments: Sequence[str], source: str = "--set") -> Layer:
@@ -258,7 +270,7 @@ def combine(layers: Sequence[Layer]) -> Settings:
     """Merge layers, later ones winning, and check the result.
 
     Raises:
-        ConfigError: With every mistake of every layer.
+        ConfigError: With every mistake of every layer, in the order of layers and lines.
     """
     problems = [problem for layer in layers for problem in layer.problems]
     merged: dict[str, Any] = {}
@@ -281,7 +293,8 @@ def combine(layers: Sequence[Layer]) -> Settings:
             Problem(layer.source, layer.lines.get(rule.key), rule.key, merged.get(rule.key), rule.reason)
         )
     if problems:
-        raise ConfigError(problems)
+        order = {layer.source: place for place, layer in enumerate(layers)}
+        raise ConfigError(sorted(problems, key=lambda one: (order.get(one.source, 0), one.line or 0)))
     return settings
 
 

@@ -37,10 +37,9 @@ def preset_layer(name: str, source: str = "--preset") -> Layer:
     """
     names = preset_names()
     if name not in names:
-        known = ", ".join(names)
-        raise ConfigError(
-            [Problem(source, None, "preset", name, f"is not a preset ({known}).", nearest(name, names))]
-        )
+        near = nearest(name, names)
+        known = "" if near else f" There are: {', '.join(names)}."
+        raise ConfigError([Problem(source, None, "preset", name, f"is not a preset.{known}", near)])
     layer = read_layer(shipped("configs", "presets", f"{name}.yaml"))
     return Layer(f"preset {name}", layer.values, layer.lines, layer.problems)
 

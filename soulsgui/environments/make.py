@@ -1,6 +1,5 @@
 """Environments by name: Gymnasium ids or `module:Env-v0`, with wrappers by name or import path."""
 
-import difflib
 import importlib
 import inspect
 import re
@@ -12,6 +11,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from soulsgui.config.errors import nearest
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 from soulsgui.printable import error_words
 
@@ -223,14 +223,14 @@ def _unknown_argument(taker: Callable[..., Any] | None, error: Exception, where:
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     known = [name for name, one in inspect.signature(taker).parameters.items() if one.kind in kinds]
     known = [name for name in known if name not in ("self", "env")]
-    near = difflib.get_close_matches(unknown.group(1), known, n=1, cutoff=0.6)
-    nearest = f"The nearest known argument is {near[0]}. " if near else ""
-    return f"{nearest}Under {where} it takes: {', '.join(known) or 'nothing'}."
+    near = nearest(unknown.group(1), known)
+    hint = f"The nearest known argument is {near}. " if near else ""
+    return f"{hint}Under {where} it takes: {', '.join(known) or 'nothing'}."
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"The nearest known name is {near[0]}." if near else "Check the spelling, or write module:Name."
+    near = nearest(name, sorted(known, reverse=True))  # the newest version of an environment first
+    return f"The nearest known name is {near}." if near else "Check the spelling, or write module:Name."
 
 
 def _words(error: Exception) -> str:

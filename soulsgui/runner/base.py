@@ -305,7 +305,7 @@ class BaseRunner(ABC):
         if handler is None:
             known = ", ".join(self.handlers)
             message = f"{name} is no command of the runner in {self.role} mode."
-            raise Refused(ErrorCode.NOT_FOUND, message, f"There are: {known}")
+            raise Refused(ErrorCode.BAD_REQUEST, message, f"There are: {known}")
         work = handler(self, params)
         if name in self.long_commands:
             return await self.jobs.run(name, work, self.long_commands[name])

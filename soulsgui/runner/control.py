@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from aiohttp import WSMsgType, web
 from pydantic import ValidationError
 
+from soulsgui.config.errors import nearest
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.feed import Feed
 from soulsgui.runner.refusal import Result, as_api_error, bad_parameters
@@ -143,13 +144,14 @@ class ControlServer:
         name = request.match_info["name"]
         kind = COMMANDS.get(name)
         if kind is None:
-            known = ", ".join(COMMANDS)
+            near = nearest(name, COMMANDS)
             return _failed(
                 ApiError(
-                    code=ErrorCode.NOT_FOUND,
+                    code=ErrorCode.BAD_REQUEST,
                     message=f"There is no command {name!r}.",
-                    remedy=f"There are: {known}",
-                )
+                    remedy=f"Did you mean {near}?" if near else f"There are: {', '.join(COMMANDS)}",
+                ),
+                404,
             )
         try:
             params = kind.model_validate(_object(await request.read() or b"{}"))

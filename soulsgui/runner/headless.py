@@ -247,7 +247,7 @@ class _StatusLine:
             now = time.monotonic()
             due = state != shown_state or now - shown_at >= _LINE_EVERY_WITHOUT_TERMINAL_S
             if self._terminal is not None:
-                self._terminal.show(line[: shutil.get_terminal_size().columns - 1])
+                self._terminal.show(line)
             elif line and line != shown and due:
                 shown_state, shown, shown_at = state, line, now
                 logger.info("%s", line)
@@ -259,7 +259,8 @@ class _StatusLine:
         if conductor.run is not None:
             self._run_id = conductor.run.run_id
         if conductor.record.id and conductor.record.id == self._run_id:
-            return conductor.record.state, run_line(conductor.record.model_dump())
+            width = None if self._terminal is None else shutil.get_terminal_size().columns - 1
+            return conductor.record.state, run_line(conductor.record.model_dump(), width)
         return "idle", "no run goes on" if self._idle else ""
 
 

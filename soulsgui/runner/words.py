@@ -18,26 +18,39 @@ _NONE_KEPT = (
 )
 
 
-def run_line(run: Mapping[str, Any]) -> str:
+def run_line(run: Mapping[str, Any], width: int | None = None) -> str:
     """Return a run in one line.
 
     Args:
         run: `RunStatus` as plain data.
+        width: Characters there is room for; return, rate and time stay where not everything fits.
     """
     if not run["id"]:
         return "no run yet"
-    state = f"{run['state']} ({run['detail']})" if run["detail"] else str(run["state"])
     parts = [
-        state,
+        f"{run['state']} ({run['detail']})" if run["detail"] else str(run["state"]),
         count_words(run["env_steps"], "step"),
         count_words(run["updates"], "update"),
         count_words(run["episodes"], "episode"),
+        *(returns := _return_words(run)),
+        f"{run['env_steps_per_s']:,.0f} steps/s" if run["env_steps_per_s"] else "",
+        duration_words(run["seconds"]),
     ]
-    parts += _return_words(run)
-    if run["env_steps_per_s"]:
-        parts.append(f"{run['env_steps_per_s']:,.0f} steps/s")
-    parts.append(duration_words(run["seconds"]))
-    return printable(" · ".join(parts))
+    # What is told instead of each, what matters least first.
+    shorter = [(2, ""), (3, ""), (0, str(run["state"])), (1, "")]
+    if len(returns) > 1:
+        shorter.insert(3, (4 if run.get("evaluation_return") is None else 5, ""))
+    line = _in_line(parts)
+    for place, instead in shorter:
+        if width is None or len(line) <= width:
+            break
+        parts[place] = instead
+        line = _in_line(parts)
+    return line[:width]
+
+
+def _in_line(parts: list[str]) -> str:
+    return printable(" · ".join(part for part in parts if part))
 
 
 def _return_words(run: Mapping[str, Any]) -> list[str]:

@@ -28,6 +28,30 @@ def _problems(text: str) -> list[Problem]:
     return caught.value.problems
 
 
+def test_mistakes_come_in_the_order_of_the_lines_they_stand_in() -> None:
+    text = "seed: -2\nppo:\n  gamma: 3\n  learning_ratee: 0.1\n  n_steps: many\nredis: 7\nclient: 8\n"
+    assert [problem.line for problem in _problems(text)] == [1, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("ppo:\n  learning_ratee: 1", "ppo.learning_rate"),
+        ("ppo:\n  gamma: 0.9\nlearning_ratee: 1", "ppo.learning_rate"),
+        ("dqn:\n  gamma: 0.9\nLearning_Rate: 1", "dqn.learning_rate"),
+        ("learning_ratee: 1\nsac:\n  gamma: 0.9", "ppo.learning_rate"),
+        ("ppo:\n  n_envs: 3", "env.num_envs"),
+        ("poo.gama: 3", "ppo.gamma"),
+        ("vtrace:\n  entropy: 0.1", "vtrace.entropy_coef"),
+        ("ppo:\n  colour: red", ""),
+    ],
+)
+def test_of_settings_that_are_about_as_near_the_one_of_the_same_section_is_meant(
+    text: str, meant: str
+) -> None:
+    assert [problem.nearest for problem in _problems(text) if problem.nearest or not meant] == [meant]
+
+
 def test_five_mistakes_are_refused_at_once_each_with_its_place() -> None:
     problems = _problems(
         """\
@@ -161,10 +185,19 @@ def test_preset_of_the_command_line_replaces_the_one_of_the_file(folders: Folder
     assert settings.stop.mean_return == 475
 
 
-def test_unknown_preset_names_the_nearest(folders: Folders) -> None:
-    folders.overrides.write_text("preset: cartpol_ppo\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"Did you mean cartpole_ppo\?"):
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("cartpol_ppo", "cartpole_ppo"), ("lunarlander", "lunarlander_ppo"), ("Lunar", "lunarlander_ppo")],
+)
+def test_unknown_preset_names_the_nearest_at_once(folders: Folders, typed: str, meant: str) -> None:
+    folders.overrides.write_text(f"preset: {typed}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"is not a preset\. Did you mean {meant}\?"):
         load_settings(folders)
+
+
+def test_what_is_like_no_preset_is_told_all(folders: Folders) -> None:
+    with pytest.raises(ConfigError, match=r"There are: .*, lunarlander_ppo, pendulum_ppo"):
+        load_settings(folders, preset="chess")
 
 
 def test_missing_file_is_an_empty_layer(folders: Folders) -> None:

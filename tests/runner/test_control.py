@@ -150,7 +150,13 @@ async def test_wrong_requests_are_answered_in_words(
     assert found == status
     assert not answer["ok"]
     assert said in answer["error"]["message"]
+    assert answer["error"]["code"] == "bad_request"
     assert fake.commands == []
+
+
+async def test_who_mistypes_a_command_is_told_which_was_meant(web: aiohttp.ClientSession, url: str) -> None:
+    _, answer = await post(web, url, "run.strat", json={})
+    assert answer["error"]["remedy"] == "Did you mean run.start?"
 
 
 @pytest.mark.parametrize(("code", "status"), [(ErrorCode.NOT_NOW, 409), (ErrorCode.NO_ANSWER, 504)])

@@ -46,6 +46,52 @@ def test_run_is_said_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {},
+            "running · 9,012,345 steps · mean return 90.1 of 475 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"state": "saving", "detail": "saving and ending its services", "env_steps_per_s": 0.0},
+            "saving · 9,012,345 steps · mean return 90.1 of 475 · 1 h 1 min",
+        ),
+        (
+            {"goal_judged_by": "evaluation", "evaluation_return": 356.0},
+            "running · 9,012,345 steps · evaluation 356.0 of 475 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"goal_judged_by": "evaluation", "state": "waiting", "detail": "1 of 2 clients"},
+            "waiting · 9,012,345 steps · mean return 90.1 · 12,345 steps/s · 1 h 1 min",
+        ),
+        (
+            {"env_steps": 12, "updates": 0, "episodes": 1, "seconds": 1.0, "mean_return": None},
+            "running · 12 steps · 0 updates · 1 episode · 12,345 steps/s · 1 s",
+        ),
+    ],
+)
+def test_where_the_line_is_short_return_rate_and_time_stay(changes: dict[str, Any], line: str) -> None:
+    run = RunStatus(
+        id="r",
+        state="running",
+        env_steps=9_012_345,
+        updates=4_400,
+        episodes=34_567,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=12_345.0,
+        seconds=3661.0,
+    )
+    found = run_line(run.model_copy(update=changes).model_dump(), 80)
+    assert (found, len(found) <= 80) == (line, True)
+
+
+def test_a_line_is_cut_where_nothing_more_can_be_left_out() -> None:
+    run = RunStatus(id="r", state="running", mean_return=90.12, seconds=1.0)
+    assert run_line(run.model_dump(), 20) == "running · mean retur"
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({}, "no evaluation yet (goal 475) · mean return 90.1"),
