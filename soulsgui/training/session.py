@@ -47,6 +47,8 @@ class Session:
         round: Its part of the present round.
         greedy: The evaluation that its client is to play.
         told_greedy: The one that stands in its grant.
+        share: Which part of all that comes is of it, 0 to 1; None while nothing comes.
+        told_share: The one that stands in its grant.
     """
 
     client: str
@@ -75,6 +77,8 @@ class Session:
     round: RoundShare | None = None
     greedy: GreedyOrder | None = None
     told_greedy: GreedyOrder | None = None
+    share: float | None = None
+    told_share: float | None = None
 
     def grant(
         self,
@@ -98,7 +102,7 @@ class Session:
             self.most_size = max(self.most_size, self.granted_bytes)
             if steps_ahead is not None:  # what was granted once can't be taken back
                 self.granted_steps = max(self.granted_steps, self.steps + steps_ahead)
-        self.told, self.told_greedy = orders, self.greedy
+        self.told, self.told_greedy, self.told_share = orders, self.greedy, self.share
         exploring = orders or Orders()
         return Grant(
             session=self.id,
@@ -113,6 +117,7 @@ class Session:
             rejected=dict(self.rejected),
             round=self.round,
             greedy=self.greedy,
+            share=None if self.share is None else round(self.share, 3),
         )
 
     def received(self, size: int, number: int | None, entry: EntryId | None = None) -> bool:

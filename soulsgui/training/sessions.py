@@ -18,6 +18,10 @@ from soulsgui.wire.messages.session import Grant, Hello
 
 logger = logging.getLogger(__name__)
 
+# Over several rounds: within one, clients deliver one after the other.
+_SHOWN_HALF_LIFE_S = 20.0
+_WORTH_TELLING = 0.05
+
 
 class Sessions:
     """All sessions of an attempt.
@@ -59,6 +63,7 @@ class Sessions:
         self.most_envs = MAX_ENVS
         self._in_a_row: dict[str, int] = {}  # refused without a good one between, in sessions that are over
         self._shares = Shares()
+        self._shown_shares = Shares(_SHOWN_HALF_LIFE_S)
         self._rejected_before: dict[str, Counter[str]] = {}
         self._rejected_of_forgotten: Counter[str] = Counter()
         self._missing_before = 0
@@ -76,7 +81,11 @@ class Sessions:
 
     def measure(self, now: float) -> None:
         """Take note of what each client has delivered by now (monotonic time, seconds)."""
-        self._shares.measure({client: session.steps for client, session in self.by_client.items()}, now)
+        steps = {client: session.steps for client, session in self.by_client.items()}
+        self._shares.measure(steps, now)
+        self._shown_shares.measure(steps, now)
+        for client, session in self.by_client.items():
+            session.share = self._shown_shares.delivered(client)
 
     def grant(self, session: Session) -> Grant:
         """Return the grant to write now for a session."""
@@ -94,7 +103,7 @@ class Sessions:
         return {client: self._grant(session, orders) for client, session in self.by_client.items()}
 
     def grants_due(self) -> dict[str, Grant]:
-        """Return the grants of those who need more, or are to explore or to evaluate otherwise than told."""
+        """Return the grants of those who need more, or for whom something else is otherwise than told."""
         orders = self._orders()
         return {
             client: self._grant(session, orders)
@@ -102,6 +111,7 @@ class Sessions:
             if self.needs_credit(session)
             or self._explores_otherwise(session, orders.get(client))
             or session.greedy != session.told_greedy
+            or abs((session.share or 0.0) - (session.told_share or 0.0)) >= _WORTH_TELLING
         }
 
     @staticmethod

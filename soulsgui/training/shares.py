@@ -12,16 +12,21 @@ _HALF_LIFE_S = 2.0
 
 
 class Shares:
-    """Measures what each client delivers, and divides by it."""
+    """Measures what each client delivers, and divides by it.
 
-    def __init__(self) -> None:
+    Args:
+        half_life_s: What lies back so long counts half as much.
+    """
+
+    def __init__(self, half_life_s: float = _HALF_LIFE_S) -> None:
+        self._half_life_s = half_life_s
         self._steps: dict[str, int] = {}
         self._pace: dict[str, float] = {}
         self._total = 0.0
         self._measured_at = -inf
 
     def measure(self, steps: Mapping[str, int], now: float) -> None:
-        """Take note of what has come; what lies back counts half as much after every two seconds.
+        """Take note of what has come.
 
         Args:
             steps: Transitions received so far in its session, by client; who is left out is forgotten.
@@ -30,7 +35,7 @@ class Shares:
         seconds = now - self._measured_at
         if seconds <= 0:
             return
-        news = 1.0 - 0.5 ** (seconds / _HALF_LIFE_S)
+        news = 1.0 - 0.5 ** (seconds / self._half_life_s)
         paces = {}
         for client, count in steps.items():
             before = self._pace.get(client, 0.0)
@@ -47,6 +52,9 @@ class Shares:
             sharers: How many share.
         """
         even = 1.0 / max(sharers, 1)
-        if not self._total > 0:
-            return even
-        return 0.5 * even + 0.5 * self._pace.get(client, 0.0) / self._total
+        delivers = self.delivered(client)
+        return even if delivers is None else 0.5 * even + 0.5 * delivers
+
+    def delivered(self, client: str) -> float | None:
+        """Return which part of what comes is of this client, 0 to 1; None while nothing comes."""
+        return self._pace.get(client, 0.0) / self._total if self._total > 0 else None

@@ -121,6 +121,14 @@ def test_the_reason_of_being_cut_off_is_told(desk: _Desk) -> None:
     assert (client.env_steps, client.episodes, client.env_steps_per_s) == (7, 3, 0)
 
 
+def test_the_share_is_the_one_the_trainer_tells_while_it_plays(desk: _Desk) -> None:
+    grant = Grant(session="5-0", status="accepted", share=0.25)
+    desk.tell(grant=grant)
+    assert desk.reports.client("c", "run", 7, 3).share == 0.25
+    desk.tell("paused", grant=grant)
+    assert desk.reports.client("c", "run", 7, 3).share is None
+
+
 @pytest.mark.parametrize(
     ("phase", "state"),
     [("sampling", "running"), ("finishing", "running"), ("paused", "paused"), ("waiting", "waiting")],

@@ -180,6 +180,24 @@ def test_who_delivers_more_may_have_more_on_its_way() -> None:
     assert sessions.grant(slow).credit_steps == 100 + 37
 
 
+def test_each_client_is_told_its_share_of_what_comes() -> None:
+    sessions = _sessions()
+    fast, slow = _admitted(sessions, "fast"), _admitted(sessions, "slow")
+    assert sessions.grant(slow).share is None
+    sessions.measure(0.0)
+    fast.received_steps(300, EntryId(10**15, 0))
+    slow.received_steps(100, EntryId(10**15, 0))
+    sessions.measure(1.0)
+    assert {client: grant.share for client, grant in sessions.grants_due().items()} == {
+        "fast": 0.75,
+        "slow": 0.25,
+    }
+    assert sessions.grants_due() == {}
+    sessions.end("fast")
+    sessions.measure(2.0)
+    assert sessions.grants_due()["slow"].share == 1.0, "also who needs no credit is told"
+
+
 def test_what_the_server_lost_uses_up_no_credit() -> None:
     session = _admitted(_sessions())
     session.grant(AHEAD, 100)

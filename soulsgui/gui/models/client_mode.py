@@ -272,21 +272,6 @@ def checks(client: ClientStatus | None) -> list[Check]:
     return result
 
 
-def share(client: str, everyone: list[ClientStatus]) -> float | None:
-    """Return which part of all environment steps a client makes at present, in percent.
-
-    Args:
-        client: The client's id.
-        everyone: All clients, as their server sees them.
-
-    Returns:
-        None while it makes none.
-    """
-    total = sum(one.env_steps_per_s for one in everyone)
-    own = next((one.env_steps_per_s for one in everyone if one.id == client), 0.0)
-    return 100 * own / total if own > 0 else None
-
-
 def why_not_pause(words: ClientWords) -> str:
     """Return why there is nothing to pause; empty when there is."""
     if not words.on or not words.wish:

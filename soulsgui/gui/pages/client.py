@@ -43,7 +43,7 @@ class ClientPage(QWidget):
     """What the owner of this computer sees of its help, and can do about it.
 
     Args:
-        server: The feed of the server's runner, for the share of the whole.
+        server: The feed of this computer's own server: whether the run that is played for has ended.
         shell: The window.
         parent: The widget it stands in.
         clock: Seconds since the epoch.
@@ -132,7 +132,6 @@ class ClientPage(QWidget):
             feed.services_changed,
             feed.server_changed,
             feed.clients_changed,
-            self._server.clients_changed,
             self._server.run_changed,
         ):
             signal.connect(self._throttle.request)
@@ -185,8 +184,7 @@ class ClientPage(QWidget):
         self.pausing.show_words(words)
         client = self._client
         self.checks.show_client(client if words.on else None)
-        everyone = self._server.status.clients if self._server.connection.live else []
-        self.given.show_client(client, everyone)
+        self.given.show_client(client)
         self.curve.show_run(status.run.id)
         for part in (self.checks, self.given, self.curve):
             part.setEnabled(connection.live)

@@ -18,7 +18,7 @@ from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress, make_primary
-from soulsgui.gui.models.client_mode import ClientWords, checks, share
+from soulsgui.gui.models.client_mode import ClientWords, checks
 from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, set_property
 from soulsgui.gui.widgets.toggle import ToggleSwitch
 from soulsgui.wire.control import ApiError, ClientStatus
@@ -193,11 +193,11 @@ class GivenRow(QFrame):
             ("episodes", tr("Episodes"), tr("Finished here for this run")),
             ("steps", tr("Steps"), tr("Environment steps made here for this run")),
             ("rate", tr("Steps/s"), tr("Environment steps per second")),
-            ("share", tr("Share"), tr("Part of all environment steps that are made at present")),
+            ("share", tr("Share"), tr("Part of all environment steps that reach the server at present")),
             ("return", tr("Mean return"), tr("Over the last 20 episodes played here")),
         ):
             self._add(name, caption, tip)
-        self.show_client(None, [])
+        self.show_client(None)
 
     def _add(self, name: str, caption: str, tip: str) -> None:
         column = self._grid.columnCount() if self._values else 0
@@ -211,13 +211,8 @@ class GivenRow(QFrame):
         value.setAccessibleDescription(tip)
         self._values[name] = value
 
-    def show_client(self, client: ClientStatus | None, everyone: list[ClientStatus]) -> None:
-        """Show what the client has given.
-
-        Args:
-            client: The client of this computer; None before there is one.
-            everyone: All clients as the server sees them.
-        """
+    def show_client(self, client: ClientStatus | None) -> None:
+        """Show what the client of this computer has given; None before there is one."""
         if client is None:
             shown = dict.fromkeys(self._values, text.NOTHING)
         else:
@@ -225,7 +220,7 @@ class GivenRow(QFrame):
                 "episodes": text.count(client.episodes),
                 "steps": text.compact(client.env_steps),
                 "rate": text.compact(client.env_steps_per_s) if client.env_steps_per_s else text.NOTHING,
-                "share": text.percent(share(client.id, everyone) if client.env_steps_per_s else None),
+                "share": text.percent(None if client.share is None else 100 * client.share),
                 "return": text.value(client.mean_return),
             }
         for name, words in shown.items():

@@ -120,6 +120,7 @@ class Reports:
                 "env_restarts": beat.env_restarts,
                 "checks": report.checks,
                 "lacks": report.lacks,
+                "share": report.grant.share if report.grant is not None and sampling else None,
             }
         )
 

@@ -144,6 +144,8 @@ class ClientStatus(Message):
         checks: In client mode: what the client has looked at, and whether it is well
             (`wire.messages.owner.ClientReport`).
         lacks: In client mode: what the server needs and this computer has not.
+        share: In client mode: which part of all that the trainer receives is of this computer, 0 to 1; None
+            while it plays nothing or nobody has told.
         error_details: Where the last error happened: the end of a traceback.
         step_ms: Recent mean time its environments take for a step of all of them, milliseconds.
         late_steps: Steps that began after their time on a fixed clock.
@@ -188,6 +190,7 @@ class ClientStatus(Message):
     env_restarts: int = 0
     checks: dict[str, bool] = Field(default_factory=dict)
     lacks: list[Lack] = Field(default_factory=list)
+    share: float | None = None
     invited: float | None = None
     invited_again: bool = False
 

@@ -114,6 +114,7 @@ class Grant(Message):
         round: The part of the present round, None while it plays no part.
         resting: Whether the run is paused: nothing is taken, and who can wait loses nothing.
         greedy: The evaluation that it is to play; None: it is not asked for one.
+        share: Which part of all transitions that come at present is of this client; None while none come.
     """
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -131,6 +132,7 @@ class Grant(Message):
     round: RoundShare | None = None
     resting: bool = False
     greedy: GreedyOrder | None = None
+    share: float | None = Field(default=None, ge=0, le=1)
 
 
 WishState = Literal["run", "pause", "finish", "stop"]

@@ -9,7 +9,6 @@ from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.models.client_mode import (
     checks,
     client_words,
-    share,
     why_not_pause,
     why_not_pause_later,
     why_not_resume,
@@ -180,17 +179,6 @@ def test_checks_say_what_is_well_what_is_not_and_what_is_not_known() -> None:
     found = checks(_status(checks={"configuration": True, "version": False}).clients[0])
     assert [check.look.icon for check in found] == ["state-good", "state-bad", "state-idle", "state-idle"]
     assert [check.look.word for check in found][:2] == ["Configuration received", "Version does not fit"]
-
-
-def test_the_share_is_a_part_of_what_all_clients_make() -> None:
-    def client(name: str, rate: float) -> ClientStatus:
-        return ClientStatus(id=name, name=name, env_steps_per_s=rate)
-
-    everyone = [client("c", 30), client("d", 90)]
-    assert share("c", everyone) == 25
-    assert share("unknown", everyone) is None
-    assert share("c", [client("c", 0)]) is None
-    assert share("c", []) is None
 
 
 # --- a server that invited ---

@@ -107,6 +107,15 @@ def test_the_buttons_of_the_pause_fit_into_the_window(played: Played, qtbot: QtB
         assert not button.text() or button.width() >= button.full_width, button.text()
 
 
+def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    assert page.given.value("share") == "—"
+    status = _status()
+    client = status.clients[0].model_copy(update={"share": 0.25})
+    fake.take_snapshot(status.model_copy(update={"clients": [client]}))
+    qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
+
+
 def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:
     page, fake, shell = played
     fake.answers["service.stop"] = refusal("It does not stop.", "Wait.")
