@@ -8,6 +8,7 @@ from soulsgui.cli.parser import Arguments
 from soulsgui.config.layers import Layer, combine, layer_of_tree, parse_assignments
 from soulsgui.config.load import defaults_layer, load_run_settings
 from soulsgui.config.paths import RunFolder
+from soulsgui.config.schema import Settings
 from soulsgui.config.sections.environment import EnvSettings
 from soulsgui.errors import CheckpointError, UsageError
 from soulsgui.runner.library import LATEST, Library
@@ -38,20 +39,27 @@ def evaluate(arguments: Arguments) -> int:
     if arguments.stochastic and info.algorithm in _DRAW_NOTHING:
         name = algorithm_name(info.algorithm, info.agent)
         raise UsageError(f"{path} is of {name}, whose policy draws nothing: leave --stochastic out.")
-    env = _environment_of(path, info, arguments.assignments)
+    settings = _settings_of(path, info, arguments.assignments)
+    env = settings.env
     # Late: what is wrong with the command line is said before Gymnasium is imported.
     from soulsgui.modes.evaluate import evaluate
     from soulsgui.modes.trained import open_trained
 
     trained = open_trained(path, env)
+    longest = trained.maker.longest_episode(otherwise=settings.evaluation.max_steps)
     found = evaluate(
-        trained.policy, trained.maker, arguments.episodes, arguments.seed, not arguments.stochastic
+        trained.policy,
+        trained.maker,
+        arguments.episodes,
+        arguments.seed,
+        not arguments.stochastic,
+        max_steps=longest,
     )
     report = found.to_json() | _origin(path, info, env, arguments)
     if arguments.as_json:
         say_json(report)
     else:
-        say(_words(report))
+        say(_words(report, found.cut_words))
     return 0
 
 
@@ -100,8 +108,8 @@ def _manifest_of(path: Path) -> Manifest:
         raise CheckpointError(f"{path} can't be used: {error.message}.", error.remedy) from error
 
 
-def _environment_of(path: Path, info: Manifest, assignments: list[str]) -> EnvSettings:
-    """Return the environment of a checkpoint: as its run has it, where it still stands with its run.
+def _settings_of(path: Path, info: Manifest, assignments: list[str]) -> Settings:
+    """Return the settings of a checkpoint: as its run has them, where it still stands with its run.
 
     Raises:
         ConfigError: A `--set` or the configuration of the run is wrong.
@@ -113,7 +121,7 @@ def _environment_of(path: Path, info: Manifest, assignments: list[str]) -> EnvSe
     else:
         shipped = defaults_layer()
         below = Layer(shipped.source, shipped.values | {"env.id": info.env_id})
-    return combine([below, parse_assignments(assignments)]).env
+    return combine([below, parse_assignments(assignments)])
 
 
 def _is_run(folder: Path) -> bool:
@@ -136,18 +144,17 @@ def _origin(path: Path, info: Manifest, env: EnvSettings, arguments: Arguments) 
     }
 
 
-def _words(report: dict[str, Any]) -> str:
+def _words(report: dict[str, Any], cut: str) -> str:
     how = "greedy" if report["greedy"] else "stochastic"
     lengths, episodes = report["lengths"], count_words(report["episodes"], "episode")
     algorithm = algorithm_name(report["algorithm"], report["agent"])
-    return "\n".join(
-        [
-            f"{report['checkpoint']}",
-            f"{report['env_id']}, {algorithm}, model {report['model_id']} after "
-            f"{count_words(report['env_steps'], 'step')}; {episodes}, {how}, from seed {report['seed']}, "
-            f"in {report['seconds']:.1f} s",
-            f"mean return {report['mean_return']:.2f} ± {report['std_return']:.2f} "
-            f"(from {report['min_return']:.2f} to {report['max_return']:.2f})",
-            f"mean length {report['mean_length']:.1f} (from {min(lengths)} to {max(lengths)})",
-        ]
-    )
+    lines = [
+        f"{report['checkpoint']}",
+        f"{report['env_id']}, {algorithm}, model {report['model_id']} after "
+        f"{count_words(report['env_steps'], 'step')}; {episodes}, {how}, from seed {report['seed']}, "
+        f"in {report['seconds']:.1f} s",
+        f"mean return {report['mean_return']:.2f} ± {report['std_return']:.2f} "
+        f"(from {report['min_return']:.2f} to {report['max_return']:.2f})",
+        f"mean length {report['mean_length']:.1f} (from {min(lengths)} to {max(lengths)})",
+    ]
+    return "\n".join(lines + ([f"{cut}."] if cut else []))

@@ -118,6 +118,26 @@ def find_spec(env_id: str) -> EnvSpec:
         ) from error
 
 
+def longest_episode(
+    env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperEntry], otherwise: int
+) -> int:
+    """Return after how many steps an episode is over at the latest, as far as the environment says so.
+
+    Args:
+        env_id: As in `make_env`.
+        kwargs: As in `make_env`.
+        wrappers: As in `make_env`.
+        otherwise: What to return for an environment that sets no limit.
+
+    Raises:
+        EnvironmentCheckError: The environment is not known here.
+    """
+    limits = [kwargs.get("max_episode_steps") or find_spec(env_id).max_episode_steps]  # -1 takes it away
+    entries = [entry for entry in wrappers if not isinstance(entry, str)]
+    limits += [(entry.get("TimeLimit") or {}).get("max_episode_steps") for entry in entries]
+    return max((limit for limit in limits if limit is not None and limit > 0), default=otherwise)
+
+
 def named(path: str, wanted_for: str) -> Callable[..., Any]:
     """Return the function or class that `module:Name` names.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.finite import ObservationCheck, check_rewards
-from soulsgui.environments.make import Env, WrapperEntry, make_env
+from soulsgui.environments.make import Env, WrapperEntry, longest_episode, make_env
 from soulsgui.environments.masks import KEY, read_mask
 from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
@@ -67,6 +67,14 @@ class EnvMaker:
                 "Try it: soulsgui env check ID",
             ) from error
 
+    def longest_episode(self, otherwise: int) -> int:
+        """Return after how many steps an episode ends at the latest; `otherwise` where it sets no limit.
+
+        Raises:
+            EnvironmentCheckError: It is not known here.
+        """
+        return longest_episode(self.env_id, self.kwargs, self.wrappers, otherwise)
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -76,11 +84,15 @@ class Evaluation:
         returns: Undiscounted sum of rewards of each.
         lengths: Steps of each.
         seconds: How long all of it took.
+        cut: How many of them did not end by themselves and were cut at `max_steps`.
+        max_steps: Longest episode, in steps; None where they might take as long as they would.
     """
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     seconds: float
+    cut: int = 0
+    max_steps: int | None = None
 
     @property
     def episodes(self) -> int:
@@ -111,6 +123,16 @@ class Evaluation:
     def mean_length(self) -> float:
         """Mean length of an episode, in steps."""
         return float(np.mean(self.lengths))
+
+    @property
+    def cut_words(self) -> str:
+        """What is said of episodes that were cut; empty when none was."""
+        if not self.cut:
+            return ""
+        return (
+            f"{self.cut} of {self.episodes} episodes did not end and were cut at {self.max_steps:,} steps "
+            "(evaluation.max_steps): the environment sets no limit"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
@@ -151,6 +173,7 @@ def evaluate(
     seed: int = 0,
     greedy: bool = True,
     go_on: GoOn = always,
+    max_steps: int | None = None,
 ) -> Evaluation:
     """Play episodes with a policy that holds weights already.
 
@@ -161,6 +184,7 @@ def evaluate(
         seed: Seed of the first one; each further one takes the next number. It also seeds what is drawn.
         greedy: Take the best action; otherwise draw from what the policy says.
         go_on: Asked before each step; False ends the evaluation.
+        max_steps: Steps after which an episode is cut; None for never.
 
     Returns:
         What the episodes gave.
@@ -171,7 +195,7 @@ def evaluate(
         Unfinished: `go_on` said so.
     """
     began = time.monotonic()
-    play = _Play(policy, episodes, seed, greedy)
+    play = _Play(policy, episodes, seed, greedy, max_steps)
     with ExitStack() as opened:
         for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
             env = make()
@@ -181,7 +205,7 @@ def evaluate(
             if not go_on():
                 raise Unfinished
             play.step()
-    return Evaluation(tuple(play.returns), tuple(play.lengths), time.monotonic() - began)
+    return Evaluation(tuple(play.returns), tuple(play.lengths), time.monotonic() - began, play.cut, max_steps)
 
 
 @dataclass
@@ -198,8 +222,10 @@ class _Seat:
 class _Play:
     """The episodes of one evaluation while they are played."""
 
-    def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool) -> None:
+    def __init__(self, policy: Policy, episodes: int, seed: int, greedy: bool, max_steps: int | None) -> None:
         self.seats: list[_Seat] = []
+        self.cut = 0
+        self._max_steps = max_steps
         self.returns = [0.0] * episodes
         self.lengths = [0] * episodes
         self._policy = policy
@@ -239,7 +265,9 @@ class _Play:
         obs, reward, terminated, truncated, info = _guarded(lambda: _stepped(seat.env, action), "a step")
         self.returns[seat.episode] += float(reward)
         self.lengths[seat.episode] += 1
-        if terminated or truncated:
+        too_long = self.lengths[seat.episode] == self._max_steps and not (terminated or truncated)
+        self.cut += too_long
+        if terminated or truncated or too_long:
             self.seat(seat.env)
         else:
             seat.obs, seat.mask = self._read(obs), self._mask_of(seat.env, info)

@@ -142,8 +142,11 @@ class Evaluator:
             self._evaluate(connection)
 
     def _rest(self) -> None:
-        last = "" if self._last is None else f"last return {self._last[1].mean_return:.1f}"
-        self._phase, self._detail = "waiting", last
+        self._phase, self._detail = "waiting", ""
+        if self._last is not None:
+            found = self._last[1]
+            cut = f", {found.cut} of {found.episodes} episodes cut" if found.cut else ""
+            self._detail = f"last return {found.mean_return:.1f}{cut}"
 
     def _evaluate(self, connection: redis.Redis) -> None:
         """Fetch the newest weights and play with them."""
@@ -159,8 +162,10 @@ class Evaluator:
         tensors = without_noise(published)  # what explores is no part of how good it is
         policy.load(tensors)
         self._phase, self._detail = "evaluating", f"model {header.model_id}"
+        wanted = self._settings.evaluation
+        longest = self._make.longest_episode(otherwise=wanted.max_steps)
         found = evaluate(
-            policy, self._make, self._settings.evaluation.episodes, self._seed, go_on=self._go_on
+            policy, self._make, wanted.episodes, self._seed, go_on=self._go_on, max_steps=longest
         )
         self._error = ""
         self._last = header, found
@@ -168,6 +173,8 @@ class Evaluator:
             "update %d, model %d: mean return %.2f ± %.2f, in %.1f s",
             header.update, header.model_id, found.mean_return, found.std_return, found.seconds,
         )  # fmt: skip
+        if found.cut:
+            logger.warning("model %d: %s", header.model_id, found.cut_words)
         self._keep_if_best(header, tensors, config, found.mean_return)
         self._rows.add(self._row(header, found))
         self._rest()
@@ -189,7 +196,7 @@ class Evaluator:
             episodes=header.episodes,
             model_id=header.model_id,
             time=time.time(),
-            values=evaluation_values(found.returns, found.lengths, found.seconds),
+            values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
         )
 
     def _keep_if_best(

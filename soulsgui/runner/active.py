@@ -44,6 +44,7 @@ class Active:
         trouble: What holds it up, as the trainer said last.
         paused: Whether it is to rest.
         diverged: That its training has diverged, as the trainer said last.
+        cut_told: Whether it was told that episodes of an evaluation were cut.
 
     Args:
         run: Its folder.
@@ -70,6 +71,7 @@ class Active:
         self.trouble = ""
         self.paused = run.paused.exists()
         self.diverged = ""
+        self.cut_told = False
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from soulsgui.runner.active import Active
 from soulsgui.runner.events import EventLog, Level
-from soulsgui.wire.keys import TRAINER
-from soulsgui.wire.messages.metrics import AttemptRow, Row
+from soulsgui.wire.keys import EVALUATOR, TRAINER
+from soulsgui.wire.messages.metrics import EVALUATION_CUT, AttemptRow, Row, UpdateRow
 from soulsgui.wire.messages.node import NodeState
 
 
@@ -32,11 +32,20 @@ class News:
             self._note_saving(active, trainer)
 
     def take_rows(self, active: Active, rows: Sequence[Row]) -> None:
-        """Look at new rows of the curves for beginnings of attempts, and tell what a new one cost."""
+        """Look at new rows of the curves: what a new attempt cost, and evaluations that were cut."""
         for row in rows:
             words = active.begin_attempt(row) if isinstance(row, AttemptRow) else ""
             if words:
                 self._add(active, "info", words)
+            if isinstance(row, UpdateRow) and EVALUATION_CUT in row.values and not active.cut_told:
+                active.cut_told = True
+                self._add(
+                    active,
+                    "warning",
+                    "Greedy episodes of the evaluation did not end and were cut",
+                    "The environment sets no limit of steps: evaluation.max_steps is what they get.",
+                    EVALUATOR,
+                )
 
     def _note_trouble(self, active: Active, trainer: NodeState) -> None:
         """Tell when something begins, and when it ceases, to hold the run up."""
@@ -67,5 +76,7 @@ class News:
             what, remedy = news
             self._add(active, "error" if remedy else "info", f"Run {active.run.run_id} {what}", remedy)
 
-    def _add(self, active: Active, level: Level, words: str, remedy: str = "") -> None:
-        self._events.add(level, words, remedy=remedy, service=TRAINER, run_id=active.run.run_id)
+    def _add(
+        self, active: Active, level: Level, words: str, remedy: str = "", service: str = TRAINER
+    ) -> None:
+        self._events.add(level, words, remedy=remedy, service=service, run_id=active.run.run_id)

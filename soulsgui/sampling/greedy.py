@@ -42,15 +42,22 @@ class GreedyEpisodes:
         make_policy: Makes the network of the run, without weights.
         progress: Is told how far it is.
         tell_soon: Called when there is something that the server should hear soon.
+        longest: Steps after which a greedy episode is cut.
 
     Attributes:
         active: Whether the episode in the first environment is greedy.
+        longest: As the argument.
     """
 
     def __init__(
-        self, make_policy: Callable[[], Policy], progress: Progress, tell_soon: Callable[[], None]
+        self,
+        make_policy: Callable[[], Policy],
+        progress: Progress,
+        tell_soon: Callable[[], None],
+        longest: int,
     ) -> None:
         self.active = False
+        self.longest = longest
         self._make_policy = make_policy
         self._progress = progress
         self._tell_soon = tell_soon

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from soulsgui.config.sections.evaluation import EvaluationSettings
+from soulsgui.environments.make import longest_episode
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.policy import Policy, make_policy
@@ -221,7 +223,14 @@ class RunPlayer:
         link.progress.greedy = None
         if self._family != OFF_POLICY or self._in_lockstep:
             return None
-        return GreedyEpisodes(partial(make_policy, self._config.policy), link.progress, link.tell_soon)
+        settings = self._config.settings
+        env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
+        longest = longest_episode(
+            *env, otherwise=int(settings.get("evaluation.max_steps", EvaluationSettings().max_steps))
+        )
+        return GreedyEpisodes(
+            partial(make_policy, self._config.policy), link.progress, link.tell_soon, longest
+        )
 
     def _way_of_playing(self) -> Way:
         if self._family == OFF_POLICY:

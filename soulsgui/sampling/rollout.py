@@ -1,5 +1,6 @@
 """Stepping the environments with the present policy and cutting what happens into segments."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ from soulsgui.sampling.segments import SegmentRecorder
 from soulsgui.sampling.turn import Act
 from soulsgui.wire.messages.chunk import Segments
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class FinishedEpisode:
@@ -37,9 +40,11 @@ class Aside(Protocol):
 
     Attributes:
         active: Whether the episode that is under way there is one of them.
+        longest: Steps after which it is cut.
     """
 
     active: bool
+    longest: int
 
     def at_start(self) -> None:
         """An episode begins there with the next step: decide what it is to be. Said again until it has."""
@@ -180,8 +185,11 @@ class Rollout:
             except EnvironmentFault:
                 yield from self._cut(model_id, digest)
                 raise
-            if recorder.length == recorder.capacity or time.monotonic() >= due:
+            endless = self._aside_is_endless
+            if endless or recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
+            if endless:
+                self._end_aside()
         yield from self._cut(model_id, digest)
 
     def end_episodes(self, act: Act, go_on: Callable[[], bool]) -> bool:
@@ -256,6 +264,20 @@ class Rollout:
     def _plays_aside(self) -> bool:
         return self._aside is not None and self._aside.active
 
+    @property
+    def _aside_is_endless(self) -> bool:
+        return self._aside is not None and self._aside.active and self._lengths[0] >= self._aside.longest
+
+    def _end_aside(self) -> None:
+        """Cut an episode that would never end; only all environments can be begun anew together."""
+        logger.warning(
+            "a greedy episode did not end and is cut at %d steps (evaluation.max_steps): "
+            "the environment sets no limit",
+            self._lengths[0],
+        )
+        self._tell(0, terminated=False, now=time.monotonic())
+        self.begin_anew(self._stepper)
+
     def _moved_within(self, result: StepResult) -> StepResult:
         next_obs = self._within(result.next_obs)
         # Mostly both are the same: they differ where an episode ended.
@@ -272,20 +294,23 @@ class Rollout:
             now = time.monotonic()
             wanted = ended & ~self._by_human
             for env in np.flatnonzero(wanted if told is None else wanted & told):
-                self._on_episode(
-                    FinishedEpisode(
-                        env_index=int(env),
-                        total_return=float(self._returns[env]),
-                        length=int(self._lengths[env]),
-                        terminated=bool(result.terminated[env]),
-                        seconds=float(now - self._began[env]),
-                        greedy=bool(env == 0) and self._plays_aside,
-                    )
-                )
+                self._tell(int(env), bool(result.terminated[env]), now)
             self._began[ended] = now
             self._returns[ended] = 0.0
             self._lengths[ended] = 0
             self._by_human[ended] = False
+
+    def _tell(self, env: int, terminated: bool, now: float) -> None:
+        self._on_episode(
+            FinishedEpisode(
+                env_index=env,
+                total_return=float(self._returns[env]),
+                length=int(self._lengths[env]),
+                terminated=terminated,
+                seconds=float(now - self._began[env]),
+                greedy=env == 0 and self._plays_aside,
+            )
+        )
 
     def close(self) -> None:
         """Close the environments."""

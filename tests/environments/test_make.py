@@ -1,12 +1,14 @@
 """Environments by name."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from soulsgui.environments.make import make_env, make_vector
+from soulsgui.environments.make import longest_episode, make_env, make_vector
 from soulsgui.errors import EnvironmentCheckError
 
 TOYS = "tests.environments.toys"
@@ -131,3 +133,20 @@ def test_a_mistyped_name_is_corrected_once() -> None:
         make_env("CartPoel-v1", {}, [])
     assert caught.value.message == "There is no environment 'CartPoel-v1'."
     assert caught.value.remedy == "The nearest known name is CartPole-v1."
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs", "wrappers", "longest"),
+    [
+        ("CartPole-v1", {}, [], 500),
+        ("CartPole-v1", {"max_episode_steps": 70}, [], 70),
+        ("CartPole-v1", {"max_episode_steps": -1}, [], 9),
+        ("CliffWalking-v1", {}, [], 9),
+        ("CliffWalking-v1", {}, ["FlattenObservation", {"TimeLimit": {"max_episode_steps": 30}}], 30),
+        ("CliffWalking-v1", {}, [{"FlattenObservation": None}], 9),
+    ],
+)
+def test_how_long_an_episode_may_take_is_known_of_an_environment(
+    env_id: str, kwargs: dict[str, Any], wrappers: list[Any], longest: int
+) -> None:
+    assert longest_episode(env_id, kwargs, wrappers, otherwise=9) == longest

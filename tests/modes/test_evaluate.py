@@ -210,3 +210,12 @@ def test_observations_of_parts_are_shown_as_they_are_stored() -> None:
     cards = Noting()
     evaluate(cards, lambda: gymnasium.make("Blackjack-v1"), episodes=3)
     assert {(obs.dtype.str, obs.shape[1:]) for obs in cards.shown} == {("<i4", (3,))}
+
+
+def test_an_episode_that_does_not_end_is_cut_and_that_is_told() -> None:
+    # Episodes of 1 + seed % 7 steps: those that end with the last step they may make were not cut.
+    found = evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=5)
+    assert found.lengths == (1, 2, 3, 4, 5, 5, 5)
+    assert (found.cut, found.to_json()["cut"], found.to_json()["max_steps"]) == (2, 2, 5)
+    assert found.cut_words.startswith("2 of 7 episodes did not end and were cut at 5 steps")
+    assert evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=7).cut_words == ""

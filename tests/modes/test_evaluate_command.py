@@ -156,3 +156,23 @@ def test_what_can_not_be_evaluated_is_said_in_words(made: RunFolder, tmp_path: P
     assert "'dream'" in said()
     write_checkpoint(made.checkpoint, balancing(4000, algorithm="dqn", agent="c51"))
     assert "of c51, whose policy draws nothing" in said("--stochastic", code=2)
+
+
+def test_episodes_of_an_environment_without_a_limit_are_cut(
+    made: RunFolder, tmp_path: Path, capsys: Capture
+) -> None:
+    endless = {"env.id": "tests.environments.toys:ToysCounter-v0", "env.kwargs": {"length": 10**9}}
+    Library(made.root.parent).write_settings(made, combine([defaults_layer(), Layer("test", endless)]))
+    env = gymnasium.make("tests.environments.toys:ToysCounter-v0")
+    spaces = SpacesSpec.from_env(env.observation_space, env.action_space).to_json()
+    policy = MLPPolicySpec((2,), 2, 0, (), "tanh", False)
+    weights = {name: np.zeros(shape, np.float32) for name, shape in policy.tensor_shapes().items()}
+    info = balancing(4000, spaces=spaces, policy=policy.to_json()).info
+    write_checkpoint(made.checkpoint, Checkpoint(info, weights))
+    words = ["--episodes", "2", "--set", "evaluation.max_steps=50"]
+    assert evaluate(tmp_path, *words, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["lengths"], found["cut"], found["max_steps"]) == ([50, 50], 2, 50)
+    assert evaluate(tmp_path, *words) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("2 of 2 episodes did not end and were cut at 50 steps (evaluation.max_steps)")

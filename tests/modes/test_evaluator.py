@@ -182,3 +182,16 @@ def test_the_best_of_before_is_remembered_and_only_the_last_ones_are_kept(tmp_pa
     assert best_aside(folder) == 3.5
     forget_older(folder, 10)
     assert {path.name for path in folder.evaluated.iterdir()} == {"9", "10"}
+
+
+@pytest.mark.allow_warnings
+def test_what_did_not_end_is_cut_and_told(redis_address: Address, run: Run) -> None:
+    run.publish(0, BALANCING)
+    endless = settings(env__kwargs={"max_episode_steps": -1}, evaluation__max_steps=20)
+    with at_work(run, redis_address, endless) as evaluator:
+        until(lambda: evaluator._seen is not None, "the first weights are seen")
+        run.publish(5, BALANCING)
+        until(run.rows, "they are told of")
+        told = run.rows()[0].values
+        assert (told["evaluation_length"], told["evaluation_cut"]) == (20, EPISODES)
+        until(lambda: "3 of 3 episodes cut" in getattr(run.state(), "detail", ""), "the state says so")

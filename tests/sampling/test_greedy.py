@@ -137,6 +137,18 @@ def test_a_client_with_one_environment_plays_it_between_two_episodes_of_training
     assert {one.length for one in trainer.episodes()} == {LENGTH}
 
 
+@pytest.mark.parametrize("trainer", [{"evaluation__max_steps": 15}], indirect=True)
+@pytest.mark.allow_warnings
+def test_an_episode_that_does_not_end_is_cut(trainer: FreeTrainer, client: PlayingClient) -> None:
+    trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
+    until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
+    # Step k gives k: each begins anew.
+    found = {(one.length, one.total_return, one.terminated) for one in greedy(trainer)}
+    assert found == {(15, sum(range(16)), False)}
+    before = trainer.steps()
+    until(lambda: trainer.steps() > before + 10, "it trains on")
+
+
 def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None:
     still = weights_of(2)  # its best action is 0
     noisy = weights_of(3)
@@ -148,7 +160,7 @@ def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None
     )
     told: list[int] = []
     progress = Progress("c", Instance(), 3, {})
-    playing = GreedyEpisodes(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1))
+    playing = GreedyEpisodes(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1), 900)
     ones, obs = np.ones(3, np.int64), np.zeros((3, 2), np.float32)
     playing.at_start()
     assert not playing.active

@@ -32,6 +32,15 @@ class EvaluationSettings(Section):
         ge=1,
         le=10_000,
     )
+    max_steps: int = setting(
+        10_000,
+        "Steps after which a greedy episode is cut where the environment sets no limit (Gymnasium's "
+        "`max_episode_steps`): a policy that walks in circles would never end it.",
+        unit="steps",
+        to_clients=True,
+        ge=1,
+        le=1_000_000_000,
+    )
     best_by: Literal["auto", "evaluation", "training"] = setting(
         "auto",
         "What the best model is chosen by: the mean return of its evaluation, or that of the last "

@@ -53,13 +53,20 @@ EVALUATION_RETURN = f"{EVALUATION_PREFIX}return"
 """Mean return of an evaluation's episodes: what models are ranked by."""
 
 
-def evaluation_values(returns: Sequence[float], lengths: Sequence[int], seconds: float) -> dict[str, float]:
+EVALUATION_CUT = f"{EVALUATION_PREFIX}cut"
+"""Episodes of an evaluation that did not end and were cut (`evaluation.max_steps`); told where some were."""
+
+
+def evaluation_values(
+    returns: Sequence[float], lengths: Sequence[int], seconds: float, cut: int = 0
+) -> dict[str, float]:
     """Return what a row tells of an evaluation; what is not finite is left out.
 
     Args:
         returns: Undiscounted return of each episode, at least one.
         lengths: Steps of each.
         seconds: How long all of it took.
+        cut: How many of them were cut.
     """
     mean = sum(returns) / len(returns)
     values = {
@@ -70,7 +77,8 @@ def evaluation_values(returns: Sequence[float], lengths: Sequence[int], seconds:
         "length": sum(lengths) / len(lengths),
         "s": seconds,
     }
-    return {EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)}
+    told = {EVALUATION_PREFIX + name: value for name, value in values.items() if math.isfinite(value)}
+    return told | ({EVALUATION_CUT: float(cut)} if cut else {})
 
 
 class UpdateRow(Message):
