@@ -1,12 +1,15 @@
 """What the schema says of every setting, by dotted key."""
 
+import reprlib
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Effect, Section
 from soulsgui.config.schema import Settings
+from soulsgui.errors import ClientRegistrationError
 
 
 class SettingInfo(BaseModel):
@@ -67,3 +70,31 @@ def client_settings(settings: Settings) -> dict[str, Any]:
                 value = value[part]
             chosen[key] = value
     return chosen
+
+
+def received_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a server sent of `client_settings`, checked: it may be anybody's, of any version.
+
+    Args:
+        values: By dotted key. What is unknown here is left out; what was not sent has its default.
+
+    Raises:
+        ClientRegistrationError: A value can't be one of its setting.
+    """
+    sent: dict[str, Any] = {}
+    for key, info in all_settings().items():
+        if info.to_clients and key in values:
+            section, _, name = key.rpartition(".")
+            (sent.setdefault(section, {}) if section else sent)[name] = values[key]
+    try:
+        return client_settings(Settings.model_validate(sent))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in wrong["loc"])
+        key = next(key for key in values if f"{place}.".startswith(f"{key}."))
+        reason = wrong["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+        raise ClientRegistrationError(
+            f"The server's configuration can't be used: {key} = {reprlib.repr(values[key])}: {reason}.",
+            "Tell its owner. If that is right there, client and server are of different versions: update the "
+            "older one.",
+        ) from error

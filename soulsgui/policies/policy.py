@@ -131,7 +131,7 @@ def make_policy(spec: Mapping[str, Any]) -> Policy:
         UsageError: Its network can't be made here.
     """
     kind = spec.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise CheckpointError(
             f"The server's policy is of a kind that is not known here: {kind!r}.",
             "Client and server are of different versions: update the older one.",

@@ -14,7 +14,7 @@ from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.environment import Environment
-from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
+from soulsgui.sampling.link import ClientLink, checked_config
 from soulsgui.sampling.player import RunPlayer, obey, unanswered
 from soulsgui.sampling.progress_log import made_words
 from soulsgui.sampling.told_lines import ToldLines
@@ -23,7 +23,6 @@ from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
 from soulsgui.wire.messages.owner import ClientFolder
 from soulsgui.wire.messages.server_config import ServerConfig, family_of, state_of
-from soulsgui.wire.versions import lacks_here
 
 logger = logging.getLogger(__name__)
 
@@ -185,10 +184,7 @@ class Client:
 
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
-            least = config.settings.get("clients.min_versions", {})
-            self._link.progress.lacks = lacks_here(config.protocol_min, config.protocol_max, least)
-            check_protocol(config)
-            check_versions(config, self._link.progress)
+            config = checked_config(config, self._link.progress)
         logging.getLogger().setLevel(config.settings["logging.level"].upper())
         with self._link.checked("environment"):
             # Whether its environments tell the same is seen at their first reset.
@@ -230,7 +226,7 @@ class Client:
         while not self._stop.is_set():
             plan, now = link.plan, link.view.config
             if now is not None and (now.spaces or now.run_id != config.run_id):
-                return now if now.run_id == config.run_id else None
+                return checked_config(now, link.progress) if now.run_id == config.run_id else None
             obey(link, self._stop, plan, "waiting")
             link.wait(partial(self._something_new, plan, now))
         return None

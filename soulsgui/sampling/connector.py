@@ -26,7 +26,7 @@ from soulsgui.sampling.bounds import Bounds
 from soulsgui.sampling.downloader import View
 from soulsgui.sampling.drawn import DrawnActions
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink, check_protocol, check_versions
+from soulsgui.sampling.link import ClientLink, checked_config
 from soulsgui.sampling.network_check import check_network
 from soulsgui.sampling.recall import Recall
 from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
@@ -201,8 +201,7 @@ class Connector(ABC):
         self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
         config = self._link.view.config
         assert config is not None
-        check_protocol(config)
-        check_versions(config, self._link.progress)
+        config = checked_config(config, self._link.progress)
         self._check_family(config)
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from soulsgui.config.settings_info import received_settings
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
 from soulsgui.sampling.greedy import order_in
@@ -26,9 +27,9 @@ from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import PROTOCOL, Keys, check_client_name
 from soulsgui.wire.messages.heartbeat import Answer, Phase
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport
-from soulsgui.wire.messages.server_config import ServerConfig
+from soulsgui.wire.messages.server_config import ServerConfig, state_of
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
-from soulsgui.wire.versions import installed_versions, update_needed
+from soulsgui.wire.versions import installed_versions, lacks_here, least_versions, update_needed
 from soulsgui.wire.weights import WeightsHeader
 
 logger = logging.getLogger(__name__)
@@ -45,27 +46,25 @@ class Ready:
     tensors: dict[str, NDArray[Any]]
 
 
-def check_protocol(config: ServerConfig) -> None:
-    """Make sure that this client and the server understand each other.
+def checked_config(config: ServerConfig, progress: Progress) -> ServerConfig:
+    """Return a run as a server describes it, with settings that are what they should be.
+
+    Args:
+        config: As it was received.
+        progress: Takes note of what is installed here, and of what the server needs beside it.
 
     Raises:
-        ClientRegistrationError: The server speaks another protocol.
+        ClientRegistrationError: The server speaks another protocol, needs what is newer than what is here,
+            or describes nothing that can be played.
     """
+    least = least_versions(config.settings)
+    progress.lacks = lacks_here(config.protocol_min, config.protocol_max, least)
     if not config.protocol_min <= PROTOCOL <= config.protocol_max:
         raise ClientRegistrationError(
             f"The server speaks protocol {config.protocol_min} to {config.protocol_max}, "
             f"this client {PROTOCOL}.",
             "Install the same version of SoulsGUI on both.",
         )
-
-
-def check_versions(config: ServerConfig, progress: Progress) -> None:
-    """Make sure that what is installed here is new enough for the server, and take note of it.
-
-    Raises:
-        ClientRegistrationError: Something is too old, or missing.
-    """
-    least = config.settings.get("clients.min_versions", {})
     progress.versions = progress.versions | installed_versions(least)
     old = update_needed(progress.versions, least)
     if old:
@@ -73,6 +72,13 @@ def check_versions(config: ServerConfig, progress: Progress) -> None:
         raise ClientRegistrationError(
             f"This client is too old for the server: {old}.", f"Update it here: pip install -U {packages}"
         )
+    try:
+        state_of(config.policy)
+    except ValueError as error:
+        raise ClientRegistrationError(
+            f"The server's policy can't be used: {error}.", "Install the same version of SoulsGUI on both."
+        ) from error
+    return config.model_copy(update={"settings": received_settings(config.settings)})
 
 
 class ClientLink:

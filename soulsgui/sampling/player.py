@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from soulsgui.config.sections.evaluation import EvaluationSettings
+from soulsgui.config.settings_info import received_settings
 from soulsgui.environments.make import longest_episode
 from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
@@ -339,10 +340,9 @@ class RunPlayer:
     def _log_as_told(self) -> None:
         """Log at another level where the run was resumed with one."""
         config = self._link.view.config
-        level = self._log_level if config is None else config.settings.get("logging.level")
-        if level is not None and level != self._log_level:
-            self._log_level = level
-            logging.getLogger().setLevel(level.upper())
+        if config is not None and config.settings.get("logging.level") != self._log_level:
+            self._log_level = config.settings.get("logging.level")
+            logging.getLogger().setLevel(received_settings(config.settings)["logging.level"].upper())
 
     def _look(self, now: float) -> None:
         self._log.look(now)

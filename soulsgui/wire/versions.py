@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from itertools import zip_longest
+from typing import Any
 
 from soulsgui import __version__
 from soulsgui.wire.keys import PROTOCOL
 from soulsgui.wire.messages.base import Message, Words
 
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"\d{1,18}")
 
 
 def is_older(version: str, wanted: str) -> bool:
@@ -47,6 +48,17 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
             with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
                 found[package] = metadata.version(package)
     return found
+
+
+def least_versions(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the oldest version of each package that will do for a server; none where it tells nonsense.
+
+    Args:
+        settings: What the server tells its clients (`ServerConfig.settings`), unchecked: one that is newer
+            may tell what can't be checked here.
+    """
+    least = settings.get("clients.min_versions")
+    return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}
 
 
 def lacks_here(protocol_min: int, protocol_max: int, least: Mapping[str, str]) -> list[Lack]:

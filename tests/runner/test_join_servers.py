@@ -61,6 +61,17 @@ async def test_a_look_tells_what_would_run_and_changes_nothing(
     assert service(runner).state == "stopped"
 
 
+async def test_a_look_at_a_server_that_tells_nonsense_says_so(
+    runner: ClientRunner, invitation: Invitation, redis_client: redis.Redis, redis_address: Address
+) -> None:
+    settings = {"env.id": "Toy-v0", "client.workers": -3}
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={}, settings=settings)
+    redis_client.set(Keys(redis_address.prefix).config, config.to_json())
+    seen = await call(runner, "servers.look", invitation=invitation.link)
+    assert seen["error"].startswith("The server's configuration can't be used: client.workers = -3: ")
+    assert (seen["address"], seen["env_id"]) == ("", "")
+
+
 async def test_a_look_at_a_server_without_a_run_or_out_of_reach_says_so(
     runner: ClientRunner, invitation: Invitation
 ) -> None:

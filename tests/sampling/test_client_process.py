@@ -8,14 +8,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+from gymnasium.spaces import Box, Discrete
 
 import soulsgui
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
+from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Wish
 from tests.faults.server import faulty_server
 from tests.faults.waiting import until
@@ -140,3 +144,32 @@ def test_a_client_ends_when_asked_while_the_server_is_away(tmp_path: Path, start
         server.kill()
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"settings": {"env.num_envs": "lots"}}, "env.num_envs = 'lots': should be a valid integer"),
+        ({"settings": {"logging.level": "loud"}}, "logging.level = 'loud'"),
+        ({"spaces": {"observation": 7, "action": []}}, "A description of spaces can't be read"),
+        ({"policy": {"kind": ["mlp"]}}, "The server's policy is of a kind that is not known here"),
+        ({"policy": {"kind": "mlp", "hidden": "lots"}}, "can't be"),
+    ],
+)
+def test_nonsense_of_a_server_ends_a_client_with_a_sentence(
+    redis_address: Address, redis_client: redis.Redis, keys: Keys, tmp_path: Path, told: Any, said: str
+) -> None:
+    spaces = SpacesSpec.from_env(Box(-1, 1, (4,)), Discrete(2)).to_json()
+    config = ServerConfig(run_id="r", attempt=1, contract="c", spaces=spaces, policy={"kind": "mlp"})
+    redis_client.set(keys.config, config.model_copy(update=told).to_json())
+    redis_address.write(tmp_path / "redis.json")
+    words = ["client", "--server-file", str(tmp_path / "redis.json"), "--name", "c"]
+    done = subprocess.run(
+        [sys.executable, "-m", "soulsgui", *words], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (1, 2)
+    beat = _beat(redis_client, keys)
+    assert beat is not None
+    assert said in beat.error

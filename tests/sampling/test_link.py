@@ -3,17 +3,23 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import redis
 
+from soulsgui.config.schema import Settings
+from soulsgui.config.settings_info import all_settings, client_settings
 from soulsgui.errors import ClientRegistrationError
 from soulsgui.sampling import downloader, heartbeat
 from soulsgui.sampling.downloader import View
-from soulsgui.sampling.link import ClientLink, check_protocol
+from soulsgui.sampling.identity import own_versions
+from soulsgui.sampling.link import ClientLink, checked_config
+from soulsgui.sampling.progress import Progress
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
+from soulsgui.wire.instance import own_instance
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
@@ -233,6 +239,44 @@ def test_waiting_ends_with_its_time_and_when_stopped(redis_address: Address) -> 
 
 @pytest.mark.parametrize(("low", "high"), [(PROTOCOL + 1, PROTOCOL + 2), (PROTOCOL - 1, PROTOCOL - 1)])
 def test_servers_of_another_protocol_are_refused(low: int, high: int) -> None:
-    check_protocol(CONFIG)
+    spoken = CONFIG.model_copy(update={"protocol_min": low, "protocol_max": high})
     with pytest.raises(ClientRegistrationError, match="protocol"):
-        check_protocol(CONFIG.model_copy(update={"protocol_min": low, "protocol_max": high}))
+        checked_config(spoken, _progress())
+
+
+def test_what_a_server_tells_is_taken_and_what_it_leaves_out_is_as_shipped() -> None:
+    told = CONFIG.model_copy(update={"settings": {"env.num_envs": 7, "env.of_a_newer_version": 1}})
+    expected = client_settings(Settings()) | {"env.num_envs": 7}
+    assert checked_config(told, _progress()).settings == expected
+
+
+_TOLD = [key for key, info in all_settings().items() if info.to_clients]
+_NONSENSE = [(key, [-1]) for key in _TOLD]
+_NONSENSE += [
+    ("env.num_envs", value) for value in ("lots", -3, 0, 10**9, 1.5, True, None, {"a": 1}, "9" * 5000)
+]
+
+
+@pytest.mark.parametrize(("key", "value"), _NONSENSE)
+def test_nonsense_of_a_server_is_one_sentence_with_what_to_do(key: str, value: Any) -> None:
+    with pytest.raises(ClientRegistrationError) as caught:
+        checked_config(CONFIG.model_copy(update={"settings": {key: value}}), _progress())
+    assert caught.value.message.startswith(f"The server's configuration can't be used: {key} = ")
+    assert len(caught.value.message) < 300
+    assert "Tell its owner" in caught.value.remedy
+
+
+@pytest.mark.parametrize("least", [{"soulsgui": "9" * 5000}, {"soulsgui": "1e999", "": "x"}])
+def test_a_version_that_is_nonsense_is_said_too(least: Any) -> None:
+    told = CONFIG.model_copy(update={"settings": {"clients.min_versions": least}})
+    with pytest.raises(ClientRegistrationError, match=r"soulsgui|can't be used"):
+        checked_config(told, _progress())
+
+
+def test_a_state_that_is_nonsense_is_said_too() -> None:
+    with pytest.raises(ClientRegistrationError, match="The server's policy can't be used"):
+        checked_config(CONFIG.model_copy(update={"policy": {"state": {"h": [-1]}}}), _progress())
+
+
+def _progress() -> Progress:
+    return Progress("c", own_instance(), 1, own_versions())

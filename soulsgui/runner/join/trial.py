@@ -5,6 +5,8 @@ from typing import Any
 
 import redis
 
+from soulsgui.config.settings_info import received_settings
+from soulsgui.errors import ClientRegistrationError
 from soulsgui.printable import printable
 from soulsgui.runner.join.finder import Finder, Reply, knock
 from soulsgui.wire.connection import AWAY, Address, connect
@@ -12,7 +14,7 @@ from soulsgui.wire.control import AddressChange, OfferedServer, ServerTest
 from soulsgui.wire.invitation import Invitation, place_words
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.versions import Lack, lacks_here
+from soulsgui.wire.versions import Lack, lacks_here, least_versions
 
 
 def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Event) -> OfferedServer:
@@ -31,14 +33,17 @@ def examined(offered: OfferedServer, invitation: Invitation, stop: threading.Eve
         "address": place_words(address.host, address.port),
         "round_trip_s": finder.round_trip_s,
     }
-    config = _config(address)
-    settings = config.settings if config is not None else {}
-    for name, setting in (("env_id", "env.id"), ("restart_hook", "client.restart_hook")):
-        if isinstance(words := settings.get(setting), str):
-            found[name] = printable(words)
-    for name, setting in (("num_envs", "env.num_envs"), ("workers", "client.workers")):
-        if isinstance(number := settings.get(setting), int):
-            found[name] = max(number, 0)
+    if (config := _config(address)) is not None:
+        try:
+            settings = received_settings(config.settings)
+        except ClientRegistrationError as error:
+            return offered.model_copy(update={"error": error.message})
+        found |= {
+            "env_id": printable(settings["env.id"]),
+            "restart_hook": printable(settings["client.restart_hook"]),
+            "num_envs": settings["env.num_envs"],
+            "workers": settings["client.workers"],
+        }
     return offered.model_copy(update=found)
 
 
@@ -121,12 +126,7 @@ def lacks_of(address: Address) -> list[Lack] | None:
 
 
 def _lacks(config: ServerConfig) -> list[Lack]:
-    least = config.settings.get("clients.min_versions", {})
-    return lacks_here(config.protocol_min, config.protocol_max, _versions(least))
-
-
-def _versions(least: Any) -> dict[str, str]:
-    return {str(name): str(oldest) for name, oldest in least.items()} if isinstance(least, dict) else {}
+    return lacks_here(config.protocol_min, config.protocol_max, least_versions(config.settings))
 
 
 def _config(address: Address) -> ServerConfig | None:
