@@ -60,6 +60,16 @@ def read_pins(text: str) -> list[Pin]:
     return pins
 
 
+def is_there(pin: Pin, installed: Mapping[str, str]) -> bool:
+    """Whether a package is installed in its version; a local part ("+cpu") doesn't count.
+
+    Args:
+        pin: The package.
+        installed: Version by normalised name.
+    """
+    return installed.get(pin.name, "").partition("+")[0] == pin.version
+
+
 def needed_pins(pins: Iterable[Pin], extras: Sequence[str]) -> list[Pin]:
     """The pins that an installation with these extras brings in."""
     return [pin for pin in pins if pin.group in ("base", *extras)]
@@ -91,11 +101,11 @@ def plan_work(
 
     Args:
         pins: From `needed_pins`.
-        installed: Version by normalised name; a local part ("+cpu") doesn't count.
+        installed: Version by normalised name.
         choose_torch: Tells which build to install; asked only when torch is missing.
     """
     pins = list(pins)
-    missing = tuple(pin for pin in pins if installed.get(pin.name, "").partition("+")[0] != pin.version)
+    missing = tuple(pin for pin in pins if not is_there(pin, installed))
     wheels_mb = sum(pin.size_mb for pin in missing if pin.name != "torch")
     torch = choose_torch() if any(pin.name == "torch" for pin in missing) else None
     return Work(

@@ -3,32 +3,44 @@
 import re
 import shutil
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
+
+from first_start.plan import Pin, is_there, normalised
 
 _LARGE_MB = 5.0
 _FOUND = re.compile(
     r"(?:Collecting |Requirement already satisfied: |Processing .*/(?=\S+\.whl))"
     r"(\w[\w.]*(?:-[A-Za-z][\w.]*)*)"
 )
+_INSTALLING = re.compile(r"Installing collected packages: (.+)")
 _DOWNLOADING = re.compile(r"\s*Downloading (?:\S+/)?([\w.]+?)-\d\S* \(([\d.]+) (kB|MB|GB)\)")
 
 
 class Progress:
-    """Reads along what pip writes.
+    """Reads along what pip writes, and counts what it has installed: of that it writes nothing for minutes.
 
     Args:
         pins: What is needed, for the count.
         text: What to say before the first line.
+        installed: Returns the version by normalised name of what is installed at this moment.
     """
 
-    def __init__(self, pins: Sized, text: str = "asking the package index") -> None:
+    def __init__(
+        self,
+        pins: Sequence[Pin],
+        text: str = "asking the package index",
+        installed: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         self.total = len(pins)
         self.seen = 0
         self.text = text
+        self._pins = {pin.name: pin for pin in pins}
+        self._installed = installed
+        self._in_turn: list[str] = []
 
     def feed(self, line: str) -> bool:
-        """Take a line in and bring `text` up to date.
+        """Take a line in and bring `text` up to date; an empty one where pip wrote nothing meanwhile.
 
         Returns:
             Whether `text` is now worth a line of its own (where lines can't be overwritten).
@@ -41,11 +53,24 @@ class Progress:
         if found := _DOWNLOADING.match(line):
             self.text = f"{self.seen} of {self.total} · downloading {found[1]} ({found[2]} {found[3]})"
             return found[3] == "GB" or (found[3] == "MB" and float(found[2]) >= _LARGE_MB)
-        if line.startswith("Installing collected packages: "):
-            self.text = f"installing {line.count(',') + 1} packages (the longest part)"
-        elif "Retrying (Retry(" in line:
+        if found := _INSTALLING.match(line):
+            self._in_turn = [normalised(name.strip()) for name in found[1].split(",")]
+        if self._in_turn:
+            return self._count_installed()
+        if "Retrying (Retry(" in line:
             self.text = "the package index does not answer, trying again"
         return self.text != before
+
+    def _count_installed(self) -> bool:
+        """Say which package pip is at; it takes them in the order in which it named them."""
+        there = self._installed()
+        done = [name for name, pin in self._pins.items() if is_there(pin, there)]
+        at = max((place + 1 for place, name in enumerate(self._in_turn) if name in done), default=0)
+        name = self._in_turn[min(at, len(self._in_turn) - 1)]
+        before = self.text
+        self.text = f"installing {min(len(done) + 1, self.total)} of {self.total}: {name}"
+        large = name in self._pins and self._pins[name].size_mb >= _LARGE_MB
+        return self.text != before and (large or not before.startswith("installing "))
 
 
 class Console:

@@ -4,7 +4,8 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from first_start.failure import SAME_COMMAND, SetupError
 
@@ -52,13 +53,30 @@ def missing_libraries(libraries: Iterable[str], load: Callable[[str], object] = 
     return missing
 
 
-def may_install(env: Mapping[str, str]) -> bool:
-    """Whether packages of the system can be installed without asking anybody (root, apt)."""
-    return (
-        hasattr(os, "geteuid")
-        and os.geteuid() == 0
-        and shutil.which("apt-get", path=env.get("PATH")) is not None
-    )
+def may_install(
+    packages: Sequence[str], purpose: str, env: Mapping[str, str], say: Callable[[str], None]
+) -> bool:
+    """Whether packages of the system can be installed from here (root, apt) and whoever is there agrees.
+
+    Nobody is asked where nobody can answer: without a terminal, and where `CI` is set.
+
+    Args:
+        packages: Their names.
+        purpose: What needs them, at the beginning of a sentence.
+        env: The environment of the process.
+        say: Writes a line.
+    """
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if not root or shutil.which("apt-get", path=env.get("PATH")) is None:
+        return False
+    say(f"{purpose} needs packages of the system: {' '.join(packages)}")
+    if not env.get("CI") and sys.stdin is not None and sys.stdin.isatty():
+        say("Install them now with apt-get? [Y/n]")
+        answer = sys.stdin.readline()
+        if answer.strip().lower() not in ("", "y", "yes") or not answer:
+            return False
+    say("Installing them with apt-get.")
+    return True
 
 
 def install_packages(packages: Iterable[str], env: Mapping[str, str]) -> None:
@@ -90,13 +108,12 @@ def ensure_libraries(env: Mapping[str, str], platform: str, say: Callable[[str],
     """
     needed = needed_libraries(env, platform)
     missing = missing_libraries(needed)
-    if missing and may_install(env):
-        packages = [needed[library] for library in missing]
-        say(f"Installing system libraries for the window: {' '.join(packages)}")
+    packages = sorted(needed[library] for library in missing)
+    if missing and may_install(packages, "The window", env, say):
         install_packages(packages, env)
         missing = missing_libraries(missing)
-    if missing:
         packages = sorted(needed[library] for library in missing)
+    if missing:
         raise SetupError(
             f"Qt needs libraries that this system does not have: {', '.join(missing)}.",
             f"Type:  sudo apt install {' '.join(packages)}\n"

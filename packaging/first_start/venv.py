@@ -113,8 +113,7 @@ def _require_ensurepip(env: Mapping[str, str], console: Console) -> None:
     # Debian and Ubuntu ship Python without what makes environments.
     if _has_ensurepip():
         return
-    if screen.may_install(env):
-        console.say("Installing the system's package python3-venv.")
+    if screen.may_install(["python3-venv"], "Making .venv", env, console.say):
         screen.install_packages(["python3-venv"], env)
         importlib.invalidate_caches()
     if not _has_ensurepip():
@@ -138,7 +137,8 @@ def install(
         SetupError: A step failed; says why.
     """
     for command in commands:
-        steps.run([str(venv.python), "-I", "-m", "pip", *command], pip_environment(env), Progress(pins))
+        progress = Progress(pins, installed=venv.installed)
+        steps.run([str(venv.python), "-I", "-m", "pip", *command], pip_environment(env), progress)
     proof = Progress(pins, "trying what was installed")
     torch = ", torch" if any(pin.name == "torch" for pin in pins) else ""
     steps.run([str(venv.python), "-I", "-c", _IMPORTS + torch], clean_environment(env), proof)

@@ -2,6 +2,7 @@
 
 import http.server
 import io
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from first_start import screen, torch_build
 from first_start.failure import SetupError, explain
 from first_start.main import main, split_arguments
+from first_start.plan import Pin
 from first_start.progress import Console, Progress
 from first_start.steps import pip_environment
 from first_start.venv import Venv
@@ -19,6 +21,9 @@ from soulsgui import system
 from soulsgui.system import free_port
 
 MACHINE = "Linux x86_64, Python 3.11.2"
+
+
+PINS = [Pin("a", "1.0", 80.0, "base"), Pin("b", "1.0", 0.1, "base"), Pin("c", "1.0", 0.1, "base")]
 
 
 def never() -> bool:
@@ -162,21 +167,40 @@ def test_a_failure_is_told_in_words_with_a_remedy(output: str, message: str) -> 
         ("  Downloading pytest_qt-4.5.0-py3.whl (37 kB)\n", "0 of 3 · downloading pytest_qt (37 kB)", False),
         ("  Downloading https://x.org/cpu/torch-2.13.0%2Bcpu.whl (191.8 MB)\n",
          "0 of 3 · downloading torch (191.8 MB)", True),
-        ("Installing collected packages: a, b, c\n", "installing 3 packages (the longest part)", True),
+        ("Installing collected packages: b, a, soulsgui\n", "installing 1 of 3: b", True),
         ("  Preparing metadata: started\n", "asking the package index", False),
         ("", "asking the package index", False),
     ],
 )  # fmt: skip
 def test_a_line_of_pip_becomes_a_count_and_a_word(line: str, text: str, notable: bool) -> None:
-    progress = Progress(range(3))
+    progress = Progress(PINS)
     assert (progress.feed(line), progress.text) == (notable, text)
 
 
 def test_the_count_never_passes_what_is_needed() -> None:
-    progress = Progress(range(2))
+    progress = Progress(PINS[:2])
     for _ in range(5):
         progress.feed("Collecting numpy\n")
     assert progress.text.startswith("2 of 2 ")
+
+
+def test_while_pip_says_nothing_what_it_has_installed_is_counted(tmp_path: Path) -> None:
+    venv = make_venv(tmp_path, "version = 3.11.2\n")
+    add_package(venv, "c-1.0+cpu.dist-info", whole=True)
+    older = add_package(venv, "a-0.9.dist-info", whole=True)
+    progress = Progress(PINS, installed=venv.installed)
+    assert progress.feed("Installing collected packages: B, a, soulsgui\n")
+    assert progress.text == "installing 2 of 3: b"
+    half = add_package(venv, "b-1.0.dist-info", whole=False)
+    assert not progress.feed("")
+    assert progress.text == "installing 2 of 3: b"
+    (half / "RECORD").touch()
+    assert progress.feed(""), "a is large"
+    assert progress.text == "installing 3 of 3: a"
+    shutil.rmtree(older)
+    add_package(venv, "a-1.0.dist-info", whole=True)
+    assert not progress.feed("")
+    assert progress.text == "installing 3 of 3: soulsgui"
 
 
 def test_a_silent_index_is_told_once() -> None:
@@ -242,28 +266,66 @@ def test_a_library_that_can_not_be_loaded_is_missing() -> None:
 
 def test_who_may_not_install_is_told_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "missing_libraries", lambda libraries: ["libEGL.so.1", "libGL.so.1"])
-    monkeypatch.setattr(screen, "may_install", lambda env: False)
+    monkeypatch.setattr(screen.os, "geteuid", lambda: 1000)
     with pytest.raises(SetupError) as caught:
         screen.ensure_libraries({}, "linux", print)
     assert "libEGL.so.1, libGL.so.1" in caught.value.message
     assert "sudo apt install libegl1 libgl1\n" in caught.value.remedy
 
 
-def test_root_installs_them_with_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "ci", "asked", "installed"),
+    [
+        (None, "", False, True),
+        ("n\n", "true", False, True),
+        ("\n", "", True, True),
+        ("Yes\n", "", True, True),
+        ("n\n", "", True, False),
+        ("what?\n", "", True, False),
+        ("", "", True, False),
+    ],
+)
+def test_root_is_asked_before_apt_installs_unless_nobody_can_answer(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str | None,
+    ci: str,
+    asked: bool,
+    installed: bool,
+) -> None:
     apt = tmp_path / "apt-get"
     apt.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> "{tmp_path}/calls"\n')
     apt.chmod(0o755)
     monkeypatch.setattr(screen, "QT_LIBRARIES", {"libnothing.so.9": "libnothing9"})
     monkeypatch.setattr(screen.os, "geteuid", lambda: 0)
+    monkeypatch.setattr("sys.stdin", _Keyboard(answer))
     said: list[str] = []
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    with pytest.raises(SetupError, match=r"libnothing\.so\.9"):
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CI": ci}
+    with pytest.raises(SetupError, match=r"libnothing\.so\.9") as caught:
         screen.ensure_libraries(env, "linux", said.append)
-    assert said == ["Installing system libraries for the window: libnothing9"]
-    assert (tmp_path / "calls").read_text().splitlines() == [
-        "noninteractive --quiet=2 update",
-        "noninteractive --quiet=2 install --yes --no-install-recommends libnothing9",
-    ]
+    assert said[0] == "The window needs packages of the system: libnothing9"
+    assert ("Install them now with apt-get? [Y/n]" in said) is asked
+    assert "sudo apt install libnothing9\n" in caught.value.remedy
+    calls = (tmp_path / "calls").read_text().splitlines() if (tmp_path / "calls").exists() else []
+    assert calls == (
+        [
+            "noninteractive --quiet=2 update",
+            "noninteractive --quiet=2 install --yes --no-install-recommends libnothing9",
+        ]
+        if installed
+        else []
+    )
+
+
+class _Keyboard(io.StringIO):
+    """Standard input: a terminal where somebody answers, otherwise none."""
+
+    def __init__(self, answer: str | None) -> None:
+        super().__init__(answer or "")
+        self._somebody = answer is not None
+
+    def isatty(self) -> bool:
+        return self._somebody
 
 
 def test_what_apt_says_when_it_fails_is_passed_on(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def test_every_package_that_is_needed_is_pinned_to_the_version_tested_here(extra
     assert {name: pinned.get(name) for name in needed if name not in by_marker} == {
         name: version for name, version in needed.items() if name not in by_marker
     }
+    # What is announced and counted is no more than that.
+    assert {pin.name for pin in plan.read_pins(CONSTRAINTS) if pin.group == extra} <= set(needed)
 
 
 def test_the_version_of_qt_that_breaks_none_is_pinned_away() -> None:
