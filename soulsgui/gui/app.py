@@ -158,7 +158,8 @@ async def _life(
 ) -> int:
     """From the first show to the end of the last connection."""
     tasks = loop.Tasks(mishaps)
-    may_start = can_train() and (window.mode is Mode.SERVER or folders.server.is_dir())
+    # Who opens it to help needs no server here.
+    may_start = can_train() and window.mode is Mode.SERVER
     connector = Connector(feed, folders, socket.gethostname(), tasks, may_start)
     connector.runner_started.connect(preferences.remember_runner)
     window.retry_wanted.connect(connector.try_now)

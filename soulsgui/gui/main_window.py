@@ -259,7 +259,10 @@ class MainWindow(QMainWindow):
         self.toolbar.show_mode(mode)
         self.navigation.setVisible(mode is Mode.SERVER)
         self._show_banner()
-        if mode is Mode.SERVER and self._feed.connection.state is ConnectionState.WELCOME and can_train():
+        state = self._feed.connection.state
+        # As a window that is opened in this mode does.
+        takes_over = state is ConnectionState.RUNNER_GONE and self._feed.hello is None
+        if mode is Mode.SERVER and (state is ConnectionState.WELCOME or takes_over) and can_train():
             self.start_wanted.emit()
 
     def _show_banner(self) -> None:

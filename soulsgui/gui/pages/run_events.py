@@ -47,12 +47,10 @@ class EventsTab(QWidget):
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         self.table.selectionModel().currentRowChanged.connect(self._show_chosen)
         self.table.row_opened.connect(lambda _: self._show_log())
-        empty = EmptyState(
-            "bell", self.tr("Nothing happened yet"), self.tr("Starts, stops and crashes stand here.")
-        )
+        self._empty = EmptyState("bell", "", "", parent=self)
         self._stack = QStackedLayout()
         self._stack.addWidget(self.table)
-        self._stack.addWidget(empty)
+        self._stack.addWidget(self._empty)
         self._words = ElidedLabel("", self)
         self._words.setProperty("weight", "muted")
         self.log = QPushButton(self.tr("Show the log"), self)
@@ -73,6 +71,7 @@ class EventsTab(QWidget):
         if name != self._run:
             self._run = name
             self._fetch.forget()
+            self._empty.say(self.tr("Reading the events …"), "")
             self._show(self._feed.events)
             self.refresh()
 
@@ -96,6 +95,7 @@ class EventsTab(QWidget):
         return self._feed.call("history.events", {"since": 0})
 
     def _take(self, result: dict[str, Any]) -> None:
+        self._empty.say(self.tr("Nothing happened yet"), self.tr("Starts, stops and crashes stand here."))
         self._show([Event.model_validate(one) for one in result["events"]])
 
     def _show(self, events: list[Event]) -> None:
