@@ -27,7 +27,7 @@ from soulsgui.gui.instance import Instance
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.opened import take_opened
 from soulsgui.gui.preferences import Mode, Preferences
-from soulsgui.gui.shell import Action
+from soulsgui.gui.shell import INVITATION, Action
 from soulsgui.gui.theme import Theme
 from soulsgui.installing import can_train
 from soulsgui.process import setup_logging, typed_command
@@ -194,7 +194,7 @@ def _open(window: MainWindow, folders: Folders, word: str) -> None:
     try:
         invitation = take_opened(word, folders)
     except SoulsGuiError as error:
-        window.notify("error", error.message, error.remedy)
+        window.notify("error", error.message, error.remedy, about=INVITATION)
     else:
         window.open_invitation(invitation)
 

@@ -177,10 +177,16 @@ class MainWindow(QMainWindow):
 
     # --- what the pages may ask (Shell) ------------------------------------------------------------
 
-    def notify(self, level: str, text: str, detail: str = "", action: Action | None = None) -> None:
+    def notify(
+        self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
+    ) -> None:
         """Show a message in the bar over the pages."""
         words, act = action if action is not None else ("", None)
-        self.messages.show_notice(Notice(level, text, detail, words, act))
+        self.messages.show_notice(Notice(level, text, detail, words, act, about))
+
+    def settle(self, about: str) -> None:
+        """Take away what was said about something: it holds no longer."""
+        self.messages.settle(about)
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""

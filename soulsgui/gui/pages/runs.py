@@ -64,9 +64,7 @@ class RunsPage(QWidget):
         self._fetch.came.connect(self._take)
         self._fetch.failed.connect(lambda error: notify_problem(shell, error))
         self._follow()
-        self._memory.restore(
-            self._splitter, self.table, self.details.checkpoints.table, self.details.events.table
-        )
+        self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
 
     # --- building ---
 
@@ -238,6 +236,4 @@ class RunsPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(
-            self._splitter, self.table, self.details.checkpoints.table, self.details.events.table
-        )
+        self._memory.keep(self._splitter, self.table, self.details.checkpoints.table)
