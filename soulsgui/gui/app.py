@@ -11,9 +11,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QCoreApplication, QObject, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from soulsgui import __version__
 from soulsgui.config.paths import APP_NAME, Folders, default_data_dir
@@ -23,11 +23,12 @@ from soulsgui.gui.connecting import Connector, connect_client_side
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.garbage import Collector
 from soulsgui.gui.i18n import tr
+from soulsgui.gui.icons import app_icon
 from soulsgui.gui.instance import Instance
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.opened import take_opened
 from soulsgui.gui.preferences import Mode, Preferences
-from soulsgui.gui.shell import Action
+from soulsgui.gui.shell import INVITATION, Action
 from soulsgui.gui.theme import Theme
 from soulsgui.installing import can_train
 from soulsgui.process import setup_logging, typed_command
@@ -36,6 +37,8 @@ from soulsgui.system import stop_signals
 logger = logging.getLogger(__name__)
 
 _LOG_BYTES = 2**20
+_PATIENCE_MS = 2000
+_RAISED, _IS_FIRST, _NOBODY_WAITS = range(3)
 
 
 class WindowLog(RotatingFileHandler):
@@ -84,21 +87,49 @@ def run_window(folders: Folders, mode: Mode | None = None, opened: str = "") -> 
     # The end is decided by `Closer`, not by the last window that is hidden.
     app.setQuitOnLastWindowClosed(False)
     instance = Instance(folders)
-    if not instance.claim():
-        return _raise_first(instance, opened)
+    if not instance.claim() and not _become_first(app, instance, opened):
+        return 0
     with _recorded(instance):
         code = _live(app, folders, instance, mode, opened)
     instance.release()
     return code
 
 
-def _raise_first(instance: Instance, opened: str) -> int:
-    if instance.raise_first(opened):
-        return 0
-    raise SoulsGuiError(
-        f"A window (process {instance.holder()}) is open already, and does not answer.",
-        "End that process, or use another --data-dir.",
+def _become_first(app: QApplication, instance: Instance, opened: str) -> bool:
+    """Bring the window there is to the front; while it is busy, say so on the screen.
+
+    Returns:
+        Whether it has ended meanwhile, so that this is the window now.
+
+    Raises:
+        SoulsGuiError: It does not answer, and nobody waits any longer.
+    """
+    holder = instance.holder()
+    box = QMessageBox(
+        QMessageBox.Icon.Information,
+        tr("SoulsGUI"),
+        tr("SoulsGUI is open already, but busy at the moment."),
     )
+    words = tr("Its window (process {pid}) comes to the front as soon as it answers.")
+    box.setInformativeText(words.format(pid=holder))
+    box.addButton(tr("&Stop waiting"), QMessageBox.ButtonRole.RejectRole)
+    box.setWindowIcon(app_icon())
+    box.finished.connect(lambda _: app.exit(_NOBODY_WAITS))
+    patience = QTimer(singleShot=True, interval=_PATIENCE_MS)
+    patience.timeout.connect(box.show)
+    patience.start()
+    instance.first_raised.connect(lambda: app.exit(_RAISED))
+    instance.claimed.connect(lambda: app.exit(_IS_FIRST))
+    instance.raise_first(opened)
+    outcome = app.exec()
+    patience.stop()
+    box.hide()
+    if outcome == _NOBODY_WAITS:
+        raise SoulsGuiError(
+            f"A window (process {holder}) is open already, and does not answer.",
+            "End that process, or use another --data-dir.",
+        )
+    return outcome == _IS_FIRST
 
 
 @contextmanager
@@ -158,7 +189,8 @@ async def _life(
 ) -> int:
     """From the first show to the end of the last connection."""
     tasks = loop.Tasks(mishaps)
-    may_start = can_train() and (window.mode is Mode.SERVER or folders.server.is_dir())
+    # Who opens it to help needs no server here.
+    may_start = can_train() and window.mode is Mode.SERVER
     connector = Connector(feed, folders, socket.gethostname(), tasks, may_start)
     connector.runner_started.connect(preferences.remember_runner)
     window.retry_wanted.connect(connector.try_now)
@@ -193,7 +225,7 @@ def _open(window: MainWindow, folders: Folders, word: str) -> None:
     try:
         invitation = take_opened(word, folders)
     except SoulsGuiError as error:
-        window.notify("error", error.message, error.remedy)
+        window.notify("error", error.message, error.remedy, about=INVITATION)
     else:
         window.open_invitation(invitation)
 

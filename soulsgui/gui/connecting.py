@@ -129,6 +129,9 @@ class Connector(QObject):
         self._wake = asyncio.Event()
         self._token: str | None = None
         self._pause_s = _FIRST_PAUSE_S
+        if may_start:
+            # That there is none is known only once it was looked for.
+            self._say(ConnectionState.CONNECTING)
 
     def open(self) -> None:
         """Begin."""

@@ -174,9 +174,13 @@ def why_not(connection: Connection) -> str:
     if connection.commands_possible:
         return ""
     if connection.state is ConnectionState.WELCOME:
-        return tr("Nothing is set up yet.")
+        return tr("No server runs here.")
     if connection.state is ConnectionState.SHUT_DOWN:
         return tr("The server is shut down: start it first.")
+    if connection.state in (ConnectionState.STARTING, ConnectionState.CONNECTING):
+        words = banner_words(connection, 0.0)
+        assert words is not None
+        return words.title
     server = connection.server or tr("the server")
     return tr("Not connected to {server}.").format(server=server)
 

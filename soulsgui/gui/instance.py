@@ -5,7 +5,7 @@ import json
 import logging
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 from soulsgui.config.paths import Folders
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 RAISE = b"raise\n"
 OPEN = b"open "
 _ANSWER = b"raised\n"
-_PATIENCE_MS = 3000
+_AGAIN_MS = 300
 _CRASH_LINES = 40
 
 
@@ -27,6 +27,8 @@ class Instance(QObject):
     Signals:
         raise_wanted: The program was started a second time.
         open_wanted: It was so to open an invitation; with its path, or a damaged link.
+        first_raised: The window there is has come to the front.
+        claimed: The window there was is gone: this is the one now.
 
     Attributes:
         crashed: Whether the last window of the folder did not end in order.
@@ -41,6 +43,8 @@ class Instance(QObject):
 
     raise_wanted = Signal()
     open_wanted = Signal(str)
+    first_raised = Signal()
+    claimed = Signal()
 
     def __init__(self, folders: Folders) -> None:
         super().__init__()
@@ -81,21 +85,30 @@ class Instance(QObject):
         self._open_mark.touch()
         return True
 
-    def raise_first(self, opened: str = "") -> bool:
-        """Ask the window of the folder to come to the front; False when it does not answer.
+    def raise_first(self, opened: str = "") -> None:
+        """Ask the window of the folder to come to the front, for as long as it takes; `first_raised` follows.
 
         Args:
             opened: The invitation that it is to open; empty for none.
         """
-        socket = QLocalSocket()
-        socket.connectToServer(self._name())
-        if not socket.waitForConnected(_PATIENCE_MS):
-            return False
-        socket.write(OPEN + json.dumps(opened).encode() + b"\n" if opened else RAISE)
-        socket.flush()
-        answered = socket.waitForReadyRead(_PATIENCE_MS) and bytes(socket.readAll().data()) == _ANSWER
-        socket.disconnectFromServer()
-        return answered
+        question = OPEN + json.dumps(opened).encode() + b"\n" if opened else RAISE
+        first = QLocalSocket(self)
+
+        def call() -> None:
+            if self.claim():
+                self.claimed.emit()
+            else:
+                first.connectToServer(self._name())
+
+        def take_answer() -> None:
+            if bytes(first.readAll().data()) == _ANSWER:
+                self.first_raised.emit()
+
+        first.connected.connect(lambda: first.write(question))
+        first.readyRead.connect(take_answer)
+        # Not ready yet, or ended before it answered.
+        first.errorOccurred.connect(lambda _: QTimer.singleShot(_AGAIN_MS, self, call))
+        call()
 
     def holder(self) -> int | None:
         """Return the process of the window of the folder."""

@@ -177,10 +177,16 @@ class MainWindow(QMainWindow):
 
     # --- what the pages may ask (Shell) ------------------------------------------------------------
 
-    def notify(self, level: str, text: str, detail: str = "", action: Action | None = None) -> None:
+    def notify(
+        self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
+    ) -> None:
         """Show a message in the bar over the pages."""
         words, act = action if action is not None else ("", None)
-        self.messages.show_notice(Notice(level, text, detail, words, act))
+        self.messages.show_notice(Notice(level, text, detail, words, act, about))
+
+    def settle(self, about: str) -> None:
+        """Take away what was said about something: it holds no longer."""
+        self.messages.settle(about)
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front, after the one that is shown was asked for its unsaved changes."""
@@ -259,7 +265,10 @@ class MainWindow(QMainWindow):
         self.toolbar.show_mode(mode)
         self.navigation.setVisible(mode is Mode.SERVER)
         self._show_banner()
-        if mode is Mode.SERVER and self._feed.connection.state is ConnectionState.WELCOME and can_train():
+        state = self._feed.connection.state
+        # As a window that is opened in this mode does.
+        takes_over = state is ConnectionState.RUNNER_GONE and self._feed.hello is None
+        if mode is Mode.SERVER and (state is ConnectionState.WELCOME or takes_over) and can_train():
             self.start_wanted.emit()
 
     def _show_banner(self) -> None:

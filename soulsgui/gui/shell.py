@@ -8,6 +8,9 @@ from PySide6.QtCore import QSettings, SignalInstance
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.wire.control import ApiError
 
+INVITATION = "invitation"
+"""What messages are about that tell of opening or accepting one."""
+
 
 class Action(NamedTuple):
     """A button of a message.
@@ -28,7 +31,9 @@ class Shell(Protocol):
     def theme_changed(self) -> SignalInstance:
         """Sent after colours or font became others and every widget has its new palette."""
 
-    def notify(self, level: str, text: str, detail: str = "", action: Action | None = None) -> None:
+    def notify(
+        self, level: str, text: str, detail: str = "", action: Action | None = None, about: str = ""
+    ) -> None:
         """Show a message in the bar over the pages.
 
         Args:
@@ -36,7 +41,11 @@ class Shell(Protocol):
             text: What happened.
             detail: Why, and what to do.
             action: A button that does it.
+            about: What it is about, for `settle`; it takes the place of an older one about the same.
         """
+
+    def settle(self, about: str) -> None:
+        """Take away what was said about something: it holds no longer."""
 
     def show_page(self, name: str, **where: Any) -> None:
         """Bring a page to the front.
@@ -70,6 +79,6 @@ class Shell(Protocol):
         """Return where this window keeps what it remembers."""
 
 
-def notify_problem(shell: Shell, error: ApiError) -> None:
+def notify_problem(shell: Shell, error: ApiError, about: str = "") -> None:
     """Show why a command was refused, with what to do about it."""
-    shell.notify("error", error.message, error.remedy)
+    shell.notify("error", error.message, error.remedy, about=about)

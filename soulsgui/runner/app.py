@@ -31,6 +31,7 @@ from soulsgui.runner.services import redis_spec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
+from soulsgui.wire.fleet import LOST_S
 from soulsgui.wire.keys import TRAINER, Keys
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ _BUSY_S = 0.1
 _IDLE_S = 0.5
 _CLIENTS_EVERY_S = 0.5
 _SERVER_EVERY_S = 2.0
+_NAMED = 3
 
 
 class Runner(BaseRunner):
@@ -156,7 +158,11 @@ class Runner(BaseRunner):
             self.gate.let_own_in,
         )
         self.memory = MemoryGuard(
-            self.bus, self.events, self.roster.names, lambda: self.supervisor.running(TRAINER)
+            self.bus,
+            self.events,
+            self.roster.names,
+            lambda: self.supervisor.running(TRAINER),
+            lambda: self._run_of(REDIS),
         )
         self._keep_doing(self._watch, "watch")
         self._keep_doing(self._guard_memory, "memory")
@@ -240,6 +246,7 @@ class Runner(BaseRunner):
         self.conductor.turn(now, time.time())
         if turn.clients is not None:
             self._tell_of_cut_off()
+            self._tell_of_lost(now)
             self.publisher.clients(self._clients(now))
         for write in writes:
             await self.bus.call(write)
@@ -266,6 +273,28 @@ class Runner(BaseRunner):
                     run_id=self._run_of(TRAINER),
                 )
 
+    def _tell_of_lost(self, now: float) -> None:
+        """Tell who fell silent and who is heard of again; of a whole fleet at once, not of each."""
+        lost, back = self.roster.news_of_lost(now)
+        run_id = self._run_of(TRAINER)
+        if lost:
+            self.events.add(
+                "warning",
+                f"{self._called(lost)} {'is' if len(lost) == 1 else 'are'} lost.",
+                f"No sign of life for {LOST_S:.0f} s, and no goodbye.",
+                "See whether that computer is on and reaches this one: it joins again by itself.",
+                service=TRAINER,
+                run_id=run_id,
+            )
+        if back:
+            what = f"{self._called(back)} {'is' if len(back) == 1 else 'are'} back."
+            self.events.add("info", what, service=TRAINER, run_id=run_id)
+
+    def _called(self, clients: list[str]) -> str:
+        names = [self.client_names.of(client) for client in clients[:_NAMED]]
+        more = len(clients) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
     def _look_at_disk(self) -> None:
         """Tell when the server begins, and when it ceases, to refuse writes because of its disk."""
         full = self._pinger.health().disk_full
@@ -287,7 +316,7 @@ class Runner(BaseRunner):
 
     def _run_of(self, service: str) -> str:
         run = self.conductor.run if hasattr(self, "conductor") else None
-        return run.run_id if run is not None and service != REDIS else ""
+        return run.run_id if run is not None else ""
 
     @property
     def _busy(self) -> bool:

@@ -111,7 +111,7 @@ class Beginning:
             self._standing.set_active(None)
             self._standing.record = self._library.last_record()
             raise
-        self._events.add("info", f"Run {active.run.run_id} was started", run_id=active.run.run_id)
+        self._events.add("info", f"Run {self._standing.record.title} was started", run_id=active.run.run_id)
 
     async def _resume(self, active: Active, resumed: Resumption, before: bytes) -> None:
         try:
@@ -123,7 +123,7 @@ class Beginning:
             if before:  # nothing was learned with its changes
                 atomic_write(active.run.config, before)
             raise
-        what = f"Run {active.run.run_id} was resumed{resumed.words}"
+        what = f"Run {self._standing.record.title} was resumed{resumed.words}"
         self._events.add("info", what, run_id=active.run.run_id)
 
     async def take_over(self, left: ActiveRun, run: RunFolder, settings: Settings) -> Active | None:
@@ -147,7 +147,9 @@ class Beginning:
             return None
         self._standing.set_active(active)
         cause = f"The runner had ended without stopping it; {', '.join(adopted)} had gone on."
-        self._events.add("warning", f"Run {run.run_id} was taken over", cause, run_id=run.run_id)
+        self._events.add(
+            "warning", f"Run {self._standing.record.title} was taken over", cause, run_id=run.run_id
+        )
         return active
 
     def _interrupted(self, active: Active) -> None:
@@ -156,7 +158,7 @@ class Beginning:
         self._standing.set_active(None)
         self._events.add(
             "error",
-            f"Run {active.run.run_id} was interrupted",
+            f"Run {self._standing.record.title} was interrupted",
             cause="The runner and every service of the run ended without being asked to.",
             remedy=f"Go on with it: soulsgui run resume {active.run.run_id}",
             run_id=active.run.run_id,

@@ -131,7 +131,7 @@ class Ending:
             remedy = f"Mend the cause, then go on from its last checkpoint: soulsgui run resume {run_id}"
         self._events.add(
             "error" if failed or unsaved else "warning" if active.error else "info",
-            f"Run {run_id} {END_WORDS[active.ending]}",
+            f"Run {self._standing.record.title} {END_WORDS[active.ending]}",
             cause=". ".join(words for words in (active.error, unsaved) if words),
             remedy=remedy,
             run_id=run_id,

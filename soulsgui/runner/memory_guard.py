@@ -84,6 +84,7 @@ class MemoryGuard:
         events: Told what is worth knowing tomorrow.
         clients: Returns who may hold memory.
         trainer_runs: Whether there is a trainer to ask.
+        run_id: Returns the run that goes on; empty for none.
 
     Attributes:
         words: How full it is, once that matters; empty otherwise.
@@ -95,12 +96,14 @@ class MemoryGuard:
         events: EventLog,
         clients: Callable[[], Sequence[str]],
         trainer_runs: Callable[[], bool],
+        run_id: Callable[[], str],
     ) -> None:
         self.words = ""
         self._bus = bus
         self._events = events
         self._clients = clients
         self._trainer_runs = trainer_runs
+        self._run_id = run_id
         self._level: Level = ""
         self._why = ""
         self._told: set[tuple[str, bool]] = set()  # of whom, and whether it was cut off, at this level
@@ -135,11 +138,12 @@ class MemoryGuard:
 
     def _tell(self, filled: str, before: Level) -> None:
         if not self._level:
-            self._events.add("info", f"The memory of Redis has room again: {filled} are used.", service=REDIS)
+            what = f"The memory of Redis has room again: {filled} are used."
+            self._events.add("info", what, service=REDIS, run_id=self._run_id())
         elif before != "full":
             remedy = "It goes on by itself when there is room; redis.max_memory gives it more."
             what = f"The memory of Redis fills up: {filled} are used; clients are granted nothing more."
-            self._events.add("warning", what, self._why, remedy, service=REDIS)
+            self._events.add("warning", what, self._why, remedy, service=REDIS, run_id=self._run_id())
 
     async def _find_cause(self, used: int) -> str:
         """Say who fills the memory: the clients with what waits of them, or nobody of them."""
@@ -202,4 +206,4 @@ class MemoryGuard:
             what = f"What {client} had sent was taken off the server, unread: {reason}."
             cause = "No trainer answers that could cut it off, so it may go on sending."
             remedy = f"Look at the trainer and at {client}. {keep_out}"
-        self._events.add("warning", what, cause, remedy, service=REDIS)
+        self._events.add("warning", what, cause, remedy, service=REDIS, run_id=self._run_id())

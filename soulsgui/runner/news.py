@@ -74,7 +74,7 @@ class News:
         news = active.save_news.of(trainer)
         if news is not None:
             what, remedy = news
-            self._add(active, "error" if remedy else "info", f"Run {active.run.run_id} {what}", remedy)
+            self._add(active, "error" if remedy else "info", f"The run {what}", remedy)
 
     def _add(
         self, active: Active, level: Level, words: str, remedy: str = "", service: str = TRAINER

@@ -76,8 +76,8 @@ class Pausing:
         return await self._tell("continue")
 
     def _tell_of(self, what: str, active: Active) -> None:
-        run_id = active.run.run_id
-        self._events.add("info", f"Run {run_id} {what}", run_id=run_id)
+        words = f"Run {self._standing.record.title} {what}"
+        self._events.add("info", words, run_id=active.run.run_id)
 
     def _active(self) -> Active:
         active = self._standing.active

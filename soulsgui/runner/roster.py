@@ -70,6 +70,8 @@ class Roster:
         self._read_at = 0.0
         self._away = False
         self._cut_off: dict[str, str] | None = None
+        self._heard: set[str] = set()
+        self._lost: set[str] = set()
 
     def __contains__(self, client: str) -> bool:
         return client in self._known or client in self._invited
@@ -130,6 +132,21 @@ class Roster:
         }
         before, self._cut_off = self._cut_off, now
         return [] if before is None else [(name, why) for name, why in now.items() if name not in before]
+
+    def news_of_lost(self, now: float) -> tuple[list[str], list[str]]:
+        """Return who fell silent without a goodbye since the last call, and who of them is heard of again.
+
+        Those that this server starts itself are left out: of them their supervisor tells.
+
+        Args:
+            now: Monotonic time, seconds.
+        """
+        states = {name: self.state(name, now) for name in self._known if not self.is_local(name)}
+        heard = {name for name, state in states.items() if state not in _GONE}
+        silent = {name for name, state in states.items() if state == ClientState.LOST}
+        lost, back = silent & self._heard, self._lost & heard
+        self._heard, self._lost = heard, (self._lost | lost) & silent
+        return sorted(lost, key=_natural), sorted(back, key=_natural)
 
     def forgetting_former(self) -> Write:
         """Return the removal of the clients this server ran itself once, and runs no longer."""

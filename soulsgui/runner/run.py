@@ -46,6 +46,11 @@ class RunRecord(RunStatus):
     restarts: dict[str, int] = Field(default_factory=dict)
     local_clients: int = 0
 
+    @property
+    def title(self) -> str:
+        """What it is called where a person reads of it."""
+        return self.name or self.id
+
 
 @dataclass(frozen=True)
 class RunView:

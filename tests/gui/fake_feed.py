@@ -178,6 +178,7 @@ class Told:
     text: str
     detail: str = ""
     action: Any = None
+    about: str = ""
 
 
 class FakeShell(QObject):
@@ -196,9 +197,13 @@ class FakeShell(QObject):
         self.shown: list[tuple[str, dict[str, Any]]] = []
         self.opened: list[tuple[str, dict[str, Any]]] = []
 
-    def notify(self, level: str, text: str, detail: str = "", action: Any = None) -> None:
+    def notify(self, level: str, text: str, detail: str = "", action: Any = None, about: str = "") -> None:
         """Take a message."""
-        self.told.append(Told(level, text, detail, action))
+        self.told.append(Told(level, text, detail, action, about))
+
+    def settle(self, about: str) -> None:
+        """Forget what was told about something."""
+        self.told = [told for told in self.told if told.about != about]
 
     def show_page(self, name: str, **where: Any) -> None:
         """Take a wish for another page."""

@@ -1,6 +1,7 @@
 """The runner as a whole: every command of the API, with its effect."""
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -363,6 +364,40 @@ async def test_resume_refuses_a_checkpoint_that_is_damaged(runner: Runner) -> No
 
 
 @pytest.mark.allow_warnings
+@pytest.mark.allow_warnings
+async def test_the_events_of_a_run_tell_of_redis_too_and_call_it_by_its_name(runner: Runner) -> None:
+    run_id = (await call(runner, "run.start", name="lunar 2"))["run_id"]
+    killed = runner.supervisor.pid_of("redis")
+    assert killed is not None
+    psutil.Process(killed).kill()
+
+    def told() -> list[str]:
+        return [event.what for event in runner.events.since(0) if event.run_id == run_id]
+
+    await until(lambda: "redis runs again" in told())
+    assert told()[0] == "Run lunar 2 was started"
+    assert "redis ended unexpectedly" in told()
+    # What the stand-in of a trainer learned is lost with the server.
+    with contextlib.suppress(Refused):
+        await call(runner, "run.stop")
+    assert told()[-1] == "Run lunar 2 was stopped"
+
+
+async def test_a_lost_client_and_its_return_are_events_of_the_run(runner: Runner) -> None:
+    run_id = (await call(runner, "run.start"))["run_id"]
+    before, names = runner.events.last_number, ["a", "b", "c", "d", "e"]
+    news = iter([(["gamer-01"], []), (names, ["gamer-01"])])
+    runner.roster.news_of_lost = lambda now: next(news, ([], []))  # type: ignore[method-assign]
+    await until(lambda: runner.events.last_number >= before + 3)
+    events = runner.events.since(before)
+    assert [(event.level, event.what) for event in events] == [
+        ("warning", "gamer-01 is lost."),
+        ("warning", "a, b, c and 2 more are lost."),
+        ("info", "gamer-01 is back."),
+    ]
+    assert {event.run_id for event in events} == {run_id}
+
+
 async def test_trainer_that_was_killed_is_started_again_and_the_run_goes_on(runner: Runner) -> None:
     await call(runner, "run.start")
     await until(lambda: runner.status().run.state == "running")

@@ -74,7 +74,7 @@ async def guarded(small_server: Address, tmp_path: Path) -> AsyncIterator[Guarde
     bus, events = Bus(small_server), EventLog(tmp_path / "events.jsonl", lambda _: None)
     connection = connect(small_server)
     made = Guarded(
-        MemoryGuard(bus, events, lambda: ["good", "flood"], lambda: made.trainer_runs),
+        MemoryGuard(bus, events, lambda: ["good", "flood"], lambda: made.trainer_runs, lambda: "run-1"),
         bus,
         events,
         connection,

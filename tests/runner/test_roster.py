@@ -328,3 +328,30 @@ def test_who_is_cut_off_is_news_once() -> None:
     assert roster.news_of_cut_off() == []
     roster.take(turn({"bad": seen(beat("bad"), grant=cut)}), 3.0)
     assert roster.news_of_cut_off() == [("bad", "50 refused segments in a row")]
+
+
+def test_who_falls_silent_is_lost_once_and_back_once_and_a_goodbye_is_no_news() -> None:
+    roster = Roster(Keys())
+    roster.set_local(["client-1"])
+    names = ("client-1", "gone", "quiet", "stays")
+
+    def take(now: float, counter: int, without: tuple[str, ...] = (), **fields: Any) -> None:
+        clients = {
+            name: seen(
+                beat(name, 1 if name in without else counter, **(fields if name == "gone" else {})), None
+            )
+            for name in names
+        }
+        roster.take(turn(clients), now)
+
+    roster.take(turn({"before": seen(beat("before"), age_s=100.0)}), 0.0)
+    assert roster.news_of_lost(0.0) == ([], []), "what was before this runner is no news"
+    take(1.0, 1)
+    assert roster.news_of_lost(1.0) == ([], [])
+    take(40.0, 2, ("client-1", "quiet"), leaving=True)
+    assert roster.news_of_lost(40.0) == (["quiet"], [])
+    assert roster.news_of_lost(40.5) == ([], [])
+    take(41.0, 3, ("client-1",))
+    assert roster.news_of_lost(41.0) == ([], ["quiet"])
+    take(42.0, 4, ("client-1",))
+    assert roster.news_of_lost(42.0) == ([], [])

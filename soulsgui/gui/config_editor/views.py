@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from PySide6.QtCore import QEvent, QTimer, Signal
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
@@ -48,9 +48,13 @@ class Views(QTabWidget):
             self.tr("The text is not YAML at the moment, so the form can't show it. Mend it in the tab YAML.")
         )
         self._unreadable.hide()
+        self._waiting = QLabel(self.tr("Reading the configuration …"), self._form_page)
+        self._waiting.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._waiting.setProperty("weight", "muted")
         column = QVBoxLayout(self._form_page)
         column.setContentsMargins(0, 8, 0, 0)
         column.addWidget(self._unreadable)
+        column.addWidget(self._waiting, 1)
         self.addTab(self._form_page, self.tr("&Form"))
         self.addTab(self._text_page(), self.tr("&YAML"))
         self.addTab(self.differences, self.tr("&Differences"))
@@ -109,6 +113,7 @@ class Views(QTabWidget):
             self.form.edited.connect(self._form_changed)
             layout = self._form_page.layout()
             assert isinstance(layout, QVBoxLayout)
+            self._waiting.hide()
             layout.addWidget(self.form, 1)
         self.form.setEnabled(draft.layer is not None)
         self._filling = True

@@ -26,7 +26,7 @@ from soulsgui.gui.pages.client_pause import PauseRow
 from soulsgui.gui.pages.client_rules import RulesRow
 from soulsgui.gui.pages.client_server import ServerLine
 from soulsgui.gui.pages.client_servers import ServersRow
-from soulsgui.gui.shell import notify_problem
+from soulsgui.gui.shell import INVITATION, notify_problem
 from soulsgui.gui.throttle import Throttle
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 from soulsgui.wire.invitation import Invitation
@@ -139,13 +139,13 @@ class ClientPage(QWidget):
             self.switch.problem,
             self.pausing.problem,
             self.log.problem,
-            self.servers.problem,
             self.rules.problem,
             self.server.problem,
-            self.consent.problem,
             self._side.problem,
         ):
             problem.connect(self._tell)
+        for problem in (self.servers.problem, self.consent.problem):
+            problem.connect(self._tell_of_invitation)
         self.server.told.connect(self._shell.notify)
         self.server.paste_wanted.connect(self.servers.paste_link)
         self._side.invitation_opened.connect(self._ask_consent)
@@ -190,6 +190,8 @@ class ClientPage(QWidget):
             part.setEnabled(connection.live)
 
     def _ask_consent(self, invitation: Invitation) -> None:
+        # What was wrong with an earlier one would stand over this one's question.
+        self._shell.settle(INVITATION)
         self.consent.ask(invitation)
         self._stack.setCurrentWidget(self.consent)
 
@@ -224,6 +226,9 @@ class ClientPage(QWidget):
 
     def _tell(self, error: ApiError) -> None:
         notify_problem(self._shell, error)
+
+    def _tell_of_invitation(self, error: ApiError) -> None:
+        notify_problem(self._shell, error, INVITATION)
 
     # --- seen and not seen ---
 

@@ -76,6 +76,10 @@ class Roster(ClientsSection):
         super().resizeEvent(event)
         fit(self._in_row, self.width(), _GAP_PX)
 
+    def _say_waiting(self, words: str) -> None:
+        self._no_one.button.hide()
+        self._no_one.say(words, "")
+
     def _say_empty(self, filtered: bool) -> None:
         self._no_one.button.setVisible(not filtered)
         if filtered:

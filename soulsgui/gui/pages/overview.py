@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from soulsgui.gui.connection_state import Connection
+from soulsgui.gui.connection_state import Connection, why_not
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.memory import Memory
@@ -205,7 +205,7 @@ class OverviewPage(QWidget):
         if known:
             self.empty.say(tr("No run yet"), tr("Start one, and its curve appears here within seconds."))
         else:
-            self.empty.say(tr("Nothing to see yet"), tr("The server has not told anything so far."))
+            self.empty.say(why_not(self._feed.connection), tr("The server has not told anything so far."))
         self.empty.button.setVisible(known)
 
     def _show_connection(self, connection: Connection) -> None:

@@ -149,6 +149,7 @@ class ClientsSection(QWidget):
         """Grey the table while it is not the present."""
         self._connection = connection
         self.table.setEnabled(connection.live)
+        self._show_count()
         self._arrange_buttons()
 
     def _narrow(self, words: str) -> None:
@@ -165,8 +166,14 @@ class ClientsSection(QWidget):
         here, expected = clients_here(clients)
         words = tr("{here} of {all} connected").format(here=here, all=expected)
         self._count.setText(words if expected else "")
-        self._say_empty(bool(clients))
+        if self._feed.last_data is not None or self._connection.live:
+            self._say_empty(bool(clients))
+        else:
+            self._say_waiting(why_not(self._connection))
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+
+    def _say_waiting(self, words: str) -> None:
+        self._no_client.setText(words)
 
     def _say_empty(self, filtered: bool) -> None:
         if filtered:

@@ -38,7 +38,6 @@ class LastLines(QWidget):
         self._waiting: list[LogLine] | None = None
         self.pane = LogPane(self, with_controls=False)
         self.pane.setObjectName("overviewLog")
-        self.pane.show_empty_text(tr("What the services write appears here."))
         self.open_logs = FittingButton(self.tr("All logs"), "log", self)
         self.open_logs.clicked.connect(lambda: self.log_asked.emit(""))
         self.open_logs.show_icon_only(True)
@@ -56,6 +55,7 @@ class LastLines(QWidget):
     def renew(self) -> None:
         """Ask for the newest lines."""
         self._waiting = []
+        self.pane.show_empty_text(tr("Reading the last lines …"))
         self._fetch.forget()
         self._fetch.request()
 
@@ -69,12 +69,15 @@ class LastLines(QWidget):
 
     def _take(self, result: dict[str, Any]) -> None:
         self.pane.replace([LogLine.model_validate(line) for line in result["lines"]])
-        waiting, self._waiting = self._waiting, None
-        self.pane.add(waiting or [])
+        self._go_on()
 
     def _not_had(self, error: object) -> None:
         # Live lines show that it goes on; the older ones are asked for when the page is renewed.
         self.problem.emit(error)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.pane.show_empty_text(tr("What the services write appears here."))
         waiting, self._waiting = self._waiting, None
         self.pane.add(waiting or [])
 

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QStackedLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
@@ -11,7 +13,6 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.models.events import EventsModel
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.empty_state import EmptyState
-from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.gui.widgets.table import Table
 from soulsgui.wire.control import Event, RunSummary
 
@@ -47,20 +48,21 @@ class EventsTab(QWidget):
         self.table.sort_by(self.model.column_number("time"), downwards=True)
         self.table.selectionModel().currentRowChanged.connect(self._show_chosen)
         self.table.row_opened.connect(lambda _: self._show_log())
-        empty = EmptyState(
-            "bell", self.tr("Nothing happened yet"), self.tr("Starts, stops and crashes stand here.")
-        )
+        self._empty = EmptyState("bell", "", "", parent=self)
         self._stack = QStackedLayout()
         self._stack.addWidget(self.table)
-        self._stack.addWidget(empty)
-        self._words = ElidedLabel("", self)
+        self._stack.addWidget(self._empty)
+        self._words = QLabel(self)
+        self._words.setWordWrap(True)
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._words.setProperty("weight", "muted")
         self.log = QPushButton(self.tr("Show the log"), self)
         dress(self.log, "log")
         self.log.clicked.connect(self._show_log)
         foot = QHBoxLayout()
         foot.addWidget(self._words, 1)
-        foot.addWidget(self.log)
+        foot.addWidget(self.log, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 8, 0, 0)
         column.addLayout(self._stack, 1)
@@ -73,6 +75,7 @@ class EventsTab(QWidget):
         if name != self._run:
             self._run = name
             self._fetch.forget()
+            self._empty.say(self.tr("Reading the events …"), "")
             self._show(self._feed.events)
             self.refresh()
 
@@ -96,6 +99,7 @@ class EventsTab(QWidget):
         return self._feed.call("history.events", {"since": 0})
 
     def _take(self, result: dict[str, Any]) -> None:
+        self._empty.say(self.tr("Nothing happened yet"), self.tr("Starts, stops and crashes stand here."))
         self._show([Event.model_validate(one) for one in result["events"]])
 
     def _show(self, events: list[Event]) -> None:
@@ -108,7 +112,14 @@ class EventsTab(QWidget):
 
     def _settle(self) -> None:
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
+        self.table.share_room([self.model.column_number(name) for name in ("what", "cause", "remedy")])
         self._show_chosen()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Share the new room."""
+        super().resizeEvent(event)
+        # Later: the table has its new width only then.
+        QTimer.singleShot(0, self, self._settle)
 
     def _show_chosen(self, *_: object) -> None:
         event = self.chosen

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import plural, tr
@@ -57,14 +58,13 @@ class RunsPage(QWidget):
         self.model = RunsModel(self)
         self.table = Table("runsTable", self.tr("Runs"), self)
         self.details = RunDetails(feed, shell, self)
+        self._listed = False
         self._build()
         self._fetch = Fetch(self, self._ask)
         self._fetch.came.connect(self._take)
         self._fetch.failed.connect(lambda error: notify_problem(shell, error))
         self._follow()
-        self._memory.restore(
-            self._splitter, self.table, self.details.checkpoints.table, self.details.events.table
-        )
+        self._memory.restore(self._splitter, self.table, self.details.checkpoints.table)
 
     # --- building ---
 
@@ -151,22 +151,29 @@ class RunsPage(QWidget):
 
     def _take(self, result: dict[str, Any]) -> None:
         runs = [RunSummary.model_validate(run) for run in result["runs"]]
+        self._listed = True
         self.model.take(runs, self._feed.status.run)
         self._settle()
 
     def _settle(self) -> None:
         """Choose a run where none is chosen, and say how many there are."""
         total, shown = len(self.model.records), self.model.rowCount()
-        if total == 0:
-            self.empty.say(
-                self.tr("No run yet"), self.tr("A run is one training from its beginning to its end.")
-            )
+        self._say_empty()
         self._stack.setCurrentIndex(1 if total == 0 else 0)
         if shown < total:
             self._count.setText(self.tr("{shown} of {total} runs").format(shown=shown, total=total))
         else:
             self._count.setText(plural(total, "{n} run", "{n} runs") if total else "")
         self._choose()
+
+    def _say_empty(self) -> None:
+        if self._listed:
+            self.empty.say(
+                self.tr("No run yet"), self.tr("A run is one training from its beginning to its end.")
+            )
+        else:
+            self.empty.say(why_not(self._feed.connection) or self.tr("Reading the list of runs …"), "")
+        self.empty.button.setVisible(self._listed)
 
     def _choose(self) -> None:
         row = self.model.row_of(self._wanted) if self._by_hand else None
@@ -213,6 +220,7 @@ class RunsPage(QWidget):
     def _show_connection(self, *_: object) -> None:
         self.table.setEnabled(self._feed.connection.live)
         self.details.show_connection()
+        self._say_empty()
         possible = may_start(self._feed.connection)
         self.empty.button.setEnabled(possible.allowed)
         set_tip(self.empty.button, possible.why)
@@ -228,6 +236,4 @@ class RunsPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the arrangement."""
         super().hideEvent(event)
-        self._memory.keep(
-            self._splitter, self.table, self.details.checkpoints.table, self.details.events.table
-        )
+        self._memory.keep(self._splitter, self.table, self.details.checkpoints.table)

@@ -24,6 +24,7 @@ class Notice:
         detail: Why, and what to do.
         action: Words of the button that does it; empty for none.
         act: What the button does.
+        about: Of what is about the same only the newest stands, until it is settled; empty for nothing.
     """
 
     level: str
@@ -31,6 +32,7 @@ class Notice:
     detail: str = ""
     action: str = ""
     act: Callable[[], None] | None = None
+    about: str = ""
 
 
 class NoticeRow(QFrame):
@@ -163,6 +165,8 @@ class MessageBar(QWidget):
             ):
                 row.repeat()
                 return
+        if notice.about:
+            self.settle(notice.about)
         row = NoticeRow(notice, self)
         row.closed.connect(self._row_closed)
         self._rows.append(row)
@@ -180,6 +184,12 @@ class MessageBar(QWidget):
     def rows(self) -> list[NoticeRow]:
         """The messages' widgets, oldest first."""
         return list(self._rows)
+
+    def settle(self, about: str) -> None:
+        """Close what was said about something: it holds no longer."""
+        for row in list(self._rows):
+            if row.notice.about == about:
+                self._close(row)
 
     def clear(self) -> None:
         """Close all messages."""

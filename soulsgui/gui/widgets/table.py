@@ -1,5 +1,7 @@
 """A table as all pages show one: whole rows, one line each, columns that remember their width."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
@@ -69,6 +71,24 @@ class Table(QTableView):
         if header.restoreState(state) and line_px not in (0, self._line_px):
             for section in range(header.count()):
                 header.resizeSection(section, header.sectionSize(section) * self._line_px // line_px)
+
+    def share_room(self, sections: Sequence[int]) -> None:
+        """Give columns what their texts need, out of the room that the others leave; the rest to the longest.
+
+        Args:
+            sections: Columns of text.
+        """
+        others = sum(
+            self.columnWidth(each) for each in range(self.model().columnCount()) if each not in sections
+        )
+        room = self.viewport().width() - others
+        header = self.horizontalHeader()
+        needs = {each: max(self.sizeHintForColumn(each), header.sectionSizeHint(each)) for each in sections}
+        left = sorted(sections, key=needs.__getitem__)
+        for place, section in enumerate(left):
+            width = min(needs[section], max(room // (len(left) - place), header.sectionSizeHint(section)))
+            self.setColumnWidth(section, width)
+            room -= width
 
     @property
     def line_px(self) -> int:

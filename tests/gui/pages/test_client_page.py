@@ -16,6 +16,7 @@ from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.pages.client import ClientPage
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.control import ClientStatus, RunStatus, SavedServer, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.versions import PROTOCOL_NAME, Lack
 from tests.gui.fake_feed import FakeFeed, FakeShell, refusal
 
@@ -114,6 +115,30 @@ def test_the_share_is_what_the_server_tells_this_computer(played: Played, qtbot:
     client = status.clients[0].model_copy(update={"share": 0.25})
     fake.take_snapshot(status.model_copy(update={"clients": [client]}))
     qtbot.waitUntil(lambda: page.given.value("share") == "25 %")
+
+
+def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
+    qapp: QApplication, played: Played, qtbot: QtBot
+) -> None:
+    page, _, shell = played
+    shell.notify("error", "The trainer crashed.")
+    for text in ("soulsgui://join/abc", "no link at all"):
+        qapp.clipboard().setText(text)
+        page.servers.paste_link()
+    assert [told.level for told in shell.told] == ["error"] * 3
+    good = Invitation(
+        server_id="server-1",
+        server_name="vm",
+        client=NAME,
+        addresses=(("10.0.0.1", 6379),),
+        secret="x" * 32,
+        prefix="souls:",
+        created=1.0,
+    )
+    qapp.clipboard().setText(good.link)
+    page.servers.paste_link()
+    assert page.consent.title.text() == "Help vm train?"
+    assert [told.text for told in shell.told] == ["The trainer crashed."]
 
 
 def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:

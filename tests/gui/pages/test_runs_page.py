@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.runs import RunsPage
@@ -250,6 +250,32 @@ def test_events_of_the_run_arrive_as_they_happen(page: RunsPage, server: FakeFee
     server.bring_event(Event(number=1, time=1.0, level="error", what="trainer crashed", run_id="r3"))
     server.bring_event(Event(number=2, time=2.0, level="info", what="something else", run_id="r9"))
     assert [event.what for event in events.model.records] == ["trainer crashed"]
+
+
+def test_no_text_of_an_event_is_cut_where_there_is_room(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    events, what = page.details.events, "redis ended unexpectedly, " * 5
+    page.details.tabs.setCurrentWidget(events)
+    page.resize(2400, 900)
+    told = Event(number=1, time=1.0, level="error", what=what, cause="killed", remedy="Wait.", run_id="r3")
+    server.answers["history.events"] = {"events": [told.model_dump(mode="json")]}
+    page.refresh()
+    table, model = events.table, events.model
+    names = ("what", "cause", "remedy")
+
+    def fits(name: str) -> bool:
+        column = model.column_number(name)
+        return table.columnWidth(column) >= table.sizeHintForColumn(column) > 0
+
+    qtbot.waitUntil(lambda: all(fits(name) for name in names))
+    page.resize(900, 900)
+    qtbot.waitUntil(lambda: not fits("what"))
+    assert fits("cause"), "what is short is whole also where there is little room"
+    assert sum(table.columnWidth(each) for each in range(model.columnCount())) <= table.viewport().width()
+    table.selectRow(0)
+    labels = [label.text() for label in events.findChildren(QLabel)]
+    assert f"{what}. killed. Wait" in labels, "the chosen one is told whole below the table"
 
 
 def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(

@@ -35,10 +35,12 @@ def windows(tmp_path: Path) -> Iterator[list["subprocess.Popen[bytes]"]]:
         soulsgui("shutdown", folder=tmp_path)
 
 
-def open_window(folder: Path) -> "subprocess.Popen[bytes]":
+def open_window(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
     env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     with (folder / "window.out").open("ab") as output:
-        return subprocess.Popen(command_line(folder=folder), env=env, stdout=output, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            command_line(*words, folder=folder), env=env, stdout=output, stderr=subprocess.STDOUT
+        )
 
 
 def wait_connected(folder: Path) -> None:
@@ -60,6 +62,19 @@ def test_asked_to_end_the_window_takes_the_idle_runner_it_started_along(
     wait_for(lambda: not processes_below(tmp_path / "data"), "nothing is left", LIMIT_S)
     assert not (tmp_path / "data" / "window" / "open").exists()
     assert "Traceback" not in (tmp_path / "window.out").read_text()
+
+
+@ON_POSIX
+def test_opened_only_to_help_the_window_starts_no_server(
+    tmp_path: Path, windows: list["subprocess.Popen[bytes]"]
+) -> None:
+    (tmp_path / "data" / "server").mkdir(parents=True)  # this computer was a server once
+    windows.append(open_window(tmp_path, "--mode", "client"))
+    wait_connected(tmp_path)
+    assert [line for line in processes_below(tmp_path / "data") if " serve " in line] == []
+    windows[0].send_signal(signal.SIGTERM)
+    assert windows[0].wait(LIMIT_S) == 0
+    wait_for(lambda: not processes_below(tmp_path / "data"), "nothing is left", LIMIT_S)
 
 
 @ON_POSIX

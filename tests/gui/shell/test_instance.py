@@ -1,4 +1,5 @@
 import gc
+import os
 import subprocess
 import sys
 import weakref
@@ -23,7 +24,10 @@ from soulsgui.gui.instance import Instance
 app = QCoreApplication([])
 second = Instance(Folders(Path("c"), Path(sys.argv[1])))
 assert not second.claim()
-sys.exit(0 if second.raise_first() else 1)
+second.first_raised.connect(lambda: app.exit(0))
+second.claimed.connect(lambda: app.exit(2))
+second.raise_first()
+sys.exit(app.exec())
 """
 
 
@@ -79,12 +83,83 @@ def test_a_second_start_leaves_nothing_behind(qtbot: QtBot, folders: Folders) ->
     assert held() is None
 
 
-def test_a_window_that_does_not_answer_is_told_apart(qapp: QApplication, folders: Folders) -> None:
+# Says on the screen's behalf what stands there, and stops waiting when the test says so.
+BUSY = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QMessageBox
+from soulsgui.config.paths import Folders
+from soulsgui.errors import SoulsGuiError
+from soulsgui.gui import app
+from soulsgui.gui.instance import Instance
+
+class Watched(Instance):
+    def raise_first(self, opened=""):
+        self.timer = QTimer(self, interval=50)
+        self.timer.timeout.connect(self.look)
+        self.timer.start()
+        super().raise_first(opened)
+
+    def look(self):
+        for box in QApplication.topLevelWidgets():
+            if isinstance(box, QMessageBox) and box.isVisible():
+                self.timer.stop()
+                print(box.text(), flush=True)
+                if sys.argv[2] == "stop":
+                    box.buttons()[0].click()
+
+app.Instance = Watched
+app._live = lambda *_: 7
+try:
+    code = app.run_window(Folders(Path("c"), Path(sys.argv[1])))
+except SoulsGuiError as error:
+    print(error.message, flush=True)
+    code = 1
+sys.exit(code)
+"""
+
+
+def start_while_busy(folders: Folders, then: str) -> "subprocess.Popen[str]":
+    """A second start, once it has said on the screen that the first window is busy."""
+    words = [sys.executable, "-c", BUSY, str(folders.data), then]
+    env = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
+    second = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
+    assert second.stdout is not None
+    # Nothing turns the first one's event loop meanwhile.
+    assert second.stdout.readline() == "SoulsGUI is open already, but busy at the moment.\n"
+    return second
+
+
+def test_a_second_start_says_on_the_screen_that_the_window_is_busy_and_can_be_given_up(
+    qapp: QApplication, folders: Folders
+) -> None:
     first = Instance(folders)
     assert first.claim()
-    # Nothing turns its event loop.
-    assert start_second(folders).wait(15) == 1
+    second = start_while_busy(folders, "stop")
+    assert "does not answer" in second.communicate()[0]
+    assert second.returncode == 1
     first.release()
+
+
+def test_a_window_that_was_busy_is_raised_as_soon_as_it_answers(qtbot: QtBot, folders: Folders) -> None:
+    first = Instance(folders)
+    assert first.claim()
+    second = start_while_busy(folders, "wait")
+    qtbot.waitUntil(lambda: second.poll() is not None, timeout=30_000)
+    assert second.communicate() == ("", None)
+    assert second.returncode == 0
+    first.release()
+
+
+def test_who_waits_for_a_window_that_ends_becomes_the_window(qtbot: QtBot, folders: Folders) -> None:
+    first = Instance(folders)
+    assert first.claim()
+    second = start_while_busy(folders, "wait")
+    first._server.close()
+    first._lock.release()
+    assert second.wait(30) == 7
+    second.communicate()
 
 
 def test_every_data_folder_has_a_window_of_its_own(qapp: QApplication, tmp_path: Path) -> None:

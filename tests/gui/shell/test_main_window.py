@@ -238,8 +238,11 @@ def test_the_mode_is_remembered_and_the_command_line_wins(make: Make) -> None:
     assert make(Mode.SERVER).mode is Mode.SERVER
 
 
-def test_server_mode_on_a_new_computer_asks_for_a_runner(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:
-    feed.connection = Connection(S.WELCOME)
+@pytest.mark.parametrize("state", [S.WELCOME, S.RUNNER_GONE])
+def test_server_mode_on_a_computer_without_a_server_asks_for_a_runner(
+    qtbot: QtBot, make: Make, feed: FakeFeed, state: ConnectionState
+) -> None:
+    feed.connection, feed.hello = Connection(state), None
     window = make(Mode.CLIENT)
     with qtbot.waitSignal(window.start_wanted):
         window.show_mode(Mode.SERVER)

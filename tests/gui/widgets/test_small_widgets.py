@@ -128,6 +128,15 @@ def test_only_the_newest_three_are_shown(bar: MessageBar) -> None:
     assert bar.notices == []
 
 
+def test_of_one_thing_one_message_stands_until_it_is_settled(bar: MessageBar) -> None:
+    bar.show_notice(Notice("error", "Failed"))
+    for text in ("No link", "Damaged"):
+        bar.show_notice(Notice("error", text, about="invitation"))
+    assert [notice.text for notice in bar.notices] == ["Failed", "Damaged"]
+    bar.settle("invitation")
+    assert [notice.text for notice in bar.notices] == ["Failed"]
+
+
 def test_good_news_goes_away_by_itself_and_errors_stay(qtbot: QtBot, bar: MessageBar) -> None:
     bar.show_notice(Notice("success", "Saved"))
     bar.show_notice(Notice("error", "Failed"))

@@ -1,0 +1,84 @@
+"""A page that has nothing to show yet says what it waits for, never that there is nothing."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.pages.clients import ClientsPage
+from soulsgui.gui.pages.config import ConfigPage
+from soulsgui.gui.pages.logs import LogsPage
+from soulsgui.gui.pages.overview import OverviewPage
+from soulsgui.gui.pages.run_events import EventsTab
+from soulsgui.gui.pages.runs import RunsPage
+from soulsgui.wire.control import RunSummary
+from tests.gui.fake_feed import LIVE, FakeFeed, FakeShell
+
+Make = Callable[[FakeFeed, FakeShell], QWidget]
+
+CONNECTING = Connection(ConnectionState.CONNECTING, "my-server")
+
+
+def events_tab(feed: FakeFeed, shell: FakeShell) -> EventsTab:
+    tab = EventsTab(feed, shell)  # type: ignore[arg-type]
+    tab.show_run(RunSummary(id="run-1"))
+    return tab
+
+
+def words_on(page: QWidget) -> str:
+    """Everything that is to be read on a page."""
+    labels = [label.text() for label in page.findChildren(QLabel) if label.isVisible()]
+    panes = [pane.placeholderText() for pane in page.findChildren(QPlainTextEdit) if pane.isVisible()]
+    return "\n".join([*labels, *panes])
+
+
+@pytest.mark.parametrize("make", [ClientsPage, LogsPage, OverviewPage, RunsPage])
+def test_while_connecting_a_page_says_so(qtbot: QtBot, fake: FakeFeed, shell: FakeShell, make: Make) -> None:
+    fake.connection = CONNECTING
+    page = make(fake, shell)
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: "Connecting to my-server …" in words_on(page))
+    assert "No " not in words_on(page)
+    assert "Nobody" not in words_on(page)
+
+
+@pytest.mark.parametrize(
+    ("make", "command", "answer", "reading", "empty"),
+    [
+        (RunsPage, "runs.list", {"runs": []}, "Reading the list of runs …", "No run yet"),
+        (ConfigPage, "config.get", None, "Reading the configuration …", ""),
+        (LogsPage, "history.logs", {"lines": [], "first": 1}, "Reading …", "Nothing was written yet."),
+        (events_tab, "history.events", {"events": []}, "Reading the events …", "Nothing happened yet"),
+        (
+            OverviewPage,
+            "history.logs",
+            {"lines": [], "first": 1},
+            "Reading the last lines …",
+            "What the services write appears here.",
+        ),
+    ],
+)
+def test_while_an_answer_is_outstanding_a_page_says_what_it_reads(
+    qtbot: QtBot,
+    fake: FakeFeed,
+    shell: FakeShell,
+    make: Make,
+    command: str,
+    answer: dict[str, object] | None,
+    reading: str,
+    empty: str,
+) -> None:
+    fake.connection = LIVE
+    page = make(fake, shell)
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: bool(fake.sent_of(command)))
+    qtbot.waitUntil(lambda: reading in words_on(page))
+    if answer is not None:
+        assert empty not in words_on(page)
+        fake.sent_of(command)[-1].call.answer(answer)
+        qtbot.waitUntil(lambda: empty in words_on(page))
+        assert reading not in words_on(page)
