@@ -55,12 +55,6 @@ class Choice:
         return {**self.overrides, **changed}
 
 
-def preset_title(preset: Preset) -> str:
-    """Return a preset's title in a few words: what stands before the colon, or its name."""
-    return preset.title.partition(":")[0].strip().rstrip(".") or preset.name
-
-
-def preset_remark(preset: Preset) -> str:
-    """Return what else a preset says of itself, as a sentence; empty for nothing."""
-    rest = preset.title.partition(":")[2].strip().rstrip(".")
-    return f"{rest[0].upper()}{rest[1:]}." if rest else ""
+def task_of(preset: Preset) -> str:
+    """Return what a preset trains, as a person names it: `LunarLander` for `LunarLander-v3`."""
+    return str(preset.values.get(ENVIRONMENT, "")).rpartition("/")[2].partition("-v")[0]

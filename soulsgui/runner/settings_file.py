@@ -93,17 +93,14 @@ def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:
 
 
 def presets() -> list[Preset]:
-    """Return the shipped presets, each with the first line of its comment as its title."""
-    return [
-        Preset(name=name, title=_title(name), values=_public(preset_layer(name).values))
-        for name in preset_names()
-    ]
-
-
-def _title(name: str) -> str:
-    lines = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    first = lines[0] if lines else ""
-    return first.lstrip("# ").rstrip(".") if first.startswith("#") else name
+    """Return the shipped presets; a file begins with its title and a line that explains it, as comments."""
+    found = []
+    for name in preset_names():
+        text = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8")
+        title, about = (line.removeprefix("# ") for line in text.splitlines()[:2])
+        values = _public(preset_layer(name).values)
+        found.append(Preset(name=name, title=title.rstrip("."), about=about, values=values))
+    return found
 
 
 def _public(flat: dict[str, Any]) -> dict[str, Any]:

@@ -86,10 +86,15 @@ def test_file_that_somebody_else_changed_is_not_overwritten(folders: Folders) ->
     assert folders.overrides.read_text() == "seed: 3\n"
 
 
-def test_presets_are_listed_with_titles_and_values() -> None:
+def test_presets_are_listed_with_a_short_title_a_line_and_values() -> None:
     found = {preset.name: preset for preset in settings_file.presets()}
     assert {"cartpole_ppo", "lunarlander_ppo"} <= set(found)
-    assert found["lunarlander_ppo"].title
+    assert found["lunarlander_ppo"].title == "LunarLander with PPO"
+    assert len({preset.title for preset in found.values()}) == len(found)
+    for preset in found.values():
+        assert len(preset.title) <= 30, preset.title
+        assert preset.about.endswith("."), preset.about
+        assert preset.values["env.id"]
     assert found["lunarlander_ppo"].values["env.id"].startswith("LunarLander")
 
 

@@ -1,6 +1,6 @@
 """The text of config.yaml from reading to saving: changed by form or by hand, merged with others. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from soulsgui.config.editing import with_values
@@ -32,9 +32,7 @@ def read(text: str) -> Layer | None:
         return None
 
 
-def with_wanted(
-    text: str, layer: Layer, wanted: Mapping[str, Any], preset: str, keep: Collection[str] = ()
-) -> str:
+def with_wanted(text: str, layer: Layer, wanted: Mapping[str, Any], preset: str) -> str:
     """Return a text that sets exactly what is wanted; everything else in it stays.
 
     Args:
@@ -42,15 +40,14 @@ def with_wanted(
         layer: What it sets.
         wanted: The settings it shall have, by dotted key.
         preset: The preset it shall ask for, empty for none.
-        keep: Settings to leave alone, whatever is wanted.
     """
     changes: dict[str, Any] = {}
     if preset and preset != layer.preset:
         changes[PRESET_KEY] = preset
     for key, value in wanted.items():
-        if key not in keep and (key not in layer.values or not same(key, layer.values[key], value)):
+        if key not in layer.values or not same(key, layer.values[key], value):
             changes[key] = plain(value)
-    gone = [key for key in layer.values if key in specs() and key not in wanted and key not in keep]
+    gone = [key for key in layer.values if key in specs() and key not in wanted]
     if layer.preset and not preset:
         gone.append(PRESET_KEY)
     return with_values(text, changes, tuple(gone)) if changes or gone else text
@@ -124,10 +121,10 @@ class Draft:
             self._text = text
             self._layer = read(text)
 
-    def want(self, wanted: Mapping[str, Any], preset: str, keep: Collection[str] = ()) -> None:
+    def want(self, wanted: Mapping[str, Any], preset: str) -> None:
         """Take the values of a form; a text that is not YAML stays as it is."""
         if self._layer is not None:
-            self.write(with_wanted(self._text, self._layer, wanted, preset, keep))
+            self.write(with_wanted(self._text, self._layer, wanted, preset))
 
     def rebase(self, text: str, text_hash: str) -> None:
         """The file has this text now; what was typed stays."""

@@ -14,7 +14,7 @@ from soulsgui.gui.config_editor.differences import effect_sentence
 from soulsgui.gui.config_editor.draft import Draft, changed_keys
 from soulsgui.gui.config_editor.head import EditorHead
 from soulsgui.gui.config_editor.preset_row import PresetRow
-from soulsgui.gui.config_editor.problems import read_problems
+from soulsgui.gui.config_editor.problems import read_problems, sentence
 from soulsgui.gui.config_editor.views import Views
 from soulsgui.gui.connection_state import why_not
 from soulsgui.gui.dialogs.ask import Leave, LeaveWords, ask, ask_unsaved
@@ -283,6 +283,8 @@ class ConfigEditor(QWidget):
     def _save_by_key(self) -> None:
         if self.head.save.isEnabled():
             self.head.save.click()
+        elif self.problem_bar.problems:
+            self.may_leave(lambda _: None)
 
     def _save(self) -> Call:
         self._flush()
@@ -370,6 +372,9 @@ class ConfigEditor(QWidget):
             then(True)
             return
         self._after_asking = then
+        mistakes = self.problem_bar.problems
+        if mistakes:
+            words = words.with_mistake(sentence(mistakes[0]))
         ask_unsaved(self, words, self._leave if forget else self._go_on)
 
     def _leave(self, leave: Leave) -> None:
@@ -384,8 +389,10 @@ class ConfigEditor(QWidget):
         if leave is Leave.SAVE:
             self._after_saving = then
             self.head.save.send()
-        else:
-            then(leave is Leave.DISCARD)
+            return
+        then(leave is Leave.DISCARD)
+        if leave is Leave.MEND and self.problem_bar.problems:
+            self.problem_bar.open("0")
 
     # --- Qt's events ---
 

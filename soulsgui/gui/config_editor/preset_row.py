@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.config_editor.differences import still_winning, written
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings_form.spec import specs
 from soulsgui.gui.widgets.labels import ElidedLabel
+from soulsgui.gui.widgets.preset_box import PresetBox
 from soulsgui.wire.control import Preset
 
 
@@ -28,9 +29,7 @@ class PresetRow(QWidget):
         super().__init__(parent)
         self._presets: dict[str, Preset] = {}
         self._winning: list[str] = []
-        self.box = QComboBox(self)
-        self.box.setObjectName("presetBox")
-        self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.box = PresetBox(self.tr("None (as shipped)"), self)
         self.box.setAccessibleName(self.tr("Preset"))
         self.box.activated.connect(lambda _: self.chosen.emit(self.box.currentData() or ""))
         label = QLabel(self.tr("&Preset"), self)
@@ -59,13 +58,10 @@ class PresetRow(QWidget):
     def offer(self, presets: Sequence[Preset]) -> bool:
         """Offer these presets; tells whether they are others than before."""
         offered = {preset.name: preset for preset in presets}
-        if offered == self._presets and self.box.count():
+        if offered == self._presets:
             return False
         self._presets = offered
-        self.box.clear()
-        self.box.addItem(self.tr("None (as shipped)"), "")
-        for preset in presets:
-            self.box.addItem(preset.name, preset.name)
+        self.box.offer(presets)
         return True
 
     def values(self, name: str) -> dict[str, Any]:
@@ -86,7 +82,7 @@ class PresetRow(QWidget):
         preset = self._presets.get(name)
         nothing = self.tr("Your own settings lie over the shipped ones.")
         unknown = self.tr("There is no such preset.")
-        self._about.setText(preset.title if preset else unknown if name else nothing)
+        self._about.setText(preset.about if preset else unknown if name else nothing)
         self._winning = still_winning(preset.values, mine) if preset else []
         self._foot.setVisible(bool(self._winning))
         known = specs()

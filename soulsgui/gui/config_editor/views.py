@@ -81,8 +81,8 @@ class Views(QTabWidget):
 
     @property
     def typing(self) -> bool:
-        """Whether something was typed in the form that is not in the text, or can't be."""
-        return self._pending or bool(self.wrong())
+        """Whether something was typed in the form that is not in the text yet."""
+        return self._pending
 
     def fill(self, draft: Draft, base: Mapping[str, Any]) -> None:
         """Write a draft into form and text.
@@ -127,7 +127,7 @@ class Views(QTabWidget):
         if not self._pending or self.form is None:
             return False
         self._pending = False
-        draft.want(self.form.edits.own, preset, keep=self.form.edits.problems.keys())
+        draft.want(self.form.edits.own, preset)
         self._form_text = draft.text
         return True
 

@@ -1,7 +1,7 @@
 """Questions before something is lost: opened, never waited for, so that nothing else stands still."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from PySide6.QtCore import Qt, Signal
@@ -17,6 +17,7 @@ class Leave(StrEnum):
     """What is to become of unsaved changes."""
 
     SAVE = "save"
+    MEND = "mend"
     DISCARD = "discard"
     CANCEL = "cancel"
 
@@ -28,14 +29,16 @@ class LeaveWords:
     Attributes:
         title: The question.
         sentence: What was changed.
-        save: Words of the button that saves first.
+        first: Words of the first button.
         discard: Words of the button that goes on without.
+        answer: What the first button stands for.
     """
 
     title: str
     sentence: str
-    save: str
+    first: str
     discard: str
+    answer: Leave = Leave.SAVE
 
     @staticmethod
     def before_leaving() -> "LeaveWords":
@@ -50,6 +53,12 @@ class LeaveWords:
         return LeaveWords(
             tr("Save the changes and use them?"), sentence, tr("Save and use"), tr("Start without")
         )
+
+    def with_mistake(self, mistake: str) -> "LeaveWords":
+        """Return the question for changes that can't be saved, since one of them is this mistake."""
+        sentence = tr("{mistake}\n\nNothing of it is saved while a mistake is in it.").format(mistake=mistake)
+        title = tr("The changes can't be saved")
+        return replace(self, title=title, sentence=sentence, first=tr("Mend it"), answer=Leave.MEND)
 
 
 class _Box(QMessageBox):
@@ -106,16 +115,17 @@ class _LeaveBox(_Box):
 
     def __init__(self, parent: QWidget, words: LeaveWords) -> None:
         super().__init__(parent, words.title, words.sentence)
-        self._save = self.addButton(words.save, QMessageBox.ButtonRole.AcceptRole)
-        self._discard = self.addButton(words.discard, QMessageBox.ButtonRole.DestructiveRole)
+        first = self.addButton(words.first, QMessageBox.ButtonRole.AcceptRole)
+        discard = self.addButton(words.discard, QMessageBox.ButtonRole.DestructiveRole)
+        self._answers = ((first, words.answer), (discard, Leave.DISCARD))
         self.add_cancel()
-        self.setDefaultButton(self._save)
+        self.setDefaultButton(first)
         self.finished.connect(self._finished)
 
     def _finished(self) -> None:
         clicked = self.clickedButton()
-        answers = ((self._save, Leave.SAVE), (self._discard, Leave.DISCARD))
-        self.answered.emit(next((leave for button, leave in answers if button is clicked), Leave.CANCEL))
+        answers = (leave for button, leave in self._answers if button is clicked)
+        self.answered.emit(next(answers, Leave.CANCEL))
 
 
 def ask(parent: QWidget, question: Question, then: Callable[[], None]) -> None:

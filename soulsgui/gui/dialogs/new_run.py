@@ -6,7 +6,6 @@ from typing import Any
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QDoubleValidator
 from PySide6.QtWidgets import (
-    QComboBox,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -27,10 +26,11 @@ from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.run_actions import run_title
-from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice, preset_remark, preset_title
+from soulsgui.gui.run_choice import CLIENTS, ENVIRONMENT, GOAL, Choice
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Stage, Words
 from soulsgui.gui.widgets.number_edit import give_room
+from soulsgui.gui.widgets.preset_box import PresetBox
 from soulsgui.wire.control import ApiError, ConfigValues, Preset
 
 _MOST_CLIENTS = 64
@@ -88,9 +88,8 @@ class NewRunDialog(GrowingDialog):
     # --- parts -------------------------------------------------------------------------------------
 
     def _make_fields(self) -> None:
-        self.preset = QComboBox(self)
-        self.preset.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.preset.addItem(tr("Current settings"), "")
+        none = tr("Settings of the chosen run") if self._overrides else tr("Current settings")
+        self.preset = PresetBox(none, self)
         self.preset.currentIndexChanged.connect(self._preset_chosen)
         self.name = QLineEdit(self)
         self.name.setMaxLength(100)
@@ -194,10 +193,9 @@ class NewRunDialog(GrowingDialog):
 
     def _presets_came(self, result: dict[str, Any]) -> None:
         self._missing.discard(self._fetch_presets)
-        for plain in result.get("presets", []):
-            preset = Preset.model_validate(plain)
-            self._presets[preset.name] = preset
-            self.preset.addItem(preset_title(preset), preset.name)
+        presets = [Preset.model_validate(plain) for plain in result["presets"]]
+        self._presets = {preset.name: preset for preset in presets}
+        self.preset.offer(presets)
         if self._wanted_preset in self._presets:
             self.preset.setCurrentIndex(self.preset.findData(self._wanted_preset))
         self._preset_chosen()
@@ -242,9 +240,9 @@ class NewRunDialog(GrowingDialog):
     def _explain(self, choice: Choice) -> None:
         parts = [tr("Trains {environment}.").format(environment=choice.value(ENVIRONMENT))]
         chosen = self._presets.get(self.preset.currentData())
-        if chosen is not None and (remark := preset_remark(chosen)):
-            parts.append(remark)
-        if self._overrides:
+        if chosen is not None:
+            parts.append(chosen.about)
+        if self._overrides and chosen is not None:
             parts.append(tr("With the settings of the chosen run."))
         winning = choice.still_winning()
         if winning and self.preset.currentData():

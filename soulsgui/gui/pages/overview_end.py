@@ -15,6 +15,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.pages.overview_figures import goal_words, window_words
+from soulsgui.gui.run_choice import ENVIRONMENT, task_of
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
@@ -73,19 +74,9 @@ def end_words(run: RunStatus) -> EndWords | None:
 def next_preset(presets: Sequence[Preset], env_id: str) -> Preset | None:
     """Return a preset that trains another environment than the one that is solved; None without any."""
     for preset in presets:
-        other = _environment(preset)
-        if other and other != env_id:
+        if preset.values.get(ENVIRONMENT, env_id) != env_id:
             return preset
     return None
-
-
-def _environment(preset: Preset) -> str:
-    return str(preset.values.get("env.id", ""))
-
-
-def _short(env_id: str) -> str:
-    """`LunarLander-v3` is `LunarLander` to a person."""
-    return env_id.rpartition("/")[2].partition("-v")[0]
 
 
 class EndStrip(QFrame):
@@ -226,9 +217,9 @@ class EndStrip(QFrame):
         offered = self._preset is not None and self._run.reached == "mean_return"
         self.next.setVisible(offered)
         if self._preset is not None:
-            words = tr("Train {environment}…").format(environment=_short(_environment(self._preset)))
+            words = tr("Train {environment}…").format(environment=task_of(self._preset))
             self.next.say(words, "play")
-            self.next.explain(self._preset.title)
+            self.next.explain(f"{self._preset.title}\n{self._preset.about}".strip())
 
     def _go_on(self) -> Call:
         return self._feed.call("run.resume", {"run": self._run.id, "without_goal": True})

@@ -92,5 +92,5 @@ class Edits:
 
     @property
     def own(self) -> dict[str, Any]:
-        """Every value of the user's own, saved or not; without those that are wrong."""
-        return {key: self.value(key) for key in specs() if self.modified(key) and key not in self._wrong}
+        """Every value of the user's own, saved or not, wrong or not."""
+        return {key: self.value(key) for key in specs() if self.modified(key)}

@@ -100,6 +100,8 @@ class FieldSpec:
         """Return how a value stands in an editor."""
         if value is None:
             return ""
+        if isinstance(value, str):
+            return value
         if self.kind is Kind.STRUCTURE or isinstance(value, Mapping):
             plain = _plain(value)
             return str(yaml.safe_dump(plain, default_flow_style=True, width=10_000)).strip() if plain else ""

@@ -334,8 +334,16 @@ class ClientLog(Message):
 
 
 class Preset(Message):
-    """One of `config.presets` ({"presets": [...]})."""
+    """One of `config.presets` ({"presets": [...]}).
+
+    Attributes:
+        name: What `--preset` takes.
+        title: A short name.
+        about: A line that explains it.
+        values: What it sets, by dotted key.
+    """
 
     name: str
     title: str
+    about: str = ""
     values: dict[str, Any]

@@ -43,12 +43,6 @@ def test_only_what_differs_is_written_and_comments_stay() -> None:
     assert draft.dirty
 
 
-def test_what_is_to_be_kept_is_left_alone() -> None:
-    draft = Draft(TEXT, "h")
-    draft.want({"seed": 5}, "cartpole_ppo", keep=["ppo.gamma", "seed"])
-    assert yaml.safe_load(draft.text) == {"preset": "cartpole_ppo", "ppo": {"gamma": 0.99}}
-
-
 def test_a_text_that_is_no_yaml_is_not_touched_by_a_form() -> None:
     draft = Draft(TEXT, "h")
     draft.write("ppo: [")

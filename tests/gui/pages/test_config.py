@@ -55,12 +55,17 @@ def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
     )
 
 
-def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
-    """Type a value into the form with the keyboard."""
+def line_of(editor: ConfigEditor, key: str) -> QLineEdit:
     assert editor.views.form is not None
-    editor.views.setCurrentIndex(FORM)
     line = editor.views.form.row(key).editor.findChild(QLineEdit)
     assert line is not None
+    return line
+
+
+def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
+    """Type a value into the form with the keyboard."""
+    editor.views.setCurrentIndex(FORM)
+    line = line_of(editor, key)
     line.selectAll()
     qtbot.keyClicks(line, words)
 
@@ -72,9 +77,13 @@ def save(qtbot: QtBot, editor: ConfigEditor) -> None:
     qtbot.waitUntil(lambda: editor.head.state == "Saved", timeout=LIMIT_MS)
 
 
+def open_question(page: QWidget) -> QMessageBox:
+    (box,) = (box for box in page.findChildren(QMessageBox) if box.isVisible())
+    return box
+
+
 def answer(page: QWidget, words: str) -> None:
-    box = page.findChild(QMessageBox)
-    assert box is not None
+    box = open_question(page)
     assert all(button.icon().isNull() for button in box.buttons())
     next(button for button in box.buttons() if button.text() == words).click()
 
@@ -107,8 +116,50 @@ def test_a_value_typed_wrong_is_not_saved(qtbot: QtBot, page: ConfigPage, file: 
     assert page.editor.head.state == "1 mistake"
     assert not page.editor.head.save.isEnabled()
     qtbot.keyClick(page.editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
+    answer(page, "Mend it")
     assert page.editor.views.form is not None
     assert page.editor.views.form.row("ppo.gamma").problem
+    assert file.read_text() == OWN
+
+
+@pytest.mark.parametrize("way", ["may_leave", "before_run"])
+def test_whoever_goes_on_past_a_mistake_mends_it_or_goes_without(
+    qtbot: QtBot, page: ConfigPage, file: Path, way: str
+) -> None:
+    went: list[bool] = []
+    ask = getattr(page, way)
+    type_into(qtbot, page.editor, "seed", "8")
+    type_into(qtbot, page.editor, "ppo.gamma", "1.5")
+    page.editor.views.setCurrentIndex(DIFFERENCES)
+    ask(went.append)
+    assert "ppo.gamma = 1.5" in open_question(page).informativeText()
+    answer(page, "Mend it")
+    assert page.editor.views.currentIndex() == FORM
+    assert page.window().focusWidget() is line_of(page.editor, "ppo.gamma")
+    ask(went.append)
+    answer(page, "Cancel")
+    assert went == [False, False]
+    assert page.editor.head.state == "1 mistake"
+    ask(went.append)
+    answer(page, {"may_leave": "Discard", "before_run": "Start without"}[way])
+    assert went == [False, False, True]
+    assert page.unsaved is (way == "before_run")
+    assert file.read_text() == OWN
+
+
+def test_a_value_typed_wrong_is_lost_in_no_view(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
+    editor = page.editor
+    type_into(qtbot, editor, "network.hidden_sizes", "many")
+    editor.views.setCurrentIndex(TEXT)
+    assert "hidden_sizes: many" in editor.views.text.toPlainText()
+    editor.views.text.setPlainText(f"seed: 8\n{editor.text}")
+    qtbot.waitUntil(lambda: len(editor.views.text.problems) == 1, timeout=LIMIT_MS)
+    assert not editor.head.save.isEnabled()
+    editor.views.setCurrentIndex(FORM)
+    assert line_of(editor, "network.hidden_sizes").text() == "many"
+    editor.presets.chosen.emit("lunarlander_ppo")
+    assert line_of(editor, "network.hidden_sizes").text() == "many"
+    assert editor.head.state == "1 mistake"
     assert file.read_text() == OWN
 
 
@@ -295,6 +346,11 @@ def test_the_dialog_saves_and_asks_when_it_is_closed(
     type_into(qtbot, dialog.editor, "seed", "21")
     qtbot.keyClick(dialog.editor, Qt.Key.Key_Return)
     assert dialog.isVisible()
+    type_into(qtbot, dialog.editor, "ppo.gamma", "1.5")
+    dialog.close()
+    answer(dialog, "Mend it")
+    assert dialog.isVisible()
+    type_into(qtbot, dialog.editor, "ppo.gamma", "0.9")
     dialog.close()
     assert dialog.isVisible()
     with qtbot.waitSignal(dialog.finished, timeout=LIMIT_MS):

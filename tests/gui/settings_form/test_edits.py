@@ -15,8 +15,8 @@ def test_a_draft_from_elsewhere_is_what_is_unsaved() -> None:
     assert edits.own == {"seed": 3, "ppo.epochs": 4, "network.hidden_sizes": (8,)}
 
 
-def test_what_is_wrong_in_a_draft_is_named_and_not_ones_own() -> None:
+def test_what_is_wrong_in_a_draft_is_named_and_kept() -> None:
     edits = Edits({}, {})
     edits.take({"ppo.gamma": 7, "not.a.setting": 1})
     assert set(edits.problems) == {"ppo.gamma"}
-    assert edits.own == {}
+    assert edits.own == {"ppo.gamma": 7}

@@ -48,7 +48,7 @@ def test_every_setting_has_a_row_with_its_value(form: SettingsForm) -> None:
 def test_typing_is_checked_at_once(qtbot: QtBot, form: SettingsForm) -> None:
     write(qtbot, form, "ppo.gamma", "1.5")
     assert "less than or equal to 1" in form.row("ppo.gamma").problem
-    assert form.edits.own == {}
+    assert form.edits.own == {"ppo.gamma": 1.5}
     write(qtbot, form, "ppo.gamma", "0.9")
     assert form.row("ppo.gamma").problem == ""
     assert form.edits.own == {"ppo.gamma": 0.9}

@@ -183,10 +183,10 @@ def test_a_reset_takes_a_saved_entry_out_and_forgets_what_was_typed(edits: Edits
     assert unsaved(edits) == {"ppo.gamma"}
 
 
-def test_what_is_wrong_is_not_saved(edits: Edits) -> None:
+def test_what_is_wrong_is_named_and_kept(edits: Edits) -> None:
     edits.type("ppo.gamma", "high", "Expected a number.")
     assert edits.problems == {"ppo.gamma": "Expected a number."}
-    assert "ppo.gamma" not in edits.own
+    assert edits.own == SAVED | {"ppo.gamma": "high"}
     assert unsaved(edits) == {"ppo.gamma"}
     edits.type("ppo.gamma", 0.9)
     assert edits.problems == {}
