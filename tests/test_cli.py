@@ -446,16 +446,25 @@ def test_probe_keeps_standard_output_for_its_report(folder: Path) -> None:
         "gymnasium.register('Noisy-v0', CartPoleEnv)\n"
     )
     learner = {"algorithm": "sac", "network": "mlp", "channels": "auto"}
-    request = json.dumps({"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": [], "learner": learner})
+    pace = {"seconds": 10, "step_s": 0, "delay_s": 0}
+    wanted = {"id": "noisy:Noisy-v0", "kwargs": {}, "wrappers": [], "learner": learner}
     done = subprocess.run(
         [sys.executable, "-m", "soulsgui", "probe"],
-        input=request,
+        input=json.dumps(wanted | pace),
         capture_output=True,
         text=True,
         check=True,
         env={"PYTHONPATH": f"{Path.cwd()}:{folder}", "PATH": ""},
     )
-    report = json.loads(done.stdout)
+    *doings, last = (json.loads(line) for line in done.stdout.splitlines())
+    assert [one["doing"] for one in doings][:5] == [
+        "its import",
+        "being made",
+        "reset()",
+        "a second reset()",
+        "step 1",
+    ]
+    report = last["report"]
     assert report["ok"]
     assert report["misfit"]["message"].startswith("sac chooses numbers within bounds; this environment")
     assert "noisy package" in done.stderr

@@ -1,6 +1,7 @@
 """`env ...`: environments, examined on this computer without a runner."""
 
 import asyncio
+import sys
 
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
@@ -18,7 +19,10 @@ def check(arguments: Arguments) -> int:
     assignments = [*(arguments.assignments or []), *named]
     folders = folders_of(arguments)
     settings = load_settings(folders, arguments.preset, assignments)
-    report = asyncio.run(examine(settings))
+    try:
+        report = asyncio.run(examine(settings, _show))
+    finally:
+        _show("")
     if not report["ok"]:
         layers = layers_of(folders, arguments.preset, [parse_assignments(assignments)])
         report["places"] = {key: place for key in _KEYS if (place := place_of(key, layers[1:]))}
@@ -27,3 +31,10 @@ def check(arguments: Arguments) -> int:
     else:
         say("\n".join(report_lines(report)))
     return 0 if report["ok"] else 1
+
+
+def _show(doing: str) -> None:
+    """Show what is done in place of what was shown before, where somebody looks."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{doing}")
+        sys.stderr.flush()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from soulsgui.cli.output import folders_of
 from soulsgui.cli.parser import Arguments
@@ -174,16 +175,28 @@ def _invited_client(arguments: Arguments) -> int:
 
 
 def probe(_arguments: Arguments) -> int:
-    """`probe`: examines the environment that standard input names; the report goes to standard output."""
-    # Environments print what they like; the report has standard output to itself.
+    """`probe`: examines the environment that standard input names; each line it writes is a message."""
+    # Environments print what they like; the messages have standard output to themselves.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as output:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         from soulsgui.environments.check import check
         from soulsgui.environments.fit import fit_report
+        from soulsgui.environments.realtime import StepClock
+
+        def send(message: dict[str, Any]) -> None:
+            output.write(json.dumps(message) + "\n")
+            output.flush()
 
         wanted = json.load(sys.stdin)
-        report = check(wanted["id"], wanted["kwargs"], wanted["wrappers"])
-        json.dump(report.to_json() | fit_report(report.spaces, wanted["learner"]), output)
+        report = check(
+            wanted["id"],
+            wanted["kwargs"],
+            wanted["wrappers"],
+            seconds=wanted["seconds"],
+            clock=StepClock(wanted["step_s"], wanted["delay_s"]),
+            told=lambda doing, place: send({"doing": doing, "place": place}),
+        )
+        send({"report": report.to_json() | fit_report(report.spaces, wanted["learner"])})
     return 0
 
 

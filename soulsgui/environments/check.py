@@ -4,7 +4,7 @@ import inspect
 import math
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,16 @@ from soulsgui.environments.make import (
     wrapper_faults,
 )
 from soulsgui.environments.masks import action_left, gives_masks, read_mask
+from soulsgui.environments.realtime import StepClock
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, EnvironmentMissingError
 from soulsgui.frame_stacks import NUMBERS, field_of
 from soulsgui.printable import error_words
 
 _MOST_PROBLEMS = 10
+
+Told = Callable[[str, str], object]
+"""Takes what an environment is about to do, such as "step 3", and where that is written."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,9 @@ def check(
     wrappers: Sequence[WrapperEntry],
     steps: int = 200,
     seed: int = 0,
+    seconds: float = math.inf,
+    clock: StepClock | None = None,
+    told: Told | None = None,
 ) -> EnvironmentReport:
     """Make an environment, play random actions, and report; everything that is wrong stands in the report.
 
@@ -85,13 +92,19 @@ def check(
         env_id: As in `make.make_env`.
         kwargs: As in `make.make_env`.
         wrappers: As in `make.make_env`.
-        steps: Number of steps to try.
+        steps: Most steps to try.
         seed: Of the environment and of the actions.
+        seconds: After so long no further step is tried, but for the first one.
+        clock: The pace of the steps; None steps as fast as it goes.
+        told: Is told what comes next; that it came to its end is told by the next one, or by the return.
     """
-    faults = wrapper_faults(wrappers)
-    trial = _Trial()
+    trial = _Trial(told or (lambda _doing, _place: None))
     spaces, native, missing = None, False, False
+    trial.told("its import", "")
+    faults = wrapper_faults(wrappers)
     try:
+        find_spec(env_id)
+        trial.told("being made", "")
         # Without wrappers that can't be had the environment itself is examined all the same.
         env = make_env(env_id, kwargs, [] if faults else wrappers)
     except EnvironmentCheckError as error:
@@ -101,11 +114,12 @@ def check(
         native = not wrappers and has_native_vector(find_spec(env_id), kwargs)
         try:
             spaces = SpacesSpec.from_env(env.observation_space, env.action_space)
-            trial.play(env, spaces, steps, seed)
+            trial.play(env, spaces, steps, seed, seconds, clock or StepClock(0))
             spaces = None if faults else spaces.with_masks(trial.masked)
         except EnvironmentCheckError as error:
             trial.problems.append(str(error))
         finally:
+            trial.told("close()", "")
             env.close()
     trial.problems += faults
     return EnvironmentReport(
@@ -124,7 +138,8 @@ def check(
 class _Trial:
     """Plays an environment and collects what is wrong with it, each kind of fault once."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Told) -> None:
+        self.told = told
         self.steps = 0
         self.episodes = 0
         self.seconds = 0.0
@@ -135,28 +150,42 @@ class _Trial:
         self.problems: list[str] = []
         self.notes: list[str] = []
 
-    def play(self, env: Env, spaces: SpacesSpec, steps: int, seed: int) -> None:
-        """Play `steps` random actions; what makes it impossible to go on ends the trial as a problem."""
+    def play(
+        self, env: Env, spaces: SpacesSpec, steps: int, seed: int, seconds: float, clock: StepClock
+    ) -> None:
+        """Play random actions; what makes it impossible to go on ends the trial as a problem."""
         self._places = {name: _source(env, name) for name in ("reset", "step")}
+        began = time.perf_counter()
+
+        def go_on() -> bool:
+            return time.perf_counter() - began < seconds
+
         doing = "reset"
         try:
+            self.told("reset()", self._places["reset"])
             first = self._observed(env.reset(seed=seed), "reset", spaces)
-            again = self._observed(env.reset(seed=seed), "reset", spaces)
-            if first is not None and again is not None and not np.array_equal(first, again):
-                self._note("Two resets with the same seed differ: runs will not repeat exactly.")
+            if go_on():
+                self.told("a second reset()", self._places["reset"])
+                again = self._observed(env.reset(seed=seed), "reset", spaces)
+                if first is not None and again is not None and not np.array_equal(first, again):
+                    self._note("Two resets with the same seed differ: runs will not repeat exactly.")
             rng = np.random.default_rng(seed)
             begin = time.perf_counter()
-            while self.steps < steps and len(self.problems) < _MOST_PROBLEMS:
+            while self.steps < steps and len(self.problems) < _MOST_PROBLEMS and (not self.steps or go_on()):
+                clock.wait()
                 doing = f"step {self.steps + 1}"
+                self.told(doing, self._places["step"])
                 result = env.step(spaces.action.random(rng, self._mask))
                 if not isinstance(result, tuple) or len(result) != 5:
                     self.steps += 1
                     words = "does not return (observation, reward, terminated, truncated, info)."
                     self._problem("step form", f"{self._named('step')} {words}")
                     break
-                if self._step(result, spaces):
+                if self._step(result, spaces) and go_on():
                     doing = f"the reset after step {self.steps}"
+                    self.told(doing, self._places["reset"])
                     self._observed(env.reset(), "reset", spaces)
+                    clock.begin()
             self.seconds = time.perf_counter() - begin
         except Exception as error:
             self._problem("raised", f"It raised in {doing}{_place(error)}: {error_words(error)}")

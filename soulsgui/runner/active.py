@@ -14,6 +14,7 @@ from soulsgui.runner.best import BestKeeper
 from soulsgui.runner.bus import Bus, clear_run_keys
 from soulsgui.runner.crew import Crew
 from soulsgui.runner.opening import ActiveRun, choose_checkpoint, spaces_are_known, write_spaces
+from soulsgui.runner.probe import Told
 from soulsgui.runner.run import Reached, new_attempt_words
 from soulsgui.runner.saved import SaveNews
 from soulsgui.system import atomic_write
@@ -26,7 +27,7 @@ _MISSING_REMEDY = (
     "Install it on this computer; or, where only other computers play it: clients.local=0 and env.spaces=auto"
 )
 
-Probe = Callable[[Settings], Awaitable[dict[str, Any]]]
+Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
 LastVerdict = Callable[[], Awaitable[Verdict | None]]
 
 
@@ -35,6 +36,7 @@ class Active:
 
     Attributes:
         begun: Whether its services have been started.
+        check: What the check of its environment does, in words.
         ending: Why it is being ended; empty while it is not.
         error: What is wrong with it, when that is why.
         saves: Whether it is saved at its end.
@@ -62,6 +64,7 @@ class Active:
         self.crew = crew
         self.best = best
         self.begun = False
+        self.check = ""
         self.ending: Reached = ""
         self.error = ""
         self.saves = True
@@ -113,11 +116,12 @@ class Active:
                 or the network: then nothing was started.
             ServiceError: A service can't be started at all.
         """
-        probing = asyncio.ensure_future(probe(self.settings))
+        probing = asyncio.ensure_future(probe(self.settings, self._note_check))
         try:
             await bus.call(clear_run_keys(bus.keys))
-            if self.settings.fits_any_environment:
+            if self.settings.fits_any_environment and not self.settings.client.step_seconds:
                 # The trainer loads for longer than the probe takes; if the probe fails, so does the start.
+                # A game in real time is often one program: nobody else starts it meanwhile.
                 await self.crew.start()
                 await self._take_spaces(probing)
             else:
@@ -148,13 +152,16 @@ class Active:
             self.rest(False)
             choose_checkpoint(self.run, checkpoint)
             if not spaces_are_known(self.run):
-                await self._take_spaces(probe(self.settings))
+                await self._take_spaces(probe(self.settings, self._note_check))
             await bus.call(clear_run_keys(bus.keys, self.run.run_id))
             await self.crew.start()
             self.begun = True
         except BaseException:
             await self.crew.abandon()
             raise
+
+    def _note_check(self, doing: str) -> None:
+        self.check = doing
 
     async def _take_spaces(self, probing: Awaitable[dict[str, Any]]) -> None:
         """Write what the probe finds; where the environment is not installed, the trainer asks a client.

@@ -23,6 +23,9 @@ from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode
 
+OPEN_LIMIT_S = 30.0
+"""With `READY_LIMIT_S` less than a command may take."""
+
 
 class Beginning:
     """Begins runs.
@@ -74,6 +77,8 @@ class Beginning:
     ) -> None:
         """Begin a run in a task of its own, which `cancel` may end; return once it is ready to train.
 
+        A game that is slow to be checked goes on being checked after the answer: `opened` waits for that.
+
         Args:
             run: Its folder.
             settings: Its configuration.
@@ -91,12 +96,28 @@ class Beginning:
             self._library.write_settings(run, settings)
         active = self._set_active(run, settings, record)
         work = self._start(active) if resumed is None else self._resume(active, resumed, before)
-        opening = self._opening = asyncio.create_task(work)
-        await asyncio.wait({opening})
-        if opening.cancelled():
-            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
-        await opening
+        self._opening = asyncio.create_task(work)
+        self._opening.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # is told as an event
+        done, _ = await asyncio.wait({self._opening}, timeout=OPEN_LIMIT_S)
+        if not done:
+            raise _not_ready(active, OPEN_LIMIT_S)
+        await self.opened()
         await _until_ready(active)
+
+    async def opened(self) -> None:
+        """Return once the services of the run that is being begun are started.
+
+        Raises:
+            Exception: What kept them from it.
+        """
+        if self._opening is None:
+            return
+        await asyncio.wait({self._opening})
+        if self._opening.cancelled():
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+        await self._opening
 
     async def cancel(self) -> None:
         """Give up a run whose services are being started, if there is one."""
@@ -107,9 +128,12 @@ class Beginning:
     async def _start(self, active: Active) -> None:
         try:
             await active.start(self._bus, self._probe)
-        except BaseException:
+        except BaseException as error:
             self._standing.set_active(None)
             self._standing.record = self._library.last_record()
+            if not isinstance(error, asyncio.CancelledError):
+                # Whoever asked for it may have been answered long ago.
+                self._events.add("error", f"Run {active.run.run_id} could not be begun", cause=str(error))
             raise
         self._events.add("info", f"Run {self._standing.record.title} was started", run_id=active.run.run_id)
 
@@ -201,8 +225,12 @@ async def _until_ready(active: Active) -> None:
     if active.ending == "stopped":
         raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
     if not ready and not active.ending:
-        raise Refused(
-            ErrorCode.NO_ANSWER,
-            f"Run {active.run.run_id} is not ready after {READY_LIMIT_S:.0f} s; it goes on starting.",
-            "Watch it: soulsgui status",
-        )
+        raise _not_ready(active, READY_LIMIT_S)
+
+
+def _not_ready(active: Active, after_s: float) -> Refused:
+    return Refused(
+        ErrorCode.NO_ANSWER,
+        f"Run {active.run.run_id} is not ready after {after_s:.0f} s; it goes on starting.",
+        "Watch it: soulsgui status",
+    )

@@ -186,6 +186,14 @@ class Conductor:
         await self._beginning.open(run, settings, record, resumed)
         return run
 
+    async def opened(self) -> None:
+        """Return once the services of the run that is being begun are started.
+
+        Raises:
+            Exception: What kept them from it.
+        """
+        await self._beginning.opened()
+
     async def _make_room(self, if_active: str) -> None:
         if self._active is None:
             return
@@ -229,8 +237,8 @@ class Conductor:
         """
         reached = self._standing.look(now, wall_time)
         active = self._active
-        if active is None or active.ending:
-            return
+        if active is None or active.ending or not active.begun:
+            return  # whatever its services say, its environment is still being checked
         trainer, telemetry = self.node(TRAINER), self.node(TELEMETRY)
         stop_reason = trainer.stop_reason if trainer is not None else ""
         if reached or stop_reason:

@@ -161,21 +161,26 @@ class _Headless:
             await asyncio.sleep(_GOAL_EVERY_S)
 
     async def _start(self) -> None:
+        try:
+            await self._begin()
+        except SoulsGuiError as error:
+            self._error = error
+        except Exception as error:
+            answer = as_api_error(error, "run.start" if self._resume is None else "run.resume")
+            self._error = SoulsGuiError(answer.message, answer.remedy)
+
+    async def _begin(self) -> None:
         options, conductor = self._options, self._runner.conductor
         try:
             if self._resume is not None:
                 await conductor.resume(self._resume)
             else:
                 await conductor.start(RunStartParams(preset=options.preset, name=options.name))
-        except SoulsGuiError as error:
-            late = isinstance(error, Refused) and error.code is ErrorCode.NO_ANSWER
-            if late and conductor.run is not None:  # a busy computer: nobody here waits for an answer
-                logger.warning("%s", error.message)
-            else:
-                self._error = error
-        except Exception as error:
-            answer = as_api_error(error, "run.start" if self._resume is None else "run.resume")
-            self._error = SoulsGuiError(answer.message, answer.remedy)
+        except Refused as error:
+            if error.code is not ErrorCode.NO_ANSWER or conductor.run is None:
+                raise
+            logger.warning("%s", error.message)  # a slow game, or a busy computer: nobody waits for an answer
+            await conductor.opened()
 
     def sum_up(self) -> int:
         """Say what came of the run, and return the exit code.

@@ -16,7 +16,7 @@ from soulsgui.config.settings_info import all_settings
 from soulsgui.installing import NO_TORCH, can_train, how_to_train
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import Reached, RunRecord
+from soulsgui.runner.run import CHECKING, Reached, RunRecord
 from soulsgui.system import atomic_write
 from soulsgui.wire.control import ErrorCode, RunStartParams
 from soulsgui.wire.messages.base import Message
@@ -143,7 +143,7 @@ def _written(
         number=library.next_number(),
         attempt=1,
         state="starting",
-        detail="checking the environment",
+        detail=CHECKING,
         **goals(settings),
     )
     library.write_settings(run, settings)

@@ -26,6 +26,8 @@ END_WORDS: dict[Reached, str] = {
 }
 """How a run ended, as it follows its name."""
 
+CHECKING = "checking the environment"
+
 _BEST_SAVE_GAP_S = 1.0
 
 
@@ -62,6 +64,7 @@ class RunView:
         stopping: Whether the run is being ended.
         server_up: Whether Redis answers.
         disk_full: Whether Redis refuses writes because of its disk.
+        check: What the check of the environment does, in words.
     """
 
     trainer: ServiceStatus | None
@@ -69,6 +72,7 @@ class RunView:
     stopping: bool = False
     server_up: bool = True
     disk_full: bool = False
+    check: str = ""
 
 
 def run_state(view: RunView) -> tuple[RunState, str]:
@@ -81,7 +85,7 @@ def run_state(view: RunView) -> tuple[RunState, str]:
     if view.disk_full:
         return "waiting", "disk full"
     if trainer is None:
-        return "starting", "checking the environment"
+        return "starting", CHECKING + (f": {view.check}" if view.check else "")
     if trainer.state == "starting":
         return "starting", _loading(view)
     if trainer.state == "failed":

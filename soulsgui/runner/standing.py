@@ -81,7 +81,7 @@ class Standing:
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
         known = self._knowledge
-        view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full)
+        view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full, active.check)
         active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
         seen = seen_as(progress, view, active.seconds(now))

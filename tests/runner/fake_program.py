@@ -35,6 +35,12 @@ STEPS_PER_TICK = 100
 PATIENT = "FAKE_PATIENT"
 """Where this variable is set, a lost server is waited for, as the real programs do."""
 
+CHECKING = "FAKE_CHECKING"
+"""This variable names a file: while it is there, the check of the environment goes on."""
+
+REPORT = "FAKE_REPORT"
+"""This variable holds what the check says at its end."""
+
 LOADING = "FAKE_LOADING"
 """Where this variable names a file, the trainer begins once that is gone."""
 
@@ -240,7 +246,11 @@ def main() -> None:
     parser.add_argument("--name", default="")
     options = parser.parse_args()
     if options.role == "probe":
-        sys.stdout.write('{"spaces": {"observation": {}, "action": {}}, "problems": []}')
+        sys.stdout.write('{"doing": "step 1"}\n')
+        sys.stdout.flush()
+        while Path(os.environ.get(CHECKING, "")).is_file():
+            time.sleep(PERIOD_S)
+        sys.stdout.write(os.environ.get(REPORT, '{"report": {"spaces": {"observation": {}, "action": {}}}}'))
         return
     getattr(Program(options), options.role)()
 

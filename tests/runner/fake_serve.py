@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from soulsgui.cli import main
-from soulsgui.runner import crew, probe, services
+from soulsgui.runner import beginning, crew, probe, services
 
 READY_LIMIT = "FAKE_READY_LIMIT"
 """This variable says how long services are waited for at the start of a run, seconds."""
@@ -19,5 +19,5 @@ def fake_command(role: str) -> list[str]:
 
 if __name__ == "__main__":
     services.own_command = probe.own_command = fake_command
-    crew.READY_LIMIT_S = float(os.environ.get(READY_LIMIT, crew.READY_LIMIT_S))
+    crew.READY_LIMIT_S = beginning.OPEN_LIMIT_S = float(os.environ.get(READY_LIMIT, crew.READY_LIMIT_S))
     main()

@@ -11,6 +11,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.runner.active import Probe
 from soulsgui.runner.app import Runner
+from soulsgui.runner.probe import Told
 from soulsgui.wire.control import COMMANDS
 from soulsgui.wire.messages.base import Message
 
@@ -18,7 +19,7 @@ FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
 WAIT_S = 20.0
 
 
-async def fake_probe(_settings: Settings) -> dict[str, Any]:
+async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
     """What a probe would find."""
     return {"spaces": {"observation": {}, "action": {}}}
 

@@ -13,10 +13,11 @@ import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError, UsageError
-from soulsgui.runner import standing
+from soulsgui.runner import beginning, standing
 from soulsgui.runner.app import Runner
 from soulsgui.runner.crew import Crew
 from soulsgui.runner.policy import RestartLimits
+from soulsgui.runner.probe import Told
 from soulsgui.runner.refusal import Refused, as_api_error
 from soulsgui.runner.service import Health
 from soulsgui.runner.watch import Turn
@@ -50,7 +51,7 @@ async def test_run_goes_from_start_to_stop_and_leaves_its_record(runner: Runner)
     run = RunFolder(runner.library.find(started["run_id"]).root)
     assert run.run_id.endswith("_first-try")
     assert json.loads(run.config.read_text())["seed"] == 7
-    assert json.loads(run.spaces.read_text()) == (await fake_probe(runner.settings))["spaces"]
+    assert json.loads(run.spaces.read_text()) == (await fake_probe(runner.settings, print))["spaces"]
     await until(lambda: runner.status().run.state == "running")
     await until(lambda: client_states(runner) == {"client-1": "online"})
     names = ("redis", "trainer", "telemetry", "client-1")
@@ -87,7 +88,7 @@ async def test_mistake_in_overrides_starts_nothing(runner: Runner) -> None:
 
 
 async def test_environment_that_does_not_work_leaves_nothing(folders: Folders, fake_services: None) -> None:
-    async def broken(_settings: object) -> dict[str, Any]:
+    async def broken(_settings: object, _told: object) -> dict[str, Any]:
         raise EnvironmentCheckError("It raised in reset.")
 
     runner = new_runner(folders, probe=broken)
@@ -105,7 +106,7 @@ async def test_environment_that_does_not_work_leaves_nothing(folders: Folders, f
 async def test_what_the_algorithm_can_not_take_is_refused_before_anything_starts(
     folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def misfit(_settings: object) -> dict[str, Any]:
+    async def misfit(_settings: object, _told: object) -> dict[str, Any]:
         raise EnvironmentCheckError("sac chooses numbers within bounds")
 
     async def never(_crew: Crew) -> None:
@@ -128,7 +129,7 @@ async def test_stop_in_the_middle_of_the_beginning_ends_everything(
 ) -> None:
     probing = asyncio.Event()
 
-    async def slow(_settings: object) -> dict[str, Any]:
+    async def slow(_settings: object, _told: object) -> dict[str, Any]:
         probing.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -143,6 +144,52 @@ async def test_stop_in_the_middle_of_the_beginning_ends_everything(
             await starting
         assert list(service_states(runner)) == ["redis"]
         assert list(folders.runs.iterdir()) == []
+    finally:
+        await runner.close()
+
+
+async def test_a_slow_check_is_told_of_while_it_goes_on_and_so_is_how_it_ends(
+    folders: Folders, fake_services: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    async def slow(_settings: object, told: Told) -> dict[str, Any]:
+        told("step 3")
+        await over.wait()
+        raise EnvironmentCheckError("It raised in step 4.")
+
+    monkeypatch.setattr(beginning, "OPEN_LIMIT_S", 0.1)
+    runner = new_runner(folders, probe=slow)
+    await runner.open()
+    try:
+        with pytest.raises(Refused, match="it goes on starting") as caught:
+            await call(runner, "run.start")
+        assert caught.value.code is ErrorCode.NO_ANSWER
+        await until(lambda: runner.status().run.detail == "checking the environment: step 3")
+        over.set()
+        await until(lambda: runner.status().run.state == "none")
+        event = runner.events.newest(1)[0]
+        assert event.level == "error"
+        assert "could not be begun" in event.what
+        assert event.cause == "It raised in step 4."
+        assert list(folders.runs.iterdir()) == []
+    finally:
+        await runner.close()
+
+
+async def test_nobody_else_starts_a_game_in_real_time_while_it_is_checked(
+    folders: Folders, fake_services: None
+) -> None:
+    async def broken(_settings: object, _told: object) -> dict[str, Any]:
+        await until(lambda: runner.status().run.state == "starting")
+        assert list(service_states(runner)) == ["redis"]
+        raise EnvironmentCheckError("It raised in reset.")
+
+    runner = new_runner(folders, {"client.step_seconds": 0.1}, probe=broken)
+    await runner.open()
+    try:
+        with pytest.raises(EnvironmentCheckError, match="reset"):
+            await call(runner, "run.start")
     finally:
         await runner.close()
 
@@ -346,7 +393,7 @@ async def test_resume_probes_again_where_the_spaces_are_damaged(runner: Runner) 
     await call(runner, "run.stop")
     spaces.write_bytes(b"{torn")
     await call(runner, "run.resume")
-    assert json.loads(spaces.read_text()) == (await fake_probe(runner.settings))["spaces"]
+    assert json.loads(spaces.read_text()) == (await fake_probe(runner.settings, print))["spaces"]
 
 
 async def test_resume_refuses_a_checkpoint_that_is_damaged(runner: Runner) -> None:

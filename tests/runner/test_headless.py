@@ -21,7 +21,7 @@ from soulsgui.runner.run import Reached, RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
-from tests.runner.fake_program import LOADING, PATIENT
+from tests.runner.fake_program import CHECKING, LOADING, PATIENT, REPORT
 from tests.runner.fake_serve import READY_LIMIT
 
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
@@ -140,6 +140,26 @@ def test_a_run_that_is_slow_to_start_goes_on(serving: Serving, monkeypatch: pyte
     wait_for(lambda: "it goes on starting" in (serving.folder / "stderr").read_text())
     loading.unlink()
     assert ended(runner)[0] == 0
+
+
+@pytest.mark.parametrize(("report", "code"), [(None, 0), ('{"report": {"problems": ["no sword"]}}', 2)])
+def test_a_game_that_is_slow_to_be_checked_is_waited_for(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch, report: str | None, code: int
+) -> None:
+    checking = serving.folder / "checking"
+    checking.touch()
+    monkeypatch.setenv(CHECKING, str(checking))
+    monkeypatch.setenv(READY_LIMIT, "0.5")
+    if report is not None:
+        monkeypatch.setenv(REPORT, report)
+    runner = serving.start("--until-done", "--json", "--set", "stop.env_steps=200")
+    api = serving.api(runner)
+    wait_for(lambda: api.status()["run"]["detail"] == "checking the environment: step 1")
+    wait_for(lambda: api.status()["run"]["env_steps"] >= 200)  # what its services do meanwhile ends nothing
+    wait_for(lambda: "it goes on starting" in (serving.folder / "stderr").read_text())
+    checking.unlink()
+    assert ended(runner)[0] == code
+    assert ("no sword" in (serving.folder / "stderr").read_text()) == bool(code)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

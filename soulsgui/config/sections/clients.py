@@ -109,7 +109,7 @@ class ClientSettings(Section):
     hang_seconds: float = setting(
         120.0,
         "An environment that takes longer to be made, to reset or to step hangs: its client is ended and "
-        "started again.",
+        "started again; in the check before a run it is refused.",
         unit="s",
         to_clients=True,
         gt=0,
