@@ -46,7 +46,7 @@ class Active:
         trouble: What holds it up, as the trainer said last.
         paused: Whether it is to rest.
         diverged: That its training has diverged, as the trainer said last.
-        cut_told: Whether it was told that episodes of an evaluation were cut.
+        told: Names of the figures about which something was told that is told once.
 
     Args:
         run: Its folder.
@@ -74,7 +74,7 @@ class Active:
         self.trouble = ""
         self.paused = run.paused.exists()
         self.diverged = ""
-        self.cut_told = False
+        self.told: set[str] = set()
         self._seconds_before = seconds_before
         self._began_at = time.monotonic()
         self._began = time.time()

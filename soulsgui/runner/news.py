@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from soulsgui.config.sections.dqn import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, beyond_support_words
 from soulsgui.runner.active import Active
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.wire.keys import EVALUATOR, TRAINER
@@ -32,20 +33,24 @@ class News:
             self._note_saving(active, trainer)
 
     def take_rows(self, active: Active, rows: Sequence[Row]) -> None:
-        """Look at new rows of the curves: what a new attempt cost, and evaluations that were cut."""
+        """Look at new rows of the curves: what a new attempt cost, and figures that ask for a change."""
         for row in rows:
             words = active.begin_attempt(row) if isinstance(row, AttemptRow) else ""
             if words:
                 self._add(active, "info", words)
-            if isinstance(row, UpdateRow) and EVALUATION_CUT in row.values and not active.cut_told:
-                active.cut_told = True
-                self._add(
-                    active,
-                    "warning",
-                    "Greedy episodes of the evaluation did not end and were cut",
-                    "The environment sets no limit of steps: evaluation.max_steps is what they get.",
-                    EVALUATOR,
+            if isinstance(row, UpdateRow):
+                cut = "Greedy episodes of the evaluation did not end and were cut"
+                remedy = "The environment sets no limit of steps: evaluation.max_steps is what they get."
+                self._warn_once(
+                    active, EVALUATION_CUT, cut if EVALUATION_CUT in row.values else "", remedy, EVALUATOR
                 )
+                beyond = beyond_support_words(row.values.get(BEYOND_SUPPORT, 0.0))
+                self._warn_once(active, BEYOND_SUPPORT, beyond, BEYOND_SUPPORT_REMEDY, TRAINER)
+
+    def _warn_once(self, active: Active, figure: str, words: str, remedy: str, service: str) -> None:
+        if words and figure not in active.told:
+            active.told.add(figure)
+            self._add(active, "warning", words, remedy, service)
 
     def _note_trouble(self, active: Active, trainer: NodeState) -> None:
         """Tell when something begins, and when it ceases, to hold the run up."""

@@ -1,10 +1,17 @@
 """Asynchronous deep Q-learning: the agents of the DQN family, their memory, and how clients explore."""
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.config.sections.dqn import (
+    BEYOND_SUPPORT,
+    BEYOND_SUPPORT_REMEDY,
+    DQNSettings,
+    beyond_support_words,
+)
 from soulsgui.policies.still import with_still
 from soulsgui.rl.agents.dqn import DQNAgent
 from soulsgui.rl.agents.off_policy import OffPolicyAgent
@@ -19,9 +26,13 @@ from soulsgui.training.exploring import Exploration
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 from soulsgui.wire.messages.server_config import state_of
 
+logger = logging.getLogger(__name__)
+
 
 class DQNTrainingNode(OffPolicyTrainingNode):
     """Trains an agent of the DQN family. See `TrainingNode` for the arguments."""
+
+    _told_beyond = False
 
     def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
         dqn, spaces = self.settings.dqn, self.spaces
@@ -72,6 +83,13 @@ class DQNTrainingNode(OffPolicyTrainingNode):
     def _set_limits(self) -> None:
         super()._set_limits()
         self._replay.beta = self._correction()
+
+    def _tell_update(self, previous: int, values: Mapping[str, float]) -> None:
+        super()._tell_update(previous, values)
+        beyond = beyond_support_words(values.get(BEYOND_SUPPORT, 0.0))
+        if beyond and not self._told_beyond:
+            self._told_beyond = True
+            logger.warning("%s. %s", beyond, BEYOND_SUPPORT_REMEDY)
 
     def _correction(self) -> float:
         """Return how much of the bias of prioritised replay is undone now."""

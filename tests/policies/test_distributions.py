@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from soulsgui.policies.distributions import (
+    LARGEST_LOG_STD,
+    LEAST_STD,
     Categorical,
     Gaussian,
     MultiBinary,
@@ -121,6 +123,25 @@ def test_the_squashed_density_integrates_to_1_and_its_entropy_is_the_integral(
     weight = np.exp(log_density) * slope * (16 * std / 40_000)
     assert weight.sum() == pytest.approx(1.0, abs=1e-3)
     assert -(weight * log_density).sum() == pytest.approx(squashed.entropy()[0], abs=3e-3)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3, 2.0, 15.0, 400.0])
+def test_the_squashed_entropy_is_the_integral_up_to_the_largest_deviation(mean: float) -> None:
+    std = np.append(np.geomspace(1e-3, 100, 60), math.exp(LARGEST_LOG_STD) + LEAST_STD)[:, None]
+    # In steps that are small for the Gaussian, and for the slope, which bends around 0.
+    z = np.union1d(np.linspace(-9, 9, 20_001), np.linspace(-20, 20, 20_001) / 1e3)
+    expected = []
+    for deviation in std[:, 0]:
+        bend = (np.linspace(-20, 20, 20_001) - mean) / deviation
+        at = np.union1d(z, bend[np.abs(bend) < 9])
+        u = mean + deviation * at
+        log_density = -np.square(at) / 2 - math.log(deviation * math.sqrt(2 * math.pi))
+        log_density -= 2 * (math.log(2) - u - np.logaddexp(0, -2 * u)) + math.log(4)
+        weight = np.exp(-np.square(at) / 2) / math.sqrt(2 * math.pi)
+        expected.append(np.trapezoid(-weight * log_density, at))
+    found = TanhGaussian(np.full_like(std, mean, np.float32), std.astype(np.float32), LOW, HIGH).entropy()
+    # Beyond a few thousand nats float32 has no thousandths.
+    np.testing.assert_allclose(found, expected, atol=1e-3, rtol=1e-6)
 
 
 def test_the_squashed_density_is_the_one_of_the_actions() -> None:

@@ -20,10 +20,23 @@ def evaluation(update: int, cut: int) -> UpdateRow:
     )
 
 
+def test_that_returns_leave_the_support_is_told_once(tmp_path: Path) -> None:
+    events: list[Event] = []
+    news = News(EventLog(tmp_path / "events.jsonl", events.append))
+    active = cast("Active", SimpleNamespace(run=RunFolder(tmp_path / "run"), told=set()))
+    row = evaluation(1, cut=0)
+    news.take_rows(active, [row.model_copy(update={"values": {"beyond_support": 0.01}})])
+    assert events == []
+    news.take_rows(active, [row.model_copy(update={"values": {"beyond_support": 0.25}})] * 2)
+    assert [(event.level, event.service, event.run_id) for event in events] == [("warning", "trainer", "run")]
+    assert events[0].what.startswith("25% of the returns")
+    assert "qr_dqn" in events[0].remedy
+
+
 def test_that_episodes_of_evaluations_are_cut_is_told_once(tmp_path: Path) -> None:
     events: list[Event] = []
     news = News(EventLog(tmp_path / "events.jsonl", events.append))
-    active = cast("Active", SimpleNamespace(run=RunFolder(tmp_path / "run"), cut_told=False))
+    active = cast("Active", SimpleNamespace(run=RunFolder(tmp_path / "run"), told=set()))
     news.take_rows(active, [evaluation(1, cut=0)])
     assert events == []
     news.take_rows(active, [evaluation(2, cut=1), evaluation(3, cut=2)])

@@ -222,6 +222,25 @@ def test_rows_tell_of_the_updates_since_the_one_before(
     assert {"loss", "q_mean", "policy_lag", "epsilon", "learner_wait_s", "ingest_wait_s"} <= set(last.values)
 
 
+@pytest.mark.allow_warnings
+def test_returns_that_leave_the_support_are_warned_of_once(
+    redis_address: Address, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asynchronous_node, "_ROW_EVERY_S", 0.05)
+    settings = dqn_settings(dqn__agent="c51", dqn__value_min=-0.1, dqn__value_max=0.1)
+    with running_node(redis_address, tmp_path, settings) as node:
+        player = join(node)
+        for rows in (1, 2):
+            _play_on(player, node, 4)
+            until(lambda rows=rows: len(_updates(node)) >= rows, "a row")
+    told = [row.values["beyond_support"] for row in _updates(node)]
+    node.connection.close()
+    assert min(told) > 0.01
+    warnings = [record.getMessage() for record in caplog.records if "value_max" in record.getMessage()]
+    assert len(warnings) == 1
+    assert "qr_dqn" in warnings[0]
+
+
 def test_the_lag_is_told_in_updates(redis_address: Address, tmp_path: Path) -> None:
     with running_node(redis_address, tmp_path, dqn_settings(publish__min_seconds=1000.0)) as node:
         player = join(node)

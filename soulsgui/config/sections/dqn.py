@@ -6,6 +6,28 @@ from soulsgui.config.declaring import Section, setting
 from soulsgui.config.schedules import Scheduled, Within
 from soulsgui.config.sections import shared
 
+BEYOND_SUPPORT = "beyond_support"
+"""Figure of c51 and rainbow: share of what is learned from whose return lies outside of what they can tell."""
+
+_MUCH = 0.01
+
+
+def beyond_support_words(share: float) -> str:
+    """Say that `value_min` and `value_max` do not reach as far as the returns do; empty where they do.
+
+    Args:
+        share: The figure of `BEYOND_SUPPORT`.
+    """
+    if share <= _MUCH:
+        return ""
+    return f"{share:.0%} of the returns that are learned lie outside dqn.value_min and dqn.value_max"
+
+
+BEYOND_SUPPORT_REMEDY = (
+    "Begin a run in which they hold the lowest and the highest discounted return, or take qr_dqn or iqn, which "
+    "have no such bounds."
+)
+
 
 class DQNSettings(Section):
     """Deep Q-learning: asynchronous, off-policy."""

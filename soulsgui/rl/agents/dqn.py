@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.sections.dqn import BEYOND_SUPPORT
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.rl.agents.dqn_kinds import kind_of
@@ -29,7 +30,7 @@ from soulsgui.rl.networks.shapes import LayerShape, shape_report
 from soulsgui.rl.quickened import Quickened
 from soulsgui.rl.settings import DQNAgentSettings
 
-FIGURES = ("loss", "q_mean", "target_mean", "td_error", "grad_norm")
+FIGURES = ("loss", "q_mean", "target_mean", "td_error")
 _SEEDS = 2**62
 
 
@@ -44,7 +45,9 @@ class DQNAgent(ReplayLearner):
     publishes a policy explores consistently, over whole episodes if need be.
 
     Its figures are `loss`; `q_mean`, the value of the actions taken; `target_mean`, what they are drawn to;
-    `td_error`, the mean absolute difference of both; `grad_norm` before clipping.
+    `td_error`, the mean absolute difference of both; `grad_norm` before clipping. Where returns are learned
+    between `dqn.value_min` and `dqn.value_max`, also `beyond_support`: the share of samples that are drawn to
+    returns which lie outside, on average.
 
     Args:
         spaces: What the environment shows and takes.
@@ -59,9 +62,11 @@ class DQNAgent(ReplayLearner):
     ) -> None:
         self._actions = spaces.numbered_actions("dqn")
         to_see = inputs_of(spaces.observation, settings)
-        super().__init__(spaces, to_see, seed, device, settings.normalize, FIGURES, "dqn.learning_rate")
-        self.settings = settings
         self.parts = Parts.of(settings.dqn)
+        bounded = (BEYOND_SUPPORT,) if self.parts.kind == "categorical" else ()
+        figures = (*FIGURES, *bounded, "grad_norm")
+        super().__init__(spaces, to_see, seed, device, settings.normalize, figures, "dqn.learning_rate")
+        self.settings = settings
         self._kind = kind_of(replace(spaces, observation=to_see.seen), settings)
         self._noise = torch.Generator().manual_seed(seed)
         self._noise_seed = seed

@@ -142,6 +142,10 @@ class ReplayLearner(ABC):
             CheckpointError: A tensor is missing or misshapen: the state belongs to other networks or spaces;
                 or the random state can't be read.
         """
+        sums = np.zeros(self._figures.sums.shape, np.float32)
+        if "figures.sums" in tensors and tensors["figures.sums"].shape < sums.shape:
+            # Saved by a version that told fewer.
+            tensors, meta = {**tensors, "figures.sums": sums}, {**meta, "summed": 0}
         shapes = {name: tuple(tensor.shape) for name, tensor in self._named_tensors()}
         shapes |= {f"normaliser.{name}": array.shape for name, array in self.normaliser.state().items()}
         check_shapes(tensors, shapes | self.rewards.shapes, self._flat.parameter.numel())

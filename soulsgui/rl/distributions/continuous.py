@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from soulsgui.policies.distributions import (
-    HERMITE_NODES,
-    HERMITE_WEIGHTS,
     LARGEST_LOG_STD,
     LEAST_STD,
+    LOGISTIC_SHARES,
+    LOGISTIC_VARIANCES,
     StdTransform,
     log_std_offset,
     std_offset,
@@ -84,10 +84,15 @@ class TanhGaussian:
         return self._gaussian.log_prob(latent) - (log_tanh_slope(latent) + self._half.log()).sum(1)
 
     def entropy(self) -> Tensor:
-        """Return the differential entropies of the actions, by Gauss-Hermite quadrature with 32 nodes."""
-        mean, std = self._gaussian.mean, self._gaussian.std
-        nodes, weights = (torch.from_numpy(x).to(mean) for x in (HERMITE_NODES, HERMITE_WEIGHTS))
-        slope = log_tanh_slope(mean[..., None] + std[..., None] * nodes) @ weights + self._half.log()
+        """Return the differential entropies of the actions, in closed form as in numpy."""
+        shares, variances = (
+            torch.from_numpy(x).to(self._gaussian.mean) for x in (LOGISTIC_SHARES, LOGISTIC_VARIANCES)
+        )
+        mean = 2 * self._gaussian.mean[..., None]
+        std = (4 * self._gaussian.std[..., None].square() + variances).sqrt()
+        scaled = mean / (math.sqrt(2) * std)
+        spread = std * math.sqrt(2 / math.pi) * (-scaled.square()).exp() + mean * scaled.erf()
+        slope = 2 * math.log(2) - spread @ shares + self._half.log()
         return self._gaussian.entropy() + slope.sum(1)
 
 

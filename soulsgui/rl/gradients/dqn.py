@@ -42,8 +42,8 @@ class DQNRows(NamedTuple):
 DQNGradient = Gradient[Any, DQNSettings]
 """Of the mean loss of the temporal differences, at `DQNRows` or `gradients.r2d2.SequenceRows`.
 
-Its figures are the loss, and the means of values, of what they are drawn to and of the differences; of each
-sample it says how wrong it was, never negative: its new priority.
+Its figures are the loss, and the means of values, of what they are drawn to and of the differences, and
+`Judged.beyond` where there is one; of each sample it says how wrong it was, never negative: its new priority.
 """
 
 
@@ -110,5 +110,7 @@ def to_tensors(rows: DQNRows, device: torch.device) -> TensorRows:
 
 def told(judged: Judged) -> Step:
     """Return what a step tells of itself."""
-    figures = judged.loss.detach(), judged.value, judged.aim, judged.error.mean()
+    figures = [judged.loss.detach(), judged.value, judged.aim, judged.error.mean()]
+    if judged.beyond is not None:
+        figures.append(judged.beyond)
     return Step(torch.stack(figures), judged.error)

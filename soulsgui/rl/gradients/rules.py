@@ -23,19 +23,29 @@ class TensorRows(NamedTuple):
     weight: Tensor | None
 
 
+class Aim(NamedTuple):
+    """What the numbers of the action taken are drawn to, and the share `[]` of samples whose return lies
+    beyond what they can tell; None where there is no such bound."""
+
+    numbers: Tensor
+    beyond: Tensor | None = None
+
+
 class Judged(NamedTuple):
-    """What a loss says of a batch: `loss` `[]`; without gradient `error` `[B]`, means `value`, `aim` `[]`."""
+    """What a loss says of a batch: `loss` `[]`; without gradient `error` `[B]`, means `value`, `aim` `[]`, and
+    `Aim.beyond`."""
 
     loss: Tensor
     error: Tensor
     value: Tensor
     aim: Tensor
+    beyond: Tensor | None = None
 
 
 class Rule(Protocol):
     """How returns are learned."""
 
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Tensor:
+    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
         """Return what the numbers of the action taken are drawn to.
 
         Args:
@@ -45,7 +55,7 @@ class Rule(Protocol):
             dqn: The settings.
         """
 
-    def judge(self, outputs: Tensor, aim: Tensor, rows: TensorRows, dqn: DQNSettings) -> Judged:
+    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
         """Return the loss of what the online network says of the observations."""
 
 
@@ -57,16 +67,16 @@ def limited(following: Tensor, dqn: DQNSettings) -> Tensor:
 class ValueRule:
     """The mean of the return: outputs are values `[B, A]`."""
 
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Tensor:
+    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
         """Return values `[B]`."""
         following = limited(following, dqn)
-        return n_step_target(rows.reward, rows.discount, chooser, following, True, rows.next_mask)
+        return Aim(n_step_target(rows.reward, rows.discount, chooser, following, True, rows.next_mask))
 
-    def judge(self, outputs: Tensor, aim: Tensor, rows: TensorRows, dqn: DQNSettings) -> Judged:
+    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
         """Judge by the temporal difference."""
         taken = outputs.gather(1, rows.action[:, None]).squeeze(1)
-        loss, error = td_sample_loss(taken, aim, dqn.loss, rows.weight)
-        return Judged(loss, error, taken.detach().mean(), aim.mean())
+        loss, error = td_sample_loss(taken, aim.numbers, dqn.loss, rows.weight)
+        return Judged(loss, error, taken.detach().mean(), aim.numbers.mean())
 
 
 class QuantileRule:
@@ -79,16 +89,17 @@ class QuantileRule:
     def __init__(self, level: Tensor) -> None:
         self._level = level
 
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Tensor:
+    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
         """Return samples of the return `[B, N]`."""
         following = limited(following, dqn)
-        return quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
+        numbers = quantile_target(rows.reward, rows.discount, following, chooser, True, rows.next_mask)
+        return Aim(numbers)
 
-    def judge(self, outputs: Tensor, aim: Tensor, rows: TensorRows, dqn: DQNSettings) -> Judged:
+    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
         """Judge by the quantile regression loss."""
         taken = pick_action(outputs, rows.action)
-        loss, error = quantile_huber_loss(taken, self._level, aim, dqn.kappa, rows.weight)
-        return Judged(loss, error, taken.detach().mean(), aim.mean())
+        loss, error = quantile_huber_loss(taken, self._level, aim.numbers, dqn.kappa, rows.weight)
+        return Judged(loss, error, taken.detach().mean(), aim.numbers.mean())
 
 
 class CategoricalRule:
@@ -101,9 +112,9 @@ class CategoricalRule:
     def __init__(self, atoms: Tensor) -> None:
         self._atoms = atoms
 
-    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Tensor:
+    def aim(self, rows: TensorRows, following: Tensor, chooser: Tensor, dqn: DQNSettings) -> Aim:
         """Return probabilities `[B, N]`."""
-        return categorical_target(
+        numbers, beyond = categorical_target(
             rows.reward,
             rows.discount,
             following.log_softmax(2),
@@ -112,10 +123,11 @@ class CategoricalRule:
             True,
             rows.next_mask,
         )
+        return Aim(numbers, beyond)
 
-    def judge(self, outputs: Tensor, aim: Tensor, rows: TensorRows, dqn: DQNSettings) -> Judged:
+    def judge(self, outputs: Tensor, aim: Aim, rows: TensorRows, dqn: DQNSettings) -> Judged:
         """Judge by the cross-entropy."""
         taken = pick_action(outputs, rows.action).log_softmax(1)
-        loss, error = categorical_loss(taken, aim, rows.weight)
+        loss, error = categorical_loss(taken, aim.numbers, rows.weight)
         value = (taken.detach().exp() @ self._atoms).mean()
-        return Judged(loss, error, value, (aim @ self._atoms).mean())
+        return Judged(loss, error, value, (aim.numbers @ self._atoms).mean(), aim.beyond)

@@ -52,8 +52,8 @@ def categorical_target(
     atoms: Tensor,
     double: bool,
     next_mask: Tensor | None = None,
-) -> Tensor:
-    """Distribution that the action taken is drawn to.
+) -> tuple[Tensor, Tensor]:
+    """Distribution that the action taken is drawn to, and how often the support does not reach so far.
 
     | symbol | shape | description |
     |---|---|---|
@@ -63,11 +63,15 @@ def categorical_target(
     | atoms | `[N]` | values of the atoms |
     | double | bool | let the online network choose the next action, by the highest mean |
     | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
-    | returns | `[B, N]` | probabilities |
+    | returns | `[B, N]`, `[]` | probabilities; share of samples whose return lies beyond the support on average |
     """
     chooser = next_online_log_probs if double else next_target_log_probs
     chosen = only_valid(chooser.exp() @ atoms, next_mask).argmax(1)
-    return projected(reward, discount, pick_action(next_target_log_probs, chosen).exp(), atoms)
+    next_probs = pick_action(next_target_log_probs, chosen).exp()
+    mean = reward + discount * (next_probs @ atoms)
+    rounding = (atoms[1] - atoms[0]) / 100
+    beyond = (mean < atoms[0] - rounding) | (mean > atoms[-1] + rounding)
+    return projected(reward, discount, next_probs, atoms), beyond.float().mean()
 
 
 def categorical_loss(log_probs: Tensor, target: Tensor, weight: Tensor | None = None) -> SampleLoss:

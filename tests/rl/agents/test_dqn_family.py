@@ -196,6 +196,25 @@ def test_what_follows_is_limited_by_q_clip(agent: str, dueling: bool) -> None:
         assert figures["q_mean"] == pytest.approx(8.0)
 
 
+@pytest.mark.parametrize("agent", ["c51", "rainbow"])
+def test_returns_that_leave_the_support_are_told(agent: str) -> None:
+    learner = trained(updates=0, agent=agent, value_min=-1.0, value_max=1.0)
+    ends = windows(16)._replace(discount=np.zeros(16, np.float32))
+    for beyond in (0, 4, 16):
+        reward = np.where(np.arange(16) < beyond, 1.5, 1.0).astype(np.float32)
+        learner.update(ends._replace(reward=reward))
+        assert learner.figures()["beyond_support"] == beyond / 16
+    assert "beyond_support" not in trained(agent="qr_dqn").figures()
+
+
+def test_a_state_of_before_there_were_as_many_figures_is_gone_on_with() -> None:
+    tensors, meta = trained(agent="c51").state()
+    older = trained(agent="c51", seed=1)
+    older.load_state({**tensors, "figures.sums": tensors["figures.sums"][:-1]}, meta)
+    assert older.updates == 3
+    assert older.figures() == {}
+
+
 def test_without_double_the_target_network_chooses() -> None:
     for agent in ("dqn", "qr_dqn", "c51", "iqn"):
         targets = []

@@ -36,6 +36,7 @@ def twins() -> list[Any]:
         ("Gaussian", (mean, deviation)),
         ("Gaussian", (mean, deviation[0])),
         ("TanhGaussian", (mean, deviation, LOW, HIGH)),
+        ("TanhGaussian", (mean, np.exp(floats(COUNT, 3, scale=2.0)), LOW, HIGH)),
     ]
     return [
         pytest.param(name, given, id=f"{name}-{len(given)}-{given[-1].__class__.__name__}-{i}")

@@ -73,8 +73,8 @@ def test_double_chooses_by_the_online_means() -> None:
     target = torch.stack((low, high)).log()[None]
     online = torch.stack((high, low)).log()[None]
     reward, discount = torch.tensor([1.0]), torch.tensor([1.0])
-    double = categorical_target(reward, discount, target, online, ATOMS, double=True)
-    plain = categorical_target(reward, discount, target, online, ATOMS, double=False)
+    double, _ = categorical_target(reward, discount, target, online, ATOMS, double=True)
+    plain, _ = categorical_target(reward, discount, target, online, ATOMS, double=False)
     assert double.tolist() == [[0, 0, 1, 0, 0]]
     assert plain.tolist() == [[0, 0, 0, 0, 1]]
 
@@ -99,10 +99,18 @@ def test_where_nothing_is_to_be_learned_error_and_gradient_are_0() -> None:
     assert not found.error.requires_grad
 
 
+def test_returns_beyond_the_support_are_counted_and_those_at_its_edge_are_not() -> None:
+    log_probs = torch.tensor([[[0.0, 0, 0, 0, 1]]]).log().expand(6, 1, 5)  # 4 for sure
+    reward = torch.tensor([0.0, 4.0, 1.0, -4.1, 5.0, -0.1])
+    discount = torch.tensor([1.0, 0.0, 0.9, 1.0, 0.0, 0.0])  # to: 4, 4, 4.6, -0.1, 5, -0.1
+    _, beyond = categorical_target(reward, discount, log_probs, log_probs, ATOMS, double=True)
+    assert beyond.item() == pytest.approx(4 / 6)
+
+
 def test_only_valid_actions_follow() -> None:
     low, high = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
     log_probs = torch.stack((low, high)).log().expand(2, 2, 5)
     mask = torch.tensor([[True, False], [True, True]])
     for double in (True, False):
-        found = categorical_target(torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask)
+        found, _ = categorical_target(torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask)
         assert found.tolist() == [low.tolist(), high.tolist()]
