@@ -7,10 +7,14 @@ from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Effect, Section
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.agents import SHIPPED_WITH
 
 
 class SettingInfo(BaseModel):
-    """What the schema says of one setting."""
+    """What the schema says of one setting.
+
+    `shipped_with` has the other shipped values: `algorithm=sac`, say, to the one that comes with it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -21,6 +25,7 @@ class SettingInfo(BaseModel):
     to_clients: bool
     secret: bool
     default: Any
+    shipped_with: dict[str, Any]
     annotation: Any
 
 
@@ -31,6 +36,7 @@ def _info(key: str, field: FieldInfo) -> SettingInfo:
         key=key,
         description=field.description or "",
         default=field.default,
+        shipped_with={choice: values[key] for choice, values in SHIPPED_WITH.items() if key in values},
         annotation=field.annotation,
         effect=Effect(str(extra["effect"])),
         unit=str(extra["unit"]),
