@@ -1,10 +1,11 @@
 """What each algorithm learns through the real system, beside what others have published.
 
-Every task is a preset, trained by `soulsgui serve` with two local clients, once with each seed, and then
-evaluated by `soulsgui evaluate`, greedily, in 100 episodes that training never saw. A run lasts as many steps
-as the published figure was reached with, and its newest weights are measured. Where evaluations judge the
-preset's goal (`stop.judged_by`), it ends when that is reached, and the weights that reached it are measured.
-The spread is the standard deviation over the seeds.
+Every task is a preset, or (`default_…`) what is shipped with an environment and what learns; trained by
+`soulsgui serve` with two local clients, once with each seed, and then evaluated by `soulsgui evaluate`,
+greedily, in 100 episodes that training never saw. A run lasts as many steps as the published figure was
+reached with, and its newest weights are measured. Where evaluations judge the goal (`stop.judged_by`), it
+ends when that is reached, and the weights that reached it are measured. The spread is the standard
+deviation over the seeds.
 
 With `--results FILE` each seed is noted when it is done, as a line of JSON; begun again, it goes on
 with what is missing there. What was trained with other settings does not count.
@@ -24,18 +25,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
+from math import nan
 from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Measured, versions
 from soulsgui.config.layers import combine, parse_assignments
-from soulsgui.config.load import defaults_layer, preset_layer, preset_names
+from soulsgui.config.load import over_defaults, preset_layer, preset_names
 from soulsgui.config.schema import Settings
 from tests.end_to_end.server import soulsgui
 
 ZOO = "rl-baselines3-zoo benchmark.md, one run, deterministic"
 CLEANRL = "CleanRL docs, training episodes"
 GYMNAX = "gymnax, PPO with a perceptron on the image"
+PEER = "see benchmarks/returns_peer.py"
 MOST = "the most that can be had; nobody has published a figure"
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -50,7 +53,7 @@ class Task:
 
     Attributes:
         name: What it is called here.
-        preset: The preset it begins with.
+        preset: The preset it begins with; empty for the shipped settings alone.
         env_steps: Environment steps that are trained on, at most.
         published: The published mean return.
         source: Who published it.
@@ -79,6 +82,49 @@ MINATAR_BREAKOUT_PPO = (
     ("ppo.learning_rate", {"schedule": "linear", "from": 0.005, "to": 0}),
 )
 
+CARTPOLE_JUDGED = (
+    # Evaluations say when it is reached; what is learned is as shipped.
+    ("stop.mean_return", 490),
+    ("stop.judged_by", "evaluation"),
+    ("evaluation.episodes", 50),
+)
+DQN_AGENTS = {"dqn": 1000, "qr_dqn": 1000, "c51": 1000, "iqn": 1000, "rainbow": 1000, "r2d2": 200}
+"""Each with the updates that make two thousand environment steps."""
+
+_DISCRETE = {
+    "acrobot": "Acrobot-v1",
+    "lunarlander": "LunarLander-v3",
+    "frozenlake": "FrozenLake-v1",
+}
+_CONTINUOUS = {
+    "pendulum": "Pendulum-v1",
+    "mountaincar": "MountainCarContinuous-v0",
+    "bipedalwalker": "BipedalWalker-v3",
+    "halfcheetah": "HalfCheetah-v5",
+    "hopper": "Hopper-v5",
+}
+_MUJOCO = ("halfcheetah", "hopper")
+
+
+def default_tasks() -> Iterable[Task]:
+    """Return the tasks with nothing set but what learns, and where: returns at 100,000 steps."""
+    for agent, every in DQN_AGENTS.items():
+        values = (("algorithm", "dqn"), ("dqn.agent", agent))
+        judged = (*values, ("env.id", "CartPole-v1"), ("evaluation.every_updates", every), *CARTPOLE_JUDGED)
+        yield Task(f"default_cartpole_{agent}", "", 60_000, 500.0, MOST, judged)
+        for name, env_id in _DISCRETE.items():
+            yield Task(f"default_{name}_{agent}", "", 100_000, nan, PEER, (*values, ("env.id", env_id)))
+    for algorithm, games in {
+        "ppo": _DISCRETE | _CONTINUOUS,
+        "vtrace": _DISCRETE,
+        "sac": _CONTINUOUS,
+    }.items():
+        for name, env_id in games.items():
+            values = (("algorithm", algorithm), ("env.id", env_id))
+            package = "mujoco" if name in _MUJOCO else ""
+            yield Task(f"default_{name}_{algorithm}", "", 100_000, nan, PEER, values, package)
+
+
 TASKS = (
     Task("cartpole_ppo", "cartpole_ppo", 100_000, 500.0, ZOO),
     Task("cartpole_dqn", "cartpole_dqn", 50_000, 500.0, ZOO),
@@ -97,6 +143,7 @@ TASKS = (
     Task("lunarlander_dqn", "cartpole_dqn", 100_000, 154.4, ZOO, LUNARLANDER),
     Task("lunarlander_ppo", "lunarlander_ppo", 1_000_000, 242.1, ZOO),
     Task("minatar_breakout_ppo", "ppo_37_details", 10_000_000, 28.0, GYMNAX, MINATAR_BREAKOUT_PPO, "minatar"),
+    *default_tasks(),
 )
 
 
@@ -145,7 +192,7 @@ class FailedError(Exception):
 
 def why_not(task: Task) -> str:
     """Return why a task can't be trained here; empty when it can."""
-    if task.preset not in preset_names():
+    if task.preset and task.preset not in preset_names():
         return f"there is no preset {task.preset}"
     if task.package and find_spec(task.package) is None:
         return f"{task.package} is not installed (pip install --no-deps {task.package})"
@@ -158,13 +205,14 @@ def assignments(task: Task, seed: int, quick: bool) -> list[str]:
     given = {**dict(task.values), "seed": seed, "stop.env_steps": steps}
     # Elsewhere the goal would end a run before it has made the steps of the published one.
     if combined(task, ()).stop.judged_by != "evaluation":
-        given["stop.mean_return"] = "null"
-    return [f"{key}={value}" for key, value in given.items()]
+        given["stop.mean_return"] = None
+    return [f"{key}={json.dumps(value)}" for key, value in given.items()]
 
 
 def combined(task: Task, changes: Sequence[str]) -> Settings:
     """Return a task's settings with changes on top."""
-    return combine([defaults_layer(), preset_layer(task.preset), parse_assignments(changes)])
+    presets = [preset_layer(task.preset)] if task.preset else []
+    return combine(over_defaults([*presets, parse_assignments(changes)]))
 
 
 def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
@@ -180,8 +228,9 @@ def train(task: Task, seed: int, quick: bool, folder: Path) -> Trained:
         FailedError: It did not get through.
     """
     words = [word for change in assignments(task, seed, quick) for word in ("--set", change)]
+    preset = ("--preset", task.preset) if task.preset else ()
     done = soulsgui(
-        "serve", "--preset", task.preset, "--local-clients", "2", "--until-done", "--json", *words,
+        "serve", *preset, "--local-clients", "2", "--until-done", "--json", *words,
         folder=folder, timeout_s=_LONGEST_S,
     )  # fmt: skip
     if done.returncode != 0:

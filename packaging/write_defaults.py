@@ -50,7 +50,9 @@ def main() -> None:
 
 def _entry(info: SettingInfo, field: FieldInfo, key: str, indent: str) -> str:
     limits = "; ".join(part for part in (info.unit, _range(field)) if part)
-    words = info.description + (f" ({limits})" if limits else "") + f" [{info.effect.value}]"
+    others = ", ".join(f"{_plain(value)} with {choice}" for choice, value in info.shipped_with.items())
+    words = info.description + (f" ({limits})" if limits else "") + (f" Shipped: {others}." if others else "")
+    words += f" [{info.effect.value}]"
     return _comment(words, indent) + f"{indent}{key}: {_plain(info.default)}\n"
 
 

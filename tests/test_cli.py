@@ -304,6 +304,11 @@ def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture)
     said = capsys.readouterr().out
     assert "LunarLander" in said
     assert "learner.threads: 0  # new run or resume\n" in said
+    agent = ("--set", "algorithm=dqn", "--set", "dqn.agent=r2d2", "--set", "dqn.batch_size=320")
+    assert soulsgui(folder, "config", "show", *agent) == 0
+    said = capsys.readouterr().out
+    assert 'network.recurrent: "lstm"  # new run, as shipped for r2d2\n' in said
+    assert "dqn.batch_size: 320  # new run\n" in said
     assert soulsgui(folder, "config", "show", "--preset", "cartpol_ppo") == 2
     assert "cartpole_ppo" in capsys.readouterr().err
     assert soulsgui(folder, "config", "set", "seed=-1") == 2

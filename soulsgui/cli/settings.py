@@ -9,6 +9,7 @@ from soulsgui.config.declaring import Effect
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import parse_assignments
 from soulsgui.config.load import load_settings
+from soulsgui.config.sections.agents import shipped_with
 from soulsgui.config.settings_info import all_settings
 from soulsgui.runner import settings_file
 from soulsgui.runner.library import public_tree, public_values
@@ -27,9 +28,12 @@ def show(arguments: Arguments) -> int:
     if arguments.as_json:
         say_json(public_tree(settings))
     else:
-        known = all_settings()
-        for key, value in public_values(settings).items():
-            say(f"{key}: {_shown(value)}  # {known[key].effect}")
+        known, values = all_settings(), public_values(settings)
+        brought = shipped_with(values)
+        for key, value in values.items():
+            with_it = f", as shipped for {settings.agent or settings.algorithm}"
+            note = with_it if key in brought and value == brought[key] else ""
+            say(f"{key}: {_shown(value)}  # {known[key].effect}{note}")
     return 0
 
 

@@ -17,7 +17,7 @@ def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(tree.get("ppo"), dict):
         renamed["ppo"] = _advantages(renamed["ppo"])
     if isinstance(tree.get("dqn"), dict):
-        renamed["dqn"] = _ramps(dict(tree["dqn"]))
+        renamed["dqn"] = _window(_ramps(dict(tree["dqn"])))
     return renamed
 
 
@@ -30,6 +30,12 @@ def _rate(group: dict[str, Any]) -> dict[str, Any]:
 def _advantages(group: dict[str, Any]) -> dict[str, Any]:
     if isinstance(group.get("normalize_advantage"), bool):
         group["normalize_advantage"] = "round" if group["normalize_advantage"] else "none"
+    return group
+
+
+def _window(group: dict[str, Any]) -> dict[str, Any]:
+    if "n_step" in group and group["n_step"] is None:
+        group["n_step"] = {"rainbow": 3, "r2d2": 5}.get(group.get("agent", "dqn"), 1)
     return group
 
 

@@ -1,7 +1,7 @@
 """From files, presets and `--set` to one checked configuration.
 
 A layer is a flat map from dotted keys to values that remembers where each was written. Later layers
-win entry by entry: defaults < preset < config.yaml < --set.
+win entry by entry: defaults < those of the algorithm and its agent < preset < config.yaml < --set.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,14 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from soulsgui.config.layers import combine, layer_of_tree
-from soulsgui.config.load import preset_layer
+from soulsgui.config.load import over_defaults, preset_layer
 from soulsgui.config.schema import Settings
 
 ConfigLike = Settings | dict[str, Any] | SimpleNamespace
 
 
 def as_settings(config: ConfigLike) -> Settings:
-    """Return checked settings; what is not named keeps its default.
+    """Return checked settings; what is not named has the value that is shipped with the algorithm and agent.
 
     Args:
         config: Settings; or sections with their settings below them, as maps or namespaces, where a key may
@@ -24,7 +24,7 @@ def as_settings(config: ConfigLike) -> Settings:
         return config
     layer = layer_of_tree(_plain(config), "config")
     preset = [preset_layer(layer.preset, layer.source)] if layer.preset else []
-    return combine([*preset, layer])
+    return combine(over_defaults([*preset, layer]))
 
 
 def _plain(config: Any) -> Any:

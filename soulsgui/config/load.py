@@ -17,11 +17,19 @@ from soulsgui.config.layers import (
 )
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.agents import shipped_with
 
 
 def defaults_layer() -> Layer:
     """Return the shipped defaults as a layer."""
     return read_layer(shipped("configs", "config_d.yaml"))
+
+
+def over_defaults(layers: Sequence[Layer]) -> list[Layer]:
+    """Return layers over the shipped defaults, those of the algorithm and the agent that they choose."""
+    defaults = defaults_layer()
+    values = shipped_with(defaults.values, *(layer.values for layer in layers))
+    return [replace(defaults, values=defaults.values | values), *layers]
 
 
 def preset_names() -> list[str]:
@@ -50,12 +58,10 @@ def layers_of(folders: Folders, preset: str = "", overrides: Sequence[Layer] = (
     Raises:
         ConfigError: A file can't be read, or the preset is unknown.
     """
-    layers = [defaults_layer()]
     own = read_layer(folders.overrides)
     chosen = preset or own.preset
-    if chosen:
-        layers.append(preset_layer(chosen, "--preset" if preset else own.source))
-    return [*layers, own, *overrides]
+    presets = [preset_layer(chosen, "--preset" if preset else own.source)] if chosen else []
+    return over_defaults([*presets, own, *overrides])
 
 
 def text_problems(text: str, source: str) -> list[Problem]:
@@ -83,7 +89,7 @@ def file_problems(path: Path) -> list[Problem]:
 
 def _check_own(own: Layer) -> None:
     presets = [preset_layer(own.preset, own.source)] if own.preset else []
-    combine([defaults_layer(), *presets, own])
+    combine(over_defaults([*presets, own]))
 
 
 def load_settings(folders: Folders, preset: str = "", assignments: Sequence[str] = ()) -> Settings:

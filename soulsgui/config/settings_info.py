@@ -9,11 +9,15 @@ from pydantic.fields import FieldInfo
 
 from soulsgui.config.declaring import Effect, Section
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.agents import SHIPPED_WITH
 from soulsgui.errors import ClientRegistrationError
 
 
 class SettingInfo(BaseModel):
-    """What the schema says of one setting."""
+    """What the schema says of one setting.
+
+    `shipped_with` has the other shipped values: `algorithm=sac`, say, to the one that comes with it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -24,6 +28,7 @@ class SettingInfo(BaseModel):
     to_clients: bool
     secret: bool
     default: Any
+    shipped_with: dict[str, Any]
     annotation: Any
 
 
@@ -34,6 +39,7 @@ def _info(key: str, field: FieldInfo) -> SettingInfo:
         key=key,
         description=field.description or "",
         default=field.default,
+        shipped_with={choice: values[key] for choice, values in SHIPPED_WITH.items() if key in values},
         annotation=field.annotation,
         effect=Effect(str(extra["effect"])),
         unit=str(extra["unit"]),

@@ -14,8 +14,6 @@ _KINDS: dict[str, Kind] = {
     "rainbow": "categorical",
     "r2d2": "recurrent",
 }
-_STEPS = {"rainbow": 3, "r2d2": 5}
-"""Steps of a window where the settings do not say; 1 for the others."""
 
 
 @dataclass(frozen=True)
@@ -54,5 +52,5 @@ class Parts:
             dueling=everything or dqn.dueling,
             noisy=rainbow or (dqn.exploration == "noisy" and not recurrent),
             prioritised=everything or dqn.replay == "prioritised",
-            n_step=dqn.n_step or _STEPS.get(dqn.agent, 1),
+            n_step=dqn.n_step,
         )

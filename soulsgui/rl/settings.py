@@ -230,8 +230,8 @@ class DQNSettings(Protocol):
         """How transitions are drawn: `uniform` or `prioritised`."""
 
     @property
-    def n_step(self) -> int | None:
-        """Steps of a window; None as the agent usually has it."""
+    def n_step(self) -> int:
+        """Steps of a window."""
 
     @property
     def quantiles(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from soulsgui.config.editing import FileChangedError, read_text, save_text, text_hash, with_values
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine, parse_layer
-from soulsgui.config.load import defaults_layer, layers_of, preset_layer, preset_names
+from soulsgui.config.load import defaults_layer, layers_of, over_defaults, preset_layer, preset_names
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.opening import override_layer
@@ -65,7 +65,7 @@ def check(folders: Folders, params: ConfigCheckParams) -> None:
     own = parse_layer(text, folders.overrides.name)
     chosen = params.preset or own.preset
     presets = [preset_layer(chosen, "--preset" if params.preset else own.source)] if chosen else []
-    combine([defaults_layer(), *presets, own, override_layer(params.overrides)])
+    combine(over_defaults([*presets, own, override_layer(params.overrides)]))
 
 
 def save(folders: Folders, params: ConfigSaveParams) -> dict[str, Any]:

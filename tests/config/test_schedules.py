@@ -65,6 +65,7 @@ def test_a_run_of_an_earlier_version_goes_on_under_the_names_of_now(tmp_path: Pa
         del tree["dqn"][name]
         tree["dqn"] |= {f"{name}_start": 1.0, f"{name}_end": 0.1, f"{name}_steps": 70}
     tree["dqn"] |= {"priority_correction": 0.3, "priority_correction_steps": 90}
+    tree["dqn"] |= {"agent": "rainbow", "n_step": None}
     file = tmp_path / "config.json"
     file.write_text(json.dumps(tree))
     settings = load_run_settings(file)
@@ -73,4 +74,5 @@ def test_a_run_of_an_earlier_version_goes_on_under_the_names_of_now(tmp_path: Pa
     assert settings.vtrace.learning_rate == Settings().vtrace.learning_rate
     ramp = {"schedule": "linear", "from": 1.0, "to": 0.1, "over": 70}
     assert (settings.dqn.epsilon, settings.dqn.temperature) == (ramp, ramp)
+    assert settings.dqn.n_step == 3
     assert settings.dqn.priority_correction == {"schedule": "linear", "from": 0.3, "to": 1.0, "over": 90}

@@ -90,7 +90,7 @@ def dqn_settings(**changes: Any) -> SimpleNamespace:
         "exploration": "epsilon",
         "noisy_sigma": 0.5,
         "replay": "uniform",
-        "n_step": None,
+        "n_step": 1,
         "quantiles": 16,
         "kappa": 1.0,
         "atoms": 21,

@@ -24,8 +24,8 @@ PLAIN = Parts("value", double=True, dueling=False, noisy=False, prioritised=Fals
         ({"agent": "qr_dqn"}, replace(PLAIN, kind="quantile")),
         ({"agent": "c51", "dueling": True}, replace(PLAIN, kind="categorical", dueling=True)),
         ({"agent": "iqn"}, replace(PLAIN, kind="implicit")),
-        ({"agent": "rainbow", "double": False}, Parts("categorical", True, True, True, True, 3)),
-        ({"agent": "rainbow", "n_step": 1}, Parts("categorical", True, True, True, True, 1)),
+        ({"agent": "rainbow", "double": False}, Parts("categorical", True, True, True, True, 1)),
+        ({"agent": "rainbow", "n_step": 3}, Parts("categorical", True, True, True, True, 3)),
     ],
 )
 def test_parts_are_as_the_settings_say_and_rainbow_has_all(changes: dict[str, Any], parts: Parts) -> None:

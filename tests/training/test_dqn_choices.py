@@ -175,11 +175,11 @@ def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Pa
     ],
 )
 def test_a_memory_that_does_not_fit_is_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
-    first = node(tmp_path / "a")
+    first = node(tmp_path / "a", dqn__n_step=1)
     fill(first)
     first.checkpoint(tmp_path / "saved", {"buffer": True})
     with pytest.raises(CheckpointMisfitError, match=reason) as refused:
-        node(tmp_path / "b", **changes).load_checkpoint(tmp_path / "saved")
+        node(tmp_path / "b", **{"dqn__n_step": 1, **changes}).load_checkpoint(tmp_path / "saved")
     assert "soulsgui run resume --checkpoint ID" in refused.value.remedy
 
 
@@ -217,7 +217,7 @@ def test_a_checkpoint_says_whether_the_whole_memory_is_in_it(
 
 def test_windows_are_as_long_as_is_set(tmp_path: Path) -> None:
     for index, (changes, steps) in enumerate(
-        [({}, 1), ({"dqn__n_step": 4}, 4), ({"dqn__agent": "rainbow"}, 3)]
+        [({}, 5), ({"dqn__n_step": 1}, 1), ({"dqn__agent": "rainbow", "dqn__n_step": 3}, 3)]
     ):
         made = node(tmp_path / str(index), dqn__gamma=0.5, **changes)
         fill(made, episodes=1, length=100)

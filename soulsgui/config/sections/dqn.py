@@ -35,8 +35,8 @@ class DQNSettings(Section):
     agent: Literal["dqn", "qr_dqn", "c51", "iqn", "rainbow", "r2d2"] = setting(
         "dqn",
         "What is learned of the return: its mean (dqn), its quantiles (qr_dqn, iqn) or its distribution over "
-        "fixed atoms (c51). rainbow is c51 with everything: double, dueling, noisy, prioritised and windows "
-        "of 3 steps, whatever the settings of these say; to leave one out, take c51 and set the others. r2d2 "
+        "fixed atoms (c51). rainbow is c51 with everything: double, dueling, noisy and prioritised, whatever "
+        "the settings of these say; to leave one out, take c51 and set the others. r2d2 "
         "learns the mean with a memory (`network.recurrent`), from sequences; double, dueling, prioritised.",
     )
     dueling: bool = setting(
@@ -44,22 +44,21 @@ class DQNSettings(Section):
         "Give the value of a state and the advantages of the actions layers of their own: the last one of "
         "`network.hidden_sizes` exists for each (arXiv 1511.06581).",
     )
-    n_step: int | None = setting(
-        None,
-        "Rewards that are added up before the value of what follows is asked for. Null: 3 for rainbow, 5 for "
-        "r2d2, 1 for the others.",
+    n_step: int = setting(
+        5,
+        "Rewards that are added up before the value of what follows is asked for.",
         unit="steps",
         ge=1,
         le=1000,
     )
     gamma: float = shared.gamma()
     learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
-        5e-4, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
+        1e-3, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
     batch_size: int = shared.batch_size(64)
     buffer_size: int = shared.buffer_size(100_000)
     learning_starts: int = shared.learning_starts()
-    replay_ratio: float = shared.replay_ratio(16.0, 1000)
+    replay_ratio: float = shared.replay_ratio(32.0, 1000)
     replay_ratio_tolerance: float = shared.replay_ratio_tolerance()
     double: bool = setting(
         True,
@@ -71,12 +70,12 @@ class DQNSettings(Section):
         "`mse` does not. The other agents have losses of their own.",
     )
     target_interval: int = setting(
-        100, "Updates between two moves of the target network.", unit="updates", ge=1, le=10_000_000
+        1, "Updates between two moves of the target network.", unit="updates", ge=1, le=10_000_000
     )
     target_tau: float = setting(
-        1.0,
-        "How far each move takes the target network to the online one: 1 copies it, small values with "
-        "`dqn.target_interval` 1 follow softly.",
+        0.01,
+        "How far each move takes the target network to the online one: small values with "
+        "`dqn.target_interval` 1 follow softly, 1 copies it (then with an interval of 100, say).",
         gt=0,
         le=1,
     )
@@ -120,7 +119,7 @@ class DQNSettings(Section):
         "or a schedule.",
     )
     sequence_length: int = setting(
-        40,
+        20,
         "Of `dqn.agent` r2d2: steps of an episode that are learned from together. A gradient step takes "
         "so many sequences that `dqn.batch_size` is met best; clients send pieces of at most half of it.",
         unit="steps",
@@ -128,7 +127,7 @@ class DQNSettings(Section):
         le=10_000,
     )
     burn_in: int = setting(
-        20,
+        10,
         "Of `dqn.agent` r2d2: steps before those, which only bring what was remembered then up to date. The "
         "beginning of an episode needs none.",
         unit="steps",

@@ -8,6 +8,7 @@ from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
+from soulsgui.config.sections.agents import shipped_with
 from soulsgui.gui.calls import Call
 from soulsgui.gui.config_editor.bars import ConflictBar, ProblemBar
 from soulsgui.gui.config_editor.differences import effect_sentence
@@ -185,8 +186,13 @@ class ConfigEditor(QWidget):
 
     def _base(self) -> dict[str, Any]:
         """What would be without the user's own values."""
+        return self._shipped() | self._preset_values()
+
+    def _shipped(self) -> dict[str, Any]:
+        """What is shipped with the algorithm and the agent of the draft."""
         assert self._values is not None
-        return self._values.defaults | self._preset_values()
+        defaults, own = self._values.defaults, self._draft.layer
+        return defaults | shipped_with(defaults, self._preset_values(), own.values if own else {})
 
     def _preset(self) -> str:
         return self._draft.layer.preset if self._draft.layer is not None else ""
@@ -202,7 +208,7 @@ class ConfigEditor(QWidget):
         saved: Mapping[str, Any] = self._draft.saved.values if self._draft.saved is not None else {}
         self.presets.show_choice(layer.preset, layer.values)
         self.views.show_differences(
-            values.defaults, self._preset_values(), layer.preset, layer.values, saved, values.running
+            self._shipped(), self._preset_values(), layer.preset, layer.values, saved, values.running
         )
 
     def _show_problems(self) -> None:

@@ -95,9 +95,13 @@ class Views(QTabWidget):
         self._fill_form(draft, base)
 
     def fill_if_stale(self, draft: Draft, base: Mapping[str, Any]) -> None:
-        """Write the draft into the form if it is in front and the text was changed beside it."""
-        if self.currentWidget() is self._form_page and draft.text != self._form_text:
+        """Bring the form up to date if it is in front: what was changed beside it, and what lies below."""
+        if self.currentWidget() is not self._form_page:
+            return
+        if draft.text != self._form_text:
             self._fill_form(draft, base)
+        elif self.form is not None:
+            self.form.rebase(base)
 
     def show_text(self, text: str) -> None:
         """Show a text without telling of it."""

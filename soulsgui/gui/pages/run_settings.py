@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from soulsgui.config.declaring import Effect
+from soulsgui.config.sections.agents import shipped_with
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
@@ -76,7 +77,8 @@ class RunSettingsTab(QWidget):
         if self.form is None:
             self.form = SettingsForm(self)
             self._column.addWidget(self.form, 1)
-        self.form.load(values.defaults, own_values(values.run, values.defaults))
+        shipped = values.defaults | shipped_with(values.run)
+        self.form.load(shipped, own_values(values.run, shipped))
         self.form.set_read_only(True)
         self.form.show()
         self._say(self.tr("“Modified only” shows what differs from the shipped values."))

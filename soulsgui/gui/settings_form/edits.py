@@ -15,11 +15,15 @@ class Edits:
     """
 
     def __init__(self, base: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-        self._base = {key: spec.check(base.get(key, spec.info.default))[0] for key, spec in specs().items()}
+        self.rebase(base)
         self._saved = {key: specs()[key].check(value)[0] for key, value in saved.items() if key in specs()}
         self._typed: dict[str, Any] = {}
         self._reset: set[str] = set()
         self._wrong: dict[str, str] = {}
+
+    def rebase(self, base: Mapping[str, Any]) -> None:
+        """Take other values without the user's own: those shipped with another algorithm, say."""
+        self._base = {key: spec.check(base.get(key, spec.info.default))[0] for key, spec in specs().items()}
 
     def value(self, key: str) -> Any:
         """Return the value on screen."""

@@ -123,6 +123,19 @@ class SettingsForm(QWidget):
         self._show_all()
         self.edited.emit()
 
+    def rebase(self, base: Mapping[str, Any]) -> None:
+        """Show other values without the user's own, whose own ones stay.
+
+        Args:
+            base: As in `load`.
+        """
+        before = {key: self._edits.base(key) for key in self._rows}
+        self._edits.rebase(base)
+        for key in [key for key in before if before[key] != self._edits.base(key)]:
+            if not self._edits.modified(key):
+                self._rows[key].editor.show_value(self._edits.value(key))
+            self._show_row(key)
+
     def show_draft(self, own: Mapping[str, Any]) -> None:
         """Show the user's own values as they shall be, changed elsewhere and not saved yet.
 

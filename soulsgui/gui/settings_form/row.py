@@ -102,6 +102,9 @@ class SettingRow(QWidget):
         parts = [f"`{self.spec.key}`", self.spec.info.description]
         if self.spec.limits:
             parts.append(self.tr("Range: {limits}.").format(limits=self.spec.limits))
+        for choice, value in self.spec.info.shipped_with.items():
+            words = self.tr("Shipped with {choice}: {value}.")
+            parts.append(words.format(choice=f"`{choice}`", value=self.spec.written(value)))
         return _CODE.sub(r"<code>\1</code>", html.escape(" · ".join(parts), quote=False))
 
     def changeEvent(self, event: QEvent) -> None:

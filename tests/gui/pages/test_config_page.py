@@ -163,6 +163,23 @@ def test_a_preset_shows_through_where_nothing_of_ones_own_stands(editor: ConfigE
     assert editor.text == "seed: 3\n"
 
 
+def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, editor: ConfigEditor) -> None:
+    form = editor.views.form
+    assert form is not None
+    for key, value in (("algorithm", "dqn"), ("dqn.agent", "r2d2"), ("dqn.batch_size", 320)):
+        form.row(key).typed.emit(key, value, "")
+    memory, batch = form.row("network.recurrent"), form.row("dqn.batch_size")
+    qtbot.waitUntil(lambda: memory.editor.read() == ("lstm", ""))
+    assert not memory.reset.isVisible(), "it is shipped so"
+    assert "640" in batch.reset.toolTip(), "what the user set stays, and can be taken back to the agent's"
+    shipped = {one.spec.key: one.shipped for one in editor.views.differences.model.records}
+    assert shipped["dqn.batch_size"] == 640
+    batch.reset_asked.emit("dqn.batch_size")
+    form.row("dqn.agent").typed.emit("dqn.agent", "dqn", "")
+    qtbot.waitUntil(lambda: memory.editor.read() == ("none", ""))
+    assert batch.editor.read() == (64, "")
+
+
 def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, editor: ConfigEditor, server: FakeFeed) -> None:
     server.answers["config.get"] = VALUES.model_copy(
         update={"text": "preset: gone\n", "hash": "h2", "preset": "gone"}
