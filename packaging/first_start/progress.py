@@ -54,7 +54,9 @@ class Progress:
             self.text = f"{self.seen} of {self.total} · downloading {found[1]} ({found[2]} {found[3]})"
             return found[3] == "GB" or (found[3] == "MB" and float(found[2]) >= _LARGE_MB)
         if found := _INSTALLING.match(line):
-            self._in_turn = [normalised(name.strip()) for name in found[1].split(",")]
+            names = [normalised(name.strip()) for name in found[1].split(",")]
+            # Without a pin, as of this project itself, nobody sees when it is done.
+            self._in_turn = [name for name in names if name in self._pins] or names
         if self._in_turn:
             return self._count_installed()
         if "Retrying (Retry(" in line:
