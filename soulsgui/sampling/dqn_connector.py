@@ -137,7 +137,7 @@ class DQNConnector(Connector):
 
     def _check_family(self, config: ServerConfig) -> None:
         super()._check_family(config)
-        if config.settings.get("determinism") == "lockstep":
+        if config.settings["determinism"] == "lockstep":
             raise ClientRegistrationError(
                 "The server's run is in lockstep, which a loop by hand can't keep.",
                 "Set determinism to off on the server, or let `soulsgui client` play.",

@@ -83,7 +83,7 @@ class FreeRunning:
         self._greedy = greedy
         self._hold_s = float(config.settings["client.segment_seconds"])
         self._waits = config.settings["client.when_full"] == "wait"
-        self._real_time = float(config.settings.get("client.step_seconds", 0.0)) > 0
+        self._real_time = config.settings["client.step_seconds"] > 0
         self._heard: View | None = None
         self._newest: View | None = None
         self._let_in = False

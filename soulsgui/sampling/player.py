@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from soulsgui.config.sections.evaluation import EvaluationSettings
 from soulsgui.config.settings_info import received_settings
 from soulsgui.environments.make import longest_episode
 from soulsgui.environments.realtime import StepClock
@@ -66,9 +65,8 @@ def unanswered(link: ClientLink) -> bool:
 
 
 def _clock_of(settings: Mapping[str, Any], stop: threading.Event) -> StepClock:
-    step_s = float(settings.get("client.step_seconds", 0.0))
     # A pause of a minute must not keep who is asked to stop.
-    return StepClock(step_s, float(settings.get("client.step_delay", 0.0)), sleep=stop.wait)
+    return StepClock(settings["client.step_seconds"], settings["client.step_delay"], sleep=stop.wait)
 
 
 class RunPlayer:
@@ -109,7 +107,7 @@ class RunPlayer:
                 "Install the same version of the environment's package on both.",
             )
         self._attempt = config.attempt
-        self._log_level = settings.get("logging.level")
+        self._log_level = settings["logging.level"]
         self._late_before, self._human_before = link.progress.late_steps, link.progress.human_steps
         self._episodes_over = True
         self._policy = policy
@@ -216,7 +214,7 @@ class RunPlayer:
 
     @property
     def _in_lockstep(self) -> bool:
-        return bool(self._config.settings.get("determinism") == "lockstep")
+        return bool(self._config.settings["determinism"] == "lockstep")
 
     def _greedy_episodes(self) -> GreedyEpisodes | None:
         """Return what plays evaluations; None where everything is played in shares that are counted."""
@@ -226,9 +224,7 @@ class RunPlayer:
             return None
         settings = self._config.settings
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
-        longest = longest_episode(
-            *env, otherwise=int(settings.get("evaluation.max_steps", EvaluationSettings().max_steps))
-        )
+        longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
         return GreedyEpisodes(
             partial(make_policy, self._config.policy), link.progress, link.tell_soon, longest
         )
