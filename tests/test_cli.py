@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -179,6 +180,19 @@ def test_every_option_says_what_it_does_and_its_default(parser: argparse.Argumen
             assert "default" in action.help, f"{parser.prog}: {action.dest}"
 
 
+@pytest.mark.parametrize("command", ["serve", "run start", "invite", "join", "evaluate", "config set"])
+def test_the_help_of_a_main_command_shows_examples(folder: Path, command: str, capsys: Capture) -> None:
+    assert soulsgui(folder, *command.split(), "--help") == 0
+    assert f"examples:\n  soulsgui {command}" in capsys.readouterr().out
+
+
+def test_every_example_can_be_typed() -> None:
+    for parser in every_parser(_parser()):
+        for line in (parser.epilog or "").splitlines()[1:]:
+            program, *words = shlex.split(line)
+            assert (program, parse(words).handler) == ("soulsgui", parser.get_default("handler")), line
+
+
 def test_a_data_folder_that_can_not_be_made_is_said(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("")
     data = tmp_path / "file" / "data"
@@ -309,6 +323,16 @@ def test_config_is_set_shown_checked_and_compared(folder: Path, capsys: Capture)
     said = capsys.readouterr().out
     assert 'network.recurrent: "lstm"  # new run, as shipped for r2d2\n' in said
     assert "dqn.batch_size: 320  # new run\n" in said
+    assert soulsgui(folder, "config", "show", "ppo", "--set", "ppo.clip=0.3") == 0
+    said = capsys.readouterr().out
+    assert "ppo.clip: 0.3  # new run\n" in said
+    assert all(line.startswith("ppo.") for line in said.splitlines())
+    assert soulsgui(folder, "config", "show", "ppo", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == shown["ppo"]
+    assert soulsgui(folder, "config", "show", "ppo.gamma", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == 0.5
+    assert soulsgui(folder, "config", "show", "dqnn") == 2
+    assert "'dqnn' is neither a setting nor a section of them.\nDid you mean dqn?" in capsys.readouterr().err
     assert soulsgui(folder, "config", "show", "--preset", "cartpol_ppo") == 2
     assert "cartpole_ppo" in capsys.readouterr().err
     assert soulsgui(folder, "config", "set", "seed=-1") == 2
@@ -366,11 +390,10 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path
     save(made.best_model, made, "best", 400, score=9.0, scored_by="evaluation")
     save(made.checkpoint, made, "current", 600, score=3.0, scored_by="training")
     assert soulsgui(folder, "checkpoints", "list") == 0
-    newest, best = capsys.readouterr().out.splitlines()
-    assert "  training return 3.0  " in newest
-    assert "  evaluation 9.0  " in best
-    # Columns of their own: the one begins behind the other.
-    assert newest.index("training return 3.0") + len("training return 3.0") < best.index("evaluation 9.0")
+    heads, newest, best = capsys.readouterr().out.splitlines()
+    assert heads.startswith("CHECKPOINT  SAVED ")
+    assert newest.index(" 3.0 ") == heads.index("TRAINING RETURN") - 1
+    assert best.index(" 9.0 ") == heads.index("EVALUATION") - 1
     assert soulsgui(folder, "logs", "trainer") == 0
     assert capsys.readouterr().out == "2026-11-20 10:00:00 INFO t: one\ntwo\n"
     assert soulsgui(folder, "logs", "oven") == 1
@@ -379,9 +402,12 @@ def test_runs_checkpoints_logs_and_events_are_read_without_a_runner(folder: Path
     assert json.loads(capsys.readouterr().out)[0]["what"] == "it broke"
     assert soulsgui(folder, "events", "--since", "1") == 0
     assert capsys.readouterr().out == ""
-    for words in (["runs", "list"], ["events"]):
-        assert soulsgui(folder, *words) == 0
-        assert capsys.readouterr().out.count("\n") == 1
+    assert soulsgui(folder, "runs", "list") == 0
+    heads, row = capsys.readouterr().out.splitlines()
+    assert heads.split() == ["RUN", "NAME", "STATE", "STEPS", "DURATION", "SIZE"]
+    assert row.index(" stopped ") == heads.index("STATE") - 1
+    assert soulsgui(folder, "events") == 0
+    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_checkpoints_of_no_run_are_code_1(folder: Path, capsys: Capture) -> None:

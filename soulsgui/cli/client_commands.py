@@ -36,7 +36,13 @@ def add_clients(commands: Commands) -> None:
         "client", nargs="?", default="", metavar="NAME", help="only those of this client; default: of all"
     )
     json_option(rejects)
-    invite = add(commands, "invite", "inviting:invite", "let another computer play for this server")
+    invite = add(
+        commands,
+        "invite",
+        "inviting:invite",
+        "let another computer play for this server",
+        examples=("invite gamer-01", "invite gamer-01 --reissue --file /media/stick/gamer-01.soulsgui"),
+    )
     invite.add_argument("client", metavar="NAME", help="its id, such as gamer-01")
     invite.add_argument(
         "--file", type=Path, metavar="PATH", help="where to write it; default: NAME.soulsgui, here"

@@ -3,6 +3,7 @@
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,7 +72,7 @@ def common_options() -> argparse.ArgumentParser:
 
 
 def add(
-    commands: Commands, name: str, handler: str, text: str, hidden: bool = False
+    commands: Commands, name: str, handler: str, text: str, hidden: bool = False, examples: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
     """Add a command.
 
@@ -81,8 +82,12 @@ def add(
         handler: `module:function` below `soulsgui.cli` that carries it out.
         text: What it does.
         hidden: Leave it out of the help.
+        examples: Command lines to show in its help, without the program's name.
     """
-    shown = {} if hidden else {"help": text}
+    shown: dict[str, Any] = {} if hidden else {"help": text}
+    if examples:
+        shown["epilog"] = "\n".join(["examples:", *(f"  soulsgui {example}" for example in examples)])
+        shown["formatter_class"] = argparse.RawDescriptionHelpFormatter
     parser: argparse.ArgumentParser = commands.add_parser(
         name, description=text, allow_abbrev=False, parents=[common_options()], **shown
     )

@@ -15,12 +15,35 @@ from soulsgui.runner.history import log_lines, log_paths
 from soulsgui.runner.library import Library
 from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.outcome import duration_words
-from soulsgui.runner.words import count_words, size_words, table
+from soulsgui.runner.words import size_words, table
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.control import CheckpointInfo, HistoryLogsParams, RunSummary
 from soulsgui.wire.messages.server_config import algorithm_name
 
 _FOLLOW_EVERY_S = 0.2
+_CHECKPOINT_HEADS = (
+    "CHECKPOINT",
+    "SAVED",
+    "STEPS",
+    "MODEL",
+    "TRAINING RETURN",
+    "EVALUATION",
+    "SIZE",
+    "STATE",
+    "NOTE",
+)
+_RUN_HEADS = (
+    "RUN",
+    "NAME",
+    "STATE",
+    "ENVIRONMENT",
+    "ALGORITHM",
+    "STEPS",
+    "BEST RETURN",
+    "DURATION",
+    "SIZE",
+    "NOTE",
+)
 
 
 def checkpoints(arguments: Arguments) -> int:
@@ -35,26 +58,23 @@ def checkpoints(arguments: Arguments) -> int:
         [
             info.id,
             moment(info.created),
-            count_words(info.env_steps, "step"),
-            f"model {info.model_id}",
-            *_score_words(info),
+            f"{info.env_steps:,}",
+            str(info.model_id),
+            *_scores(info),
             size_words(info.size_bytes),
             "" if info.valid else f"damaged: {info.error}",
             info.note,
         ]
         for info in found
     ]
-    say(table(rows) or f"Run {run.run_id} has no checkpoint yet.")
+    say(table(rows, _CHECKPOINT_HEADS) or f"Run {run.run_id} has no checkpoint yet.")
     return 0
 
 
-def _score_words(info: CheckpointInfo) -> tuple[str, str]:
-    """Return the mean return it was saved with: that of training episodes, or that of an evaluation."""
-    if info.score is None:
-        return "", ""
-    if info.scored_by == "evaluation":
-        return "", f"evaluation {info.score:.1f}"
-    return f"{'training return' if info.scored_by else 'return'} {info.score:.1f}", ""
+def _scores(info: CheckpointInfo) -> tuple[str, str]:
+    """Return the mean return it was saved with, that of training episodes or that of an evaluation."""
+    score = "" if info.score is None else f"{info.score:.1f}"
+    return ("", score) if info.scored_by == "evaluation" else (score, "")
 
 
 def runs(arguments: Arguments) -> int:
@@ -70,15 +90,15 @@ def runs(arguments: Arguments) -> int:
             run.state,
             run.env_id,
             algorithm_name(run.algorithm, run.agent),
-            count_words(run.env_steps, "step"),
-            f"best {run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
+            f"{run.env_steps:,}",
+            f"{run.best_mean_return:.1f}" if run.best_mean_return is not None else "",
             duration_words(run.seconds),
             size_words(run.size_bytes),
             run.note,
         ]
         for run in found
     ]
-    say(table(rows) or "There is no run yet. Start one: soulsgui serve")
+    say(table(rows, _RUN_HEADS) or "There is no run yet. Start one: soulsgui serve")
     return 0
 
 

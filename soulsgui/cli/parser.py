@@ -98,7 +98,18 @@ def _add_window(commands: Commands) -> None:
 
 
 def _add_server(commands: Commands) -> None:
-    serve = add(commands, "serve", "roles:serve", "run a server: Redis, the control API, and a run")
+    serve = add(
+        commands,
+        "serve",
+        "roles:serve",
+        "run a server: Redis, the control API, and a run",
+        examples=(
+            "serve --set stop.mean_return=475 --local-clients 2 --until-done",
+            "serve --preset lunarlander_ppo --until-done --json",
+            "serve --resume latest --set stop.env_steps=2000000",
+            "serve --idle",
+        ),
+    )
     serve.add_argument("--idle", action="store_true", help="start no run; default: start one")
     preset_option(serve)
     serve.add_argument(
@@ -129,19 +140,37 @@ def _add_server(commands: Commands) -> None:
     )
     control = add(commands, "control", "remote:control", "port and token of the control API")
     json_option(control)
-    call = add(commands, "call", "remote:call", "any command of the control API; its answer as JSON")
+    call = add(
+        commands,
+        "call",
+        "remote:call",
+        "any command of the control API; its answer as JSON",
+        examples=("call runs.list", "call service.local_clients '{\"count\": 4}'"),
+    )
     call.add_argument("name", metavar="GROUP.COMMAND", help="its name, such as run.start")
     call.add_argument("params", nargs="?", default="{}", metavar="JSON", help="its parameters; default: {}")
 
 
 def _add_run(commands: Commands) -> None:
     run = group(commands, "run", "begin, continue and end the run of the server")
-    start = add(run, "start", "remote:run_start", "begin a new run")
+    start = add(
+        run,
+        "start",
+        "remote:run_start",
+        "begin a new run",
+        examples=("run start --name first", "run start --preset pendulum_sac --local-clients 1"),
+    )
     preset_option(start)
     run_name_option(start)
     local_clients_option(start)
     note_option(start)
-    resume = add(run, "resume", "remote:run_resume", "go on with a run as a new attempt")
+    resume = add(
+        run,
+        "resume",
+        "remote:run_resume",
+        "go on with a run as a new attempt",
+        examples=("run resume", "run resume 2026-11-20_10-00-00_first --set stop.env_steps=2000000"),
+    )
     resume.add_argument("run", nargs="?", default="latest", metavar="RUN", help=WHICH_RUN)
     resume.add_argument(
         "--checkpoint", default="", metavar="ID", help="a checkpoint of it; default: the newest"
@@ -178,7 +207,17 @@ def _add_library(commands: Commands) -> None:
 
 
 def _add_evaluate(commands: Commands) -> None:
-    evaluate = add(commands, "evaluate", "evaluation:evaluate", "play episodes with a checkpoint")
+    evaluate = add(
+        commands,
+        "evaluate",
+        "evaluation:evaluate",
+        "play episodes with a checkpoint",
+        examples=(
+            "evaluate",
+            "evaluate best --episodes 100 --json",
+            "evaluate 2026-11-20_10-00-00_first/best",
+        ),
+    )
     evaluate.add_argument(
         "checkpoint",
         nargs="?",
@@ -203,15 +242,28 @@ def _add_evaluate(commands: Commands) -> None:
 
 def _add_config(commands: Commands) -> None:
     config = group(commands, "config", "your settings")
-    for name, text in (
-        ("show", "the effective configuration"),
-        ("check", "say what is wrong with it"),
-        ("diff", "what differs from the shipped settings"),
-    ):
-        command = add(config, name, f"settings:{name}", text)
+    show = add(
+        config,
+        "show",
+        "settings:show",
+        "the effective configuration",
+        examples=("config show ppo", "config show ppo.gamma --json", "config show --preset lunarlander_ppo"),
+    )
+    show.add_argument(
+        "part", nargs="?", default="", metavar="SECTION", help="a section, or one setting; default: all"
+    )
+    check = add(config, "check", "settings:check", "say what is wrong with it")
+    diff = add(config, "diff", "settings:diff", "what differs from the shipped settings")
+    for command in (show, check, diff):
         preset_option(command)
         json_option(command)
-    changing = add(config, "set", "settings:change", "write settings into your config.yaml")
+    changing = add(
+        config,
+        "set",
+        "settings:change",
+        "write settings into your config.yaml",
+        examples=("config set ppo.gamma=0.98 clients.local=4", "config set 'network.hidden_sizes=[64, 64]'"),
+    )
     changing.add_argument(
         "values", nargs="+", metavar="KEY=VALUE", help="a setting and its value, such as ppo.gamma=0.98"
     )
@@ -228,7 +280,13 @@ def _add_env(commands: Commands) -> None:
 
 
 def _add_looking(commands: Commands) -> None:
-    logs = add(commands, "logs", "local:logs", "the log of a service: trainer, redis, runner, client-1 ...")
+    logs = add(
+        commands,
+        "logs",
+        "local:logs",
+        "the log of a service: trainer, redis, runner, client-1 ...",
+        examples=("logs trainer", "logs runner -n 200 --follow"),
+    )
     logs.add_argument(
         "service", metavar="SERVICE", help="whose: runner, redis, trainer, telemetry, client-1 ..."
     )

@@ -18,7 +18,13 @@ def add_services(commands: Commands) -> None:
             node.add_argument(
                 "--checkpoint", type=Path, metavar="PATH", help="begin from it; default: the newest"
             )
-    join = add(commands, "join", "roles:join", "let this computer play for a server; pause and stop that")
+    join = add(
+        commands,
+        "join",
+        "roles:join",
+        "let this computer play for a server; pause and stop that",
+        examples=("join gamer-01.soulsgui", "join pause --for 30m", "join continue", "join stop"),
+    )
     invitation_argument(
         join,
         "the one of last time, else the server that runs on this computer",
@@ -45,7 +51,13 @@ def add_services(commands: Commands) -> None:
     json_option(join)
     for hidden in ("--watched", "--idle"):
         join.add_argument(hidden, action="store_true", help=argparse.SUPPRESS)
-    client = add(commands, "client", "roles:client", "a sampling client, in the foreground")
+    client = add(
+        commands,
+        "client",
+        "roles:client",
+        "a sampling client, in the foreground",
+        examples=("client --name second-player", "client --simulate 1000 --rate 100"),
+    )
     client.set_defaults(is_service=True)
     invitation_argument(client, "none")
     client.add_argument(

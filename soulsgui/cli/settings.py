@@ -6,11 +6,12 @@ from typing import Any
 from soulsgui.cli.output import folders_of, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.config.declaring import Effect
-from soulsgui.config.errors import ConfigError
+from soulsgui.config.errors import ConfigError, nearest
 from soulsgui.config.layers import parse_assignments
 from soulsgui.config.load import load_settings
 from soulsgui.config.sections.agents import shipped_with
 from soulsgui.config.settings_info import all_settings
+from soulsgui.errors import UsageError
 from soulsgui.runner import settings_file
 from soulsgui.runner.library import public_tree, public_values
 from soulsgui.wire.control import ConfigSaveParams
@@ -25,11 +26,22 @@ _WHEN = {
 def show(arguments: Arguments) -> int:
     """`config show`: the effective configuration."""
     settings = load_settings(folders_of(arguments), arguments.preset, arguments.assignments)
+    part, known = arguments.part, all_settings()
+    every = public_values(settings)
+    values = {key: value for key, value in every.items() if not part or f"{key}.".startswith(f"{part}.")}
+    if not values:
+        near = nearest(part, [*(key.partition(".")[0] for key in known), *known])
+        raise UsageError(
+            f"{part!r} is neither a setting nor a section of them.",
+            f"Did you mean {near}?" if near else "See all of them: soulsgui config show",
+        )
     if arguments.as_json:
-        say_json(public_tree(settings))
+        tree: Any = public_tree(settings)
+        for name in part.split(".") if part else ():
+            tree = tree[name]
+        say_json(tree)
     else:
-        known, values = all_settings(), public_values(settings)
-        brought = shipped_with(values)
+        brought = shipped_with(every)
         for key, value in values.items():
             with_it = f", as shipped for {settings.agent or settings.algorithm}"
             note = with_it if key in brought and value == brought[key] else ""

@@ -1,7 +1,7 @@
 """The state of a server in words, for a terminal. Pure: plain data in, text out."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from soulsgui.printable import printable
@@ -9,6 +9,19 @@ from soulsgui.runner.outcome import duration_words
 from soulsgui.wire.messages.server_config import algorithm_name
 from soulsgui.wire.situation import is_paused_there
 
+_CLIENT_HEADS = (
+    "NAME",
+    "STATE",
+    "HOST",
+    "STEPS",
+    "EPISODES",
+    "MEAN RETURN",
+    "STEPS/S",
+    "WAITS",
+    "SEEN",
+    "REJECTED",
+    "ERROR",
+)
 _GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
 _WORTH_TELLING = 0.01
@@ -88,7 +101,8 @@ def status_text(status: Mapping[str, Any]) -> str:
     lines.append("Services")
     lines += [f"  {line}" for line in _table([_service_row(service) for service in status["services"]])]
     lines.append("Clients" if status["clients"] else "No clients")
-    lines += [f"  {line}" for line in _table([_client_row(client) for client in status["clients"]])]
+    clients = [_client_row(client) for client in status["clients"]]
+    lines += [f"  {line}" for line in _table(clients, _CLIENT_HEADS)]
     state = "" if server["reachable"] else "  does not answer"
     limit = server.get("memory_limit_bytes", 0)
     memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
@@ -123,7 +137,7 @@ def client_rows(clients: list[dict[str, Any]]) -> str:
     Args:
         clients: `ClientStatus` as plain data.
     """
-    return "\n".join(_table([_client_row(client) for client in clients])) or "No clients yet."
+    return table([_client_row(client) for client in clients], _CLIENT_HEADS) or "No clients yet."
 
 
 def _client_row(client: Mapping[str, Any]) -> list[str]:
@@ -142,13 +156,13 @@ def _client_row(client: Mapping[str, Any]) -> list[str]:
         name,
         _client_state(client),
         client["host"],
-        count_words(client["env_steps"], "step"),
-        count_words(client["episodes"], "episode"),
-        f"mean return {mean:.1f}" if mean is not None else "",
-        f"{client['env_steps_per_s']:,.0f} steps/s" if client["env_steps_per_s"] else "",
-        f"waits {100 * client['waiting']:.0f} %" if client["waiting"] >= _WORTH_TELLING else "",
+        f"{client['env_steps']:,}",
+        f"{client['episodes']:,}",
+        f"{mean:.1f}" if mean is not None else "",
+        f"{client['env_steps_per_s']:,.0f}" if client["env_steps_per_s"] else "",
+        f"{100 * client['waiting']:.0f} %" if client["waiting"] >= _WORTH_TELLING else "",
         f"{age:.1f} s ago" if age is not None else "",
-        f"{rejected:,} rejected" if rejected else "",
+        f"{rejected:,}" if rejected else "",
         client["error"],
     ]
 
@@ -170,7 +184,7 @@ def reject_rows(rejects: list[dict[str, Any]]) -> str:
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["time"])),
             one["client"],
             one["reason"],
-            count_words(one["segments"], "segment"),
+            f"{one['segments']:,}",
             size_words(one["size"]),
             one["entry"],
             one["detail"],
@@ -178,7 +192,8 @@ def reject_rows(rejects: list[dict[str, Any]]) -> str:
         ]
         for one in rejects
     ]
-    return "\n".join(_table(rows)) or _NONE_KEPT
+    heads = ("TIME", "CLIENT", "REASON", "SEGMENTS", "SIZE", "ENTRY", "WHAT WAS WRONG", "BEGINNING")
+    return table(rows, heads) or _NONE_KEPT
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
@@ -222,20 +237,17 @@ def _summed_returns(summary: Mapping[str, Any]) -> list[str]:
     return [f"  {', '.join(parts)}"] if parts else []
 
 
-def table(rows: list[list[str]]) -> str:
-    """Return rows as aligned columns; columns without any text are left out."""
-    return "\n".join(_table(rows))
+def table(rows: list[list[str]], heads: Sequence[str]) -> str:
+    """Return rows as aligned columns below their headings; columns without any text are left out."""
+    return "\n".join(_table(rows, heads))
 
 
-def _table(rows: list[list[str]]) -> list[str]:
-    if not rows:
-        return []
+def _table(rows: list[list[str]], heads: Sequence[str] = ()) -> list[str]:
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width).rstrip()
-        for row in rows
-    ]
+    told = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    lines = [*([heads] if heads and rows else []), *rows]
+    widths = {place: max(len(line[place]) for line in lines) for place in told}
+    return ["  ".join(line[place].ljust(width) for place, width in widths.items()).rstrip() for line in lines]
 
 
 def count_words(count: int, thing: str) -> str:

@@ -138,7 +138,7 @@ def test_everything_is_said() -> None:
         "restarting in 8 s (3/5)",
         "exit 1",
         "online (stalled)",
-        "2 rejected",
+        "REJECTED",
         "valkey 9",
         "does not answer",
     ):
@@ -146,17 +146,20 @@ def test_everything_is_said() -> None:
     assert "No clients" in status_text(plain(Status()))
 
 
-def test_columns_are_aligned_and_empty_ones_left_out() -> None:
-    assert table([["a", "", "1"], ["bbb", "", "22"]]) == "a    1\nbbb  22"
-    assert table([]) == ""
+def test_columns_are_aligned_below_their_headings_and_empty_ones_left_out() -> None:
+    assert (
+        table([["a", "", "1"], ["bbb", "", "22"]], ("ID", "NOTE", "STEPS")) == "ID   STEPS\na    1\nbbb  22"
+    )
+    assert table([], ("ID", "NOTE", "STEPS")) == ""
     assert client_rows([]) == "No clients yet."
 
 
 def test_a_client_that_was_renamed_shows_its_id_too() -> None:
     clients = [ClientStatus(id="gamer-01", name="Living room"), ClientStatus(id="b", name="b")]
     rows = client_rows([one.model_dump(mode="json") for one in clients]).splitlines()
-    assert rows[0].startswith("Living room (gamer-01)  ")
-    assert rows[1].startswith("b  ")
+    assert rows[0].split() == ["NAME", "STATE", "STEPS", "EPISODES"]
+    assert rows[1].startswith("Living room (gamer-01)  ")
+    assert rows[2].startswith("b  ")
 
 
 def test_summary_is_said() -> None:
@@ -201,17 +204,16 @@ def test_who_waits_for_whom_is_said_in_words() -> None:
 
 
 def test_words_of_others_stay_in_their_cell() -> None:
-    assert table([["client-1", "bad\x1b[2J\nforged"]]) == "client-1  bad\ufffd[2J forged"
+    said = table([["client-1", "bad\x1b[2J\nforged"]], ("NAME", "ERROR"))
+    assert said == "NAME      ERROR\nclient-1  bad\ufffd[2J forged"
 
 
 def test_one_who_was_gone_before_the_run_is_said_shortly() -> None:
     gone = ClientStatus(id="client-1", name="client-1", state="left", host="pc", age_s=301.0)
     here = ClientStatus(id="a", name="a", state="online", env_id="E", env_steps=1)
     rows = client_rows([gone.model_dump(), here.model_dump()]).splitlines()
-    assert rows[0].split("  ")[0] == "client-1"
-    assert "left 5 min ago" in rows[0]
-    assert "steps" not in rows[0]
-    assert "1 step " in rows[1]
+    assert rows[1].split() == ["client-1", "left", "5", "min", "ago", "pc"]
+    assert rows[2].index(" 1 ") == rows[0].index("STEPS") - 1
 
 
 def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
@@ -220,18 +222,18 @@ def test_one_who_was_invited_and_never_came_is_said_shortly() -> None:
         ClientStatus(id="pc-2", name="pc-2", state="joining", invited=5.0, age_s=0.5, host="den"),
         ClientStatus(id="pc-3", name="pc-3", state="joining", invited=5.0, invited_again=True),
     ]
-    first, second, third = client_rows([client.model_dump() for client in clients]).splitlines()
+    _, first, second, third = client_rows([client.model_dump() for client in clients]).splitlines()
     assert first == "pc    invited, never seen"
     assert third == "pc-3  invited again, not yet seen"
-    assert second.startswith("pc-2  joining                      den  0 steps")
+    assert second.startswith("pc-2  joining                      den   0 ")
 
 
 def test_it_is_said_where_a_client_was_paused() -> None:
     here = ClientStatus(id="a", name="a", state="paused", wish="pause", age_s=0.1)
     there = ClientStatus(id="b", name="b", state="paused", age_s=0.1)
-    first, second = client_rows([client.model_dump() for client in (here, there)]).splitlines()
-    assert first.startswith("a  paused  ")
-    assert second.startswith("b  paused there")
+    _, first, second = client_rows([client.model_dump() for client in (here, there)]).splitlines()
+    assert first.startswith("a     paused  ")
+    assert second.startswith("b     paused there")
 
 
 def test_counts_and_sizes() -> None:
@@ -251,8 +253,9 @@ def test_refused_chunks_are_a_line_each() -> None:
         "detail": "unreadable: no head",
     }
     text = reject_rows([reject, reject | {"client": "b", "segments": 3, "detail": ""}])
-    first, second = text.splitlines()
-    assert "gamer-01  unreadable  1 segment " in first
-    assert first.endswith("17-3  unreadable: no head  67617262616765")
-    assert "3 segments" in second
+    heads, first, second = text.splitlines()
+    assert heads.split()[:4] == ["TIME", "CLIENT", "REASON", "SEGMENTS"]
+    assert "gamer-01  unreadable  1 " in first
+    assert first.endswith("17-3   unreadable: no head  67617262616765")
+    assert second.index(" 3 ") == heads.index("SEGMENTS") - 1
     assert "not_admitted" in reject_rows([]), "the count of those may be above zero all the same"
