@@ -119,10 +119,16 @@ def parse_line(line: str) -> ParsedLine:
         return ParsedLine(None, "", line)
     stamp, level, text = match.groups()
     try:
-        when = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S.%f").timestamp()
+        when = datetime.fromisoformat(stamp).timestamp()
     except (ValueError, OverflowError):  # it only looks like a time
         return ParsedLine(None, "", line)
     return ParsedLine(when, level.lower(), text)
+
+
+def level_of(line: str) -> str:
+    """Return the level of a line, as `parse_line` would."""
+    match = _LINE.match(line)
+    return match[2].lower() if match is not None else ""
 
 
 def leave(code: int) -> NoReturn:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from soulsgui.printable import printable
-from soulsgui.process import ParsedLine, parse_line
+from soulsgui.process import ParsedLine, level_of, parse_line
 from soulsgui.runner.logs import SWAP, TOO_FAST, LogPart, count_newlines, log_parts, size_of
 from soulsgui.wire.control import LogLine
 
@@ -59,30 +59,52 @@ def read_lines(
         if len(found) >= n:
             break
         if before is None or part.first < before:
-            matching = _matching(_read_part(part, service, before), level, filter)
-            found = [*matching[-(n - len(found)) :], *found]
+            lines = _read_part(part, before)
+            older = _newest_matching(lines, part.first, service, n - len(found), level, filter.casefold())
+            found = [*older, *found]
     return found, parts[0].first
 
 
-def _read_part(part: LogPart, service: str, before: int | None) -> list[LogLine]:
+def _read_part(part: LogPart, before: int | None) -> list[bytes]:
     try:
         lines = part.path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return []
     if not lines[-1]:
         lines.pop()
-    wanted = lines if before is None else lines[: before - part.first]
-    return [_log_line(service, part.first + index, line) for index, line in enumerate(wanted)]
+    return lines if before is None else lines[: before - part.first]
 
 
-def _matching(lines: list[LogLine], level: str, filter: str) -> list[LogLine]:
-    least, text = LEVELS.index(level), filter.casefold()
-    matching, rank = [], LEVELS.index("info")
-    for line in lines:
-        rank = LEVELS.index(line.level) if line.level in LEVELS else rank
-        if rank >= least and text in line.text.casefold():
-            matching.append(line)
-    return matching
+def _newest_matching(
+    lines: list[bytes], first: int, service: str, n: int, level: str, text: str
+) -> list[LogLine]:
+    # A log may have a million lines: only what may match is taken apart.
+    important = _important(lines, LEVELS.index(level))
+    found: list[LogLine] = []
+    for place in reversed(range(len(lines))):
+        if important is not None and place not in important:
+            continue
+        if text and text not in lines[place].decode(errors="replace").casefold():
+            continue
+        line = _log_line(service, first + place, lines[place])
+        if text in line.text.casefold():
+            found.append(line)
+            if len(found) == n:
+                break
+    return found[::-1]
+
+
+def _important(lines: list[bytes], least: int) -> set[int] | None:
+    """Return the places of lines of a level or above it; None for all."""
+    if least == 0:
+        return None
+    found, rank = set(), LEVELS.index("info")
+    for place, line in enumerate(lines):
+        level = level_of(line.decode(errors="replace"))
+        rank = LEVELS.index(level) if level in LEVELS else rank
+        if rank >= least:
+            found.add(place)
+    return found
 
 
 @dataclass

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from soulsgui.process import ParsedLine, parse_line
+from soulsgui.runner import log_lines
 from soulsgui.runner.log_lines import LogFollower, read_lines, tail
 from soulsgui.runner.logs import LogFile, log_parts
 from soulsgui.wire.control import LogLine
@@ -238,6 +240,22 @@ def test_a_page_is_filled_with_matching_lines(path: Path) -> None:
     write(path, [f"{'Needle' if number % 100 == 0 else 'hay'} {number}" for number in range(1000)])
     lines, _ = read_lines(path, "trainer", None, 3, filter="nEEdle")
     assert [line.text for line in lines] == ["Needle 700", "Needle 800", "Needle 900"]
+
+
+def test_a_search_takes_only_lines_apart_that_may_match(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, (f"{STAMP} INFO a: hay {number}" for number in range(20_000)))
+    write(path, [f"{STAMP} ERROR a: needle"])
+    taken: list[str] = []
+
+    def counted(line: str) -> ParsedLine:
+        taken.append(line)
+        return parse_line(line)
+
+    monkeypatch.setattr(log_lines, "parse_line", counted)
+    for level, words in (("debug", "needle"), ("error", ""), ("error", "needle")):
+        assert [line.text for line in read_lines(path, "t", None, 10, level, words)[0]] == ["a: needle"]
+    read_lines(path, "t", None, 10)
+    assert len(taken) == 3 + 10
 
 
 # --- following -------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LINES = 300
 _LOG_ROWS = 11
+_NARROW_MS = 250
 # With fewer the name of its axis is cut off.
 _PLOT_ROWS = 12
 _SMOOTHING = 0.95
@@ -119,7 +120,10 @@ class LogSection(QWidget):
         self.pane.setObjectName("clientLog")
         self.pane.setMinimumHeight(self.fontMetrics().height() * _LOG_ROWS)
         _take_what_is_left(self.pane)
-        self.pane.show_empty_text(tr("What the client writes appears here."))
+        # What it holds is the end of the log only.
+        self._narrow_soon = QTimer(self, singleShot=True, interval=_NARROW_MS)
+        self._narrow_soon.timeout.connect(self.renew)
+        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
@@ -135,6 +139,7 @@ class LogSection(QWidget):
         """Ask for the newest lines, if anybody reads them."""
         if self.button.isChecked():
             self._waiting = []
+            self.pane.show_empty_text(tr("Reading the log …"))
             self._fetch.forget()
             self._fetch.request()
 
@@ -147,9 +152,18 @@ class LogSection(QWidget):
             self.opened.emit()
 
     def _ask(self) -> Call | None:
-        return self._feed.call("history.logs", {"n": _LINES}) if self._feed.connection.live else None
+        if not self._feed.connection.live:
+            return None
+        wanted = {"n": _LINES, "level": self.pane.least, "filter": self.pane.words}
+        return self._feed.call("history.logs", wanted)
 
     def _take(self, result: dict[str, Any]) -> None:
+        none = (
+            tr("No line that is kept of the log fits.")
+            if self.pane.narrow
+            else tr("Nothing was written yet.")
+        )
+        self.pane.show_empty_text(none)
         self.pane.replace([LogLine.model_validate(line) for line in result["lines"]])
         self._go_on()
 

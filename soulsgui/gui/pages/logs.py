@@ -20,6 +20,7 @@ from soulsgui.gui.pages.logs_where import (
     LogPlace,
     as_file,
     first_since,
+    nothing_found,
     reaches_back_to,
     run_words,
     service_words,
@@ -102,7 +103,7 @@ class LogsPage(QWidget):
         self.earlier.clicked.connect(self._read_earlier)
         self.save.clicked.connect(self._ask_where_to_save)
         self.pane.top_reached.connect(self._read_earlier)
-        self.pane.narrowed.connect(lambda *_: self._narrow_soon.start())
+        self.pane.narrowed.connect(self._narrowed)
         self.pane.follow_changed.connect(self._follow_changed)
         self._narrow_soon.timeout.connect(self._read)
         self._reader.newest.connect(self._take_newest)
@@ -150,6 +151,10 @@ class LogsPage(QWidget):
     def _read(self) -> None:
         self._moment = self._keep = None
         self._reader.read(self.place)
+        self._say_state()
+
+    def _narrowed(self) -> None:
+        self._narrow_soon.start()
         self._say_state()
 
     def _read_earlier(self) -> None:
@@ -254,14 +259,13 @@ class LogsPage(QWidget):
     def _failed(self, error: ApiError) -> None:
         if error.code is ErrorCode.NOT_FOUND:
             self.pane.replace([])
-            self.pane.show_empty_text(f"{error.message}\n{error.remedy}".strip())
         else:
             notify_problem(self._shell, error)
-        self._say_state(keep_empty_text=True)
+        self._say_state()
 
     # --- words around them ---
 
-    def _say_state(self, keep_empty_text: bool = False) -> None:
+    def _say_state(self) -> None:
         connection = self._feed.connection
         more = self._reader.has_earlier
         reason = why_not(connection) or ("" if more else tr("These are all there are."))
@@ -269,16 +273,18 @@ class LogsPage(QWidget):
         self.earlier.explain(reason or tr("Read older lines; scrolling to the top does the same"))
         words = "" if self._reader.at_end else tr("Newer lines are not shown: Follow brings them back")
         self._note.setText(words)
-        if not keep_empty_text:
-            self.pane.show_empty_text(self._empty_words())
+        self.pane.show_empty_text(self._empty_words())
 
     def _empty_words(self) -> str:
         if not self._feed.connection.live:
             return why_not(self._feed.connection)
-        if self._reader.loading:
-            return tr("Reading …")
-        if self.place.words or self.place.level != "debug":
-            return tr("No line fits. Choose a lower level, or empty the filter.")
+        narrowed = self.pane.narrow
+        if self._reader.loading or self._reader.place != self.place:
+            return tr("Searching the whole log …") if narrowed else tr("Reading …")
+        if (refusal := self._reader.refusal) is not None:
+            return f"{refusal.message}\n{refusal.remedy}".strip()
+        if narrowed:
+            return nothing_found(self.place, self.service.currentText(), self.run.currentText())
         return tr("Nothing was written yet.")
 
     def _show_connection(self, connection: Connection) -> None:

@@ -9,7 +9,7 @@ from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.pages.logs_where import MOST_LINES, PAGE_LINES, LogPlace
-from soulsgui.wire.control import LogLine
+from soulsgui.wire.control import ApiError, LogLine
 
 _ASK_EVERY_MS = 150
 
@@ -29,6 +29,7 @@ class LogReader(QObject):
     Attributes:
         place: What is read.
         at_end: Whether what is shown reaches to the present: live lines join it.
+        refusal: Why the newest lines could not be had; None when they could.
 
     Args:
         feed: The runner.
@@ -45,6 +46,7 @@ class LogReader(QObject):
         self._feed = feed
         self.place = LogPlace()
         self.at_end = True
+        self.refusal: ApiError | None = None
         self._count = PAGE_LINES
         self._before: int | None = None
         self._more = False
@@ -68,7 +70,7 @@ class LogReader(QObject):
         """
         self.place = place
         self._count = count
-        self._more = False
+        self._more, self.refusal = False, None
         self._earlier.forget()
         self._newest.forget()
         self._waiting = []
@@ -138,8 +140,8 @@ class LogReader(QObject):
             self._before = lines[0].number
         self._more = len(lines) >= asked and self._before is not None and self._before > first
 
-    def _not_had(self, error: object) -> None:
-        self._waiting = None
+    def _not_had(self, error: ApiError) -> None:
+        self._waiting, self.refusal = None, error
         self.failed.emit(error)
 
     def _take_live(self, lines: list[LogLine]) -> None:

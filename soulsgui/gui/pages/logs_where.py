@@ -90,6 +90,26 @@ def run_words(run: RunSummary, now: float) -> str:
     return f"{run.name} · {began}" if run.name else began
 
 
+def nothing_found(place: LogPlace, service: str, run: str) -> str:
+    """Return what was searched without finding a line.
+
+    Args:
+        place: The log.
+        service: What its services are called on screen.
+        run: What its run is called on screen.
+    """
+    if place.words and place.level != "debug":
+        what = tr("No line of this level or above contains “{words}”.").format(words=place.words)
+    elif place.words:
+        what = tr("No line contains “{words}”.").format(words=place.words)
+    else:
+        what = tr("There is no line of this level or above.")
+    where = tr(
+        "All that is kept of the log was searched: {service}, {run}. Other runs have logs of their own."
+    )
+    return f"{what}\n{where.format(service=service, run=run)}"
+
+
 def first_since(lines: Sequence[LogLine], moment: float) -> LogLine | None:
     """Return the first line written at a moment or after it, the last line when there is none."""
     for line in lines:

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
 )
 
 from soulsgui.gui.colours import Tone
+from soulsgui.gui.i18n import plural
 from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, LogFilter, tone, written
 from soulsgui.gui.throttle import Throttle
@@ -51,6 +52,7 @@ class LogPane(QWidget):
         self.setObjectName("logPane")
         self._buffer = LogBuffer()
         self._with_service = True
+        self._empty_text = ""
         self._levels = Levels()
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
@@ -163,7 +165,15 @@ class LogPane(QWidget):
 
     def show_empty_text(self, text: str) -> None:
         """Say what to expect while there is no line."""
-        self._text.setPlaceholderText(text)
+        self._empty_text = text
+        self._say_why_empty()
+
+    def _say_why_empty(self) -> None:
+        # Of lines that are not here nothing can be said.
+        none_fits = plural(
+            len(self._buffer), "The one line read does not fit.", "None of the {n} lines read fits."
+        )
+        self._text.setPlaceholderText(none_fits if len(self._buffer) else self._empty_text)
 
     @property
     def text(self) -> str:
@@ -190,6 +200,11 @@ class LogPane(QWidget):
         """The text that lines must contain."""
         return self._buffer.filter.words
 
+    @property
+    def narrow(self) -> bool:
+        """Whether not every line is wanted."""
+        return self._buffer.filter != LogFilter()
+
     def show_everything(self) -> None:
         """Take level and filter back: every line is shown."""
         self._level.setCurrentIndex(0)
@@ -209,6 +224,7 @@ class LogPane(QWidget):
         self._text.clear()
         self._levels = Levels()
         self._write(self._buffer.wanted())
+        self._say_why_empty()
 
     def _flush(self) -> None:
         self._write(self._buffer.take_fresh())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt, QTime
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.client_side import ClientSide
@@ -139,6 +139,16 @@ def test_what_was_wrong_with_an_invitation_is_gone_when_a_good_one_is_pasted(
     page.servers.paste_link()
     assert page.consent.title.text() == "Help vm train?"
     assert [told.text for told in shell.told] == ["The trainer crashed."]
+
+
+def test_the_filter_of_the_log_searches_all_that_is_kept(played: Played, qtbot: QtBot) -> None:
+    page, fake, _ = played
+    qtbot.mouseClick(page.log.button, Qt.MouseButton.LeftButton)
+    words = page.log.pane.findChild(QLineEdit)
+    assert words is not None
+    words.setText("needle")
+    qtbot.waitUntil(lambda: fake.sent[-1].params.get("filter") == "needle")
+    assert (fake.sent[-1].command, fake.sent[-1].params["level"]) == ("history.logs", "debug")
 
 
 def test_a_refused_switch_goes_back_and_says_why(played: Played, qtbot: QtBot) -> None:

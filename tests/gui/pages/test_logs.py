@@ -267,6 +267,39 @@ def test_an_earlier_run_can_be_the_place_before_it_is_listed(
     assert page.place.run == ""
 
 
+def test_only_of_what_was_searched_it_is_said_that_nothing_fits(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, logs: Logs
+) -> None:
+    show(qtbot, page, "trainer")
+    held, words = len(page.pane.lines), page.pane.findChild(QLineEdit)
+    assert words is not None
+    del server.answers["history.logs"]
+    count = len(server.sent_of("history.logs"))
+    words.setText("no such text")
+    assert text_of(page).placeholderText() == f"None of the {held:,} lines read fits."
+    server.connect_as(LIVE)
+    assert "No line" not in text_of(page).placeholderText()
+    qtbot.waitUntil(lambda: len(server.sent_of("history.logs")) > count)
+    assert "No line" not in text_of(page).placeholderText()
+    server.sent_of("history.logs")[-1].call.answer({"lines": [], "first": 1})
+    told = text_of(page).placeholderText()
+    assert told.startswith("No line contains “no such text”.")
+    assert "Trainer, This run" in told
+
+
+def test_a_search_that_failed_found_nothing_out(
+    qtbot: QtBot, page: LogsPage, server: FakeFeed, shell: FakeShell
+) -> None:
+    server.answers["history.logs"] = refusal("The disk is gone.", code=ErrorCode.FAILED)
+    words = page.pane.findChild(QLineEdit)
+    assert words is not None
+    words.setText("no such text")
+    qtbot.waitUntil(lambda: bool(shell.told))
+    assert "No line" not in text_of(page).placeholderText()
+    page.pane.replace([])
+    assert text_of(page).placeholderText() == "The disk is gone."
+
+
 # --- saving, troubles ---
 
 
