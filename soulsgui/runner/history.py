@@ -13,7 +13,7 @@ from soulsgui.wire.control import ErrorCode, History, HistoryLogsParams, History
 
 
 def curve(run: RunFolder, params: HistoryQueryParams) -> History:
-    """Return rows of a curve of a run.
+    """Return a curve of a run.
 
     Raises:
         SoulsGuiError: The store is damaged.

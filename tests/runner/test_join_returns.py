@@ -93,7 +93,7 @@ def test_history_ends_where_the_live_rows_go_on() -> None:
 @pytest.mark.parametrize(
     ("asked", "rows"),
     [
-        ({"limit": 2}, [4, 5]),
+        ({"points": 4}, [1, 3, 5]),
         ({"x": "episode", "start": 2, "end": 3}, [2, 3]),
         ({"x": "env_step", "start": 31}, [4, 5]),
         ({"x": "time", "end": 101.5}, [1, 2]),

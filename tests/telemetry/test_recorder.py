@@ -168,7 +168,7 @@ def test_what_could_not_be_stored_leaves_no_trace(tmp_path: Path) -> None:
         assert len(records) == 2000
     history = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="loss"))
     assert history.value == [1.0, 0.5]
-    assert query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams()).total == 2001
+    assert query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams()).last_row == 2001
 
 
 def test_messages_for_the_windows_are_bounded_and_whole(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path)
     path = tmp_path / "telemetry.sqlite"
     found = query_history(path, HistoryQueryParams(metric="evaluation_return"))
     assert (found.row, found.value, found.env_steps) == ([5], [3.0], [50])
-    assert (found.last_update, found.total) == ((1, 5), 1)
+    assert (found.last_update, found.row) == ((1, 5), [5])
     assert {"loss", "evaluation_return"} <= set(found.metrics)
     assert query_history(path, HistoryQueryParams(metric="loss")).last_update == (1, 8)
     unknown = query_history(path, HistoryQueryParams(metric="evaluation_std"))

@@ -8,7 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import StoreError, query_history
@@ -60,13 +62,13 @@ def resumed(path: Path) -> Path:
 def test_a_missing_store_has_an_empty_history(path: Path) -> None:
     history = query_history(path, HistoryQueryParams())
     assert (history.run_id, history.row, history.value, history.last_row) == (RUN_ID, [], [], 0)
-    assert (history.total, history.attempts, history.overwritten) == (0, [], [])
+    assert (history.count, history.attempts, history.overwritten) == ([], [], [])
     assert not path.exists()
 
 
 def test_a_store_without_rows_or_tables_has_an_empty_history(path: Path) -> None:
     path.touch()
-    assert query_history(path, HistoryQueryParams()).total == 0
+    assert query_history(path, HistoryQueryParams()).row == []
     with _recorder(path):
         pass
     assert query_history(path, HistoryQueryParams()).row == []
@@ -92,15 +94,14 @@ def test_updates_beyond_a_later_attempt_are_marked_too(resumed: Path) -> None:
     assert (history.row, history.attempt) == ([1, 2, 2], [1, 1, 2])
     assert history.value == [0.3, 0.2, 0.1]
     assert history.overwritten == [False, True, True]
-    assert (history.last_update, history.last_row, history.total) == ((2, 2), 8, 3)
-    assert history.client == []
+    assert (history.last_update, history.last_row, history.count) == ((2, 2), 8, [1, 1, 1])
 
 
 def test_columns_are_of_equal_length_and_pass_as_a_message(resumed: Path) -> None:
     for metric in ("return", "length", "mean_return"):
         history = query_history(resumed, HistoryQueryParams(metric=metric))
         assert History.model_validate_json(history.to_json()) == history
-        assert len(history.client) == len(history.value) == len(history.row) == 8
+        assert len(history.low) == len(history.value) == len(history.row) == 8
         assert all(type(value) is float for value in history.value)
 
 
@@ -109,19 +110,126 @@ def test_each_metric_reads_its_own_values(resumed: Path) -> None:
     means = query_history(resumed, HistoryQueryParams(metric="mean_return")).value
     assert means == [0.0, 0.5, 1.5, 2.5, 3.5, 6.0, 10.5, 10.0]
     assert query_history(resumed, HistoryQueryParams()).metrics == ["return", "length", "mean_return", "loss"]
-    assert query_history(resumed, HistoryQueryParams(metric="no such")).total == 0
+    assert query_history(resumed, HistoryQueryParams(metric="no such")).row == []
 
 
-def test_a_limit_keeps_the_newest_and_tells_how_many_there_are(resumed: Path) -> None:
-    history = query_history(resumed, HistoryQueryParams(limit=3))
-    assert (history.row, history.total, history.last_row) == ([6, 7, 8], 8, 8)
-    history = query_history(resumed, HistoryQueryParams(metric="loss", limit=1))
-    assert (history.value, history.total) == ([0.1], 3)
+ROWS = 40_000
+WENT_BACK = 30_000
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, NDArray[np.float64]]]:
+    """A store of many episodes and updates, the last ones in an attempt that went back; and what is in it."""
+    path = tmp_path_factory.mktemp("long") / "telemetry.sqlite"
+    rng, cursor = np.random.default_rng(0), EntryId(1, 1)
+    values, lengths = rng.normal(size=ROWS), rng.integers(1, 500, ROWS)
+    attempt = np.where(np.arange(ROWS) < WENT_BACK, 1, 2)
+    number = np.arange(1, ROWS + 1) - np.where(attempt == 2, 5_000, 0)
+    steps = np.concatenate(
+        (lengths[:WENT_BACK].cumsum(), lengths[:25_000].sum() + lengths[WENT_BACK:].cumsum())
+    )
+    with _recorder(path) as recorder:
+        recorder.record([attempt_row(1)], [], cursor, 0.0)
+        for first in range(0, ROWS, 500):
+            told: list[Any] = [update_row(n, loss=float(n)) for n in range(first // 50 + 1, first // 50 + 11)]
+            if first == WENT_BACK:
+                start = lengths[:25_000].sum()
+                told = [attempt_row(2, env_steps=int(start), episodes=25_000, update=500)]
+            played = (
+                episode(float(values[n]), int(lengths[n]), attempt=int(attempt[n]))
+                for n in range(first, first + 500)
+            )
+            recorder.record(told, arrivals(*played, first=first + 1), cursor, 1000.0 + first)
+    columns = {
+        "attempt": attempt,
+        "episode": number,
+        "env_step": steps,
+        "time": 1000.0 + np.arange(ROWS) // 500 * 500,
+    }
+    return path, {"row": np.arange(1, ROWS + 1), "value": values, **columns}
+
+
+@pytest.mark.parametrize("rolled_up", [True, False])
+@pytest.mark.parametrize(
+    ("axis", "start", "end", "points"),
+    [
+        ("episode", None, None, 500),
+        ("episode", None, None, 2000),
+        ("episode", 3, 20_005, 300),
+        ("episode", 25_000, 26_000, 100),
+        ("episode", 777, 790, 100),
+        ("env_step", 1_000_000, 7_000_001, 1000),
+        ("env_step", None, 100_000, 2000),
+        ("time", 1500.0, 21_400.0, 200),
+    ],
+)
+def test_buckets_hold_every_row_of_the_range_once(
+    long: tuple[Path, dict[str, NDArray[np.float64]]],
+    tmp_path: Path,
+    axis: str,
+    start: float | None,
+    end: float | None,
+    points: int,
+    rolled_up: bool,
+) -> None:
+    path, rows = long
+    if not rolled_up:
+        path = _without_blocks(path, tmp_path)
+    params = HistoryQueryParams.model_validate({"x": axis, "start": start, "end": end, "points": points})
+    history = query_history(path, params)
+    x = rows[axis]
+    asked = (x >= (-np.inf if start is None else start)) & (x <= (np.inf if end is None else end))
+    assert min(points, int(asked.sum())) / 10 <= len(history.row) <= points
+    assert history.row == sorted(history.row)
+    assert sum(history.count) == asked.sum()
+    assert (min(history.low), max(history.high)) == (rows["value"][asked].min(), rows["value"][asked].max())
+    before = {1: 0, 2: 0}
+    columns = (history.row, history.attempt, history.episode, history.value, history.low, history.high)
+    for last, attempt, place, value, low, high, count in zip(*columns, history.count, strict=True):
+        mine = asked & (rows["attempt"] == attempt) & (rows["row"] > before[attempt]) & (rows["row"] <= last)
+        assert count == mine.sum()
+        assert place == rows["episode"][last - 1]
+        found = rows["value"][mine]
+        assert (value, low, high) == (pytest.approx(found.mean()), found.min(), found.max())
+        before[attempt] = last
+
+
+def _without_blocks(path: Path, folder: Path) -> Path:
+    """Return a store as earlier versions made it."""
+    old = folder / "old.sqlite"
+    old.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(old)) as db:
+        db.executescript("DROP TABLE blocks; DROP TABLE rolled_up;")
+    return old
+
+
+def test_updates_come_in_buckets_too(long: tuple[Path, object]) -> None:
+    history = query_history(long[0], HistoryQueryParams(metric="loss", points=100, end=250 * 10))
+    assert len(history.row) <= 100
+    assert (sum(history.count), history.row[-1], history.low[0], history.high[-1]) == (250, 250, 1.0, 250.0)
+    means = np.repeat(history.value, history.count)
+    assert means.mean() == pytest.approx(np.arange(1, 251).mean())
+
+
+def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
+    long: tuple[Path, object], tmp_path: Path
+) -> None:
+    path, old = long[0], _without_blocks(long[0], tmp_path)
+    with _recorder(old) as recorder:
+        recorder.record([], arrivals(episode(7.0, attempt=2), first=ROWS + 1), EntryId(1, 1), 1e6)
+    with closing(sqlite3.connect(path)) as one, closing(sqlite3.connect(old)) as other:
+        query = f"SELECT * FROM blocks WHERE last <= {ROWS} ORDER BY metric, size, attempt, block"
+        expected = one.execute(query).fetchall()
+        assert len(expected) > ROWS / 16
+        # Blocks that are not full hold the new row.
+        assert set(other.execute(query)) <= set(expected)
+        counted = "SELECT size, sum(count) FROM blocks WHERE metric = 'return' GROUP BY size"
+        assert other.execute(counted).fetchall() == [(size, ROWS + 1) for size in (16, 256, 4096)]
 
 
 def test_a_client_filter_leaves_only_its_episodes(resumed: Path) -> None:
     history = query_history(resumed, HistoryQueryParams(client="b"))
-    assert (history.row, history.client, history.total) == ([6, 7], ["b", "b"], 2)
+    assert (history.row, history.count) == ([6, 7], [1, 1])
     assert history.last_row == 8
     assert query_history(resumed, HistoryQueryParams(client="nobody")).row == []
     assert query_history(resumed, HistoryQueryParams(client="b", metric="loss")).row == []
@@ -142,12 +250,12 @@ def test_start_and_end_are_on_the_chosen_axis_and_inclusive(
 ) -> None:
     params = HistoryQueryParams.model_validate({"x": axis, "start": start, "end": end})
     history = query_history(resumed, params)
-    assert (history.row, history.total) == (rows, len(rows))
+    assert (history.row, history.count) == (rows, [1] * len(rows))
 
 
 def test_start_and_end_apply_to_updates(resumed: Path) -> None:
     history = query_history(resumed, HistoryQueryParams(metric="loss", x="env_step", start=40, end=60))
-    assert (history.attempt, history.total) == ([1, 2], 2)
+    assert (history.attempt, history.count) == ([1, 2], [1, 1])
 
 
 def test_values_that_are_no_numbers_are_left_out(path: Path) -> None:
@@ -155,7 +263,7 @@ def test_values_that_are_no_numbers_are_left_out(path: Path) -> None:
     with _recorder(path) as recorder:
         recorder.record(rows, [], EntryId(1, 1), 1.0)
     history = query_history(path, HistoryQueryParams(metric="loss"))
-    assert (history.row, history.value, history.total) == ([1, 3], [1.0, 3.0], 2)
+    assert (history.row, history.value, history.count) == ([1, 3], [1.0, 3.0], [1, 1])
     assert history.last_update == (1, 3)
 
 
@@ -197,7 +305,7 @@ def test_a_reader_can_not_write(resumed: Path) -> None:
 def test_a_store_in_a_folder_that_can_not_be_written_to_is_read(resumed: Path) -> None:
     resumed.parent.chmod(0o500)
     try:
-        assert query_history(resumed, HistoryQueryParams()).total == 8
+        assert query_history(resumed, HistoryQueryParams()).row == list(range(1, 9))
     finally:
         resumed.parent.chmod(0o700)
 
@@ -224,7 +332,7 @@ def test_a_damaged_store_is_set_aside_and_a_new_one_begun(path: Path) -> None:
             assert recorder.last_row == 0
             recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
         assert path.with_name(name).read_bytes() == damage
-        assert query_history(path, HistoryQueryParams()).total == 1
+        assert query_history(path, HistoryQueryParams()).row == [1]
         path.unlink()
 
 
@@ -253,7 +361,7 @@ def test_a_path_with_blanks_and_signs_is_found(tmp_path: Path) -> None:
     folder.mkdir()
     with _recorder(folder / "telemetry.sqlite") as recorder:
         recorder.record([], arrivals(episode()), EntryId(1, 1), 1.0)
-    assert query_history(folder / "telemetry.sqlite", HistoryQueryParams()).total == 1
+    assert query_history(folder / "telemetry.sqlite", HistoryQueryParams()).row == [1]
 
 
 def test_the_log_of_a_store_is_set_aside_with_it(path: Path) -> None:

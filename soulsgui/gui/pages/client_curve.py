@@ -14,7 +14,6 @@ from soulsgui.gui.icons import dress
 from soulsgui.gui.pages.overview_curve import LiveCurve
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.rows import RETURN
-from soulsgui.gui.plotting.smoothing import fitting_mean
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import LogLine
@@ -50,13 +49,14 @@ class OwnCurve(QWidget):
         self.host.setMinimumHeight(self.fontMetrics().height() * _PLOT_ROWS)
         _take_what_is_left(self.host)
         self.curve = LiveCurve(feed, self)
-        self.curve.smooth_with(fitting_mean(_SMOOTHING))
+        self.curve.smooth_with(_SMOOTHING)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
         column.addWidget(Heading(tr("Returns of the episodes played here"), 0, self))
         column.addWidget(self.host, 1)
         self.curve.replaced.connect(self._show_series)
+        self.curve.loaded.connect(self._show_empty_text)
         self.curve.changed.connect(self._draw)
         feed.rows_arrived.connect(self._take)
         self.host.when_ready(self._plot_ready)
@@ -75,12 +75,19 @@ class OwnCurve(QWidget):
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.setAccessibleName(tr("Returns of the episodes played here"))
-        plot.show_empty_text(tr("The first finished episode appears here."))
+        plot.drawn.connect(self.curve.look_at)
         self._show_series()
 
     def _show_series(self) -> None:
         if self.host.plot is not None:
             self.host.plot.show_series([(self.curve.series, tr("Return"), 0)])
+            self._show_empty_text()
+
+    def _show_empty_text(self) -> None:
+        if self.host.plot is not None:
+            waits = bool(self.curve.series.run_id) and not self.curve.is_loaded
+            words = tr("Loading …") if waits else tr("The first finished episode appears here.")
+            self.host.plot.show_empty_text(words)
 
     def _draw(self) -> None:
         if self.host.plot is not None:

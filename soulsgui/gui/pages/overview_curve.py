@@ -3,6 +3,8 @@
 Rows of episodes have numbers without gaps and are stored before they are sent: a missing number shows, and
 asking again always mends it. Rows of updates are sent and stored side by side: the history may end before the
 first live row, and is then asked for again until it reaches it.
+
+The history of a long run comes in buckets. What is in view is asked for again where that makes it finer.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,6 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.smoothing import MakeSmoother, fitting_mean
 from soulsgui.wire.control import AttemptStart, History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, Row, UpdateRow
 
@@ -24,6 +25,8 @@ _ASK_EVERY_MS = 400
 _FIRST_RETRY_MS = 500
 _LONGEST_RETRY_MS = 10_000
 _MOST_ASIDE = 20_000
+# More are asked for again, in buckets.
+_MOST_LIVE = 10_000
 
 Update = tuple[int, int]
 """An update's name: attempt and number."""
@@ -48,7 +51,6 @@ class LiveCurve(QObject):
         series: What is drawn.
         metrics: Names of the metrics there are rows of.
         attempts: Where the stored attempts begin.
-        left_out: How many of the oldest rows are not drawn: there are more than are answered at once.
 
     Args:
         feed: The runner.
@@ -65,14 +67,17 @@ class LiveCurve(QObject):
         self._feed = feed
         self._widget = widget
         self._axis = Axis.EPISODE
-        self._smoother: MakeSmoother = fitting_mean(0.95)
+        self._weight = 0.95
+        self._view = self._part = (0.0, 0.0)
         self.metrics: list[str] = []
         self.attempts: list[AttemptStart] = []
-        self.left_out = 0
         self.series = Series("", RETURN)
         self._fetch = Fetch(widget, self._ask, _ASK_EVERY_MS)
         self._fetch.came.connect(self._take_history)
         self._fetch.failed.connect(self._not_had)
+        self._finer = Fetch(widget, self._ask_finer)
+        self._finer.came.connect(self._take_finer)
+        self._finer.failed.connect(self.failed)
         self._retry = QTimer(self, singleShot=True)
         self._retry.timeout.connect(self._fetch.request)
         self._aside: list[Row] = []
@@ -97,11 +102,23 @@ class LiveCurve(QObject):
         """Give x another meaning, now and for later series."""
         self._axis = axis
         self.series.show_along(axis)
+        self._finer.forget()
+        if self.series.in_buckets:
+            # They are of equal width along the other axis.
+            self.renew()
 
-    def smooth_with(self, smoother: MakeSmoother) -> None:
-        """Smooth in another way, now and for later series."""
-        self._smoother = smoother
-        self.series.smooth_with(smoother)
+    def smooth_with(self, weight: float) -> None:
+        """Smooth with another weight, now and for later series."""
+        self._weight = weight
+        self.series.smooth_with(weight)
+
+    def look_at(self, left: float, right: float) -> bool:
+        """A part of x is in view: ask for it where it can be drawn finer, and return whether it can."""
+        self._view = left, right
+        finer = self.is_loaded and self.series.to_refine(left, right) is not None
+        if finer:
+            self._finer.request()
+        return finer
 
     @property
     def is_loaded(self) -> bool:
@@ -109,15 +126,20 @@ class LiveCurve(QObject):
         return self._stored is not None
 
     @property
+    def refining(self) -> bool:
+        """Whether what is in view is asked for."""
+        return self._finer.waiting
+
+    @property
     def complete(self) -> bool:
         """Whether history and live rows have met."""
         return self._joined
 
     def _begin(self, run: str, metric: str) -> None:
-        self.series = Series(run, metric, axis=self._axis, smoother=self._smoother)
+        self.series = Series(run, metric, axis=self._axis, weight=self._weight)
         self.attempts = []
-        self.left_out = 0
         self._stored: Update | None = None
+        self._finer.forget()
         self._begin_tail()
         self.replaced.emit()
         self._ask_now()
@@ -139,10 +161,27 @@ class LiveCurve(QObject):
             self._fetch.request()
 
     def _ask(self) -> Call | None:
+        return self._query(None, None)
+
+    def _query(self, start: float | None, end: float | None) -> Call | None:
         if not self._feed.connection.live:
             return None
-        asked = HistoryQueryParams(run=self.series.run_id, metric=self.series.metric)
+        series = self.series
+        asked = HistoryQueryParams(
+            run=series.run_id, metric=series.metric, x=series.axis.value, start=start, end=end
+        )
         return self._feed.call("history.query", asked.model_dump(exclude_defaults=True))
+
+    def _ask_finer(self) -> Call | None:
+        part = self.series.to_refine(*self._view)
+        if part is None:
+            return None
+        self._part = part
+        return self._query(*part)
+
+    def _take_finer(self, result: dict[str, Any]) -> None:
+        self.series.refine(History.model_validate(result), *self._part)
+        self.changed.emit()
 
     def _take_history(self, result: dict[str, Any]) -> None:
         history = History.model_validate(result)
@@ -155,7 +194,6 @@ class LiveCurve(QObject):
         self._renewing = False
         self.metrics = sorted({*self.metrics, *history.metrics})
         self.attempts = history.attempts
-        self.left_out = history.total - len(history.row)
         self._look_for_gap()
         self.loaded.emit()
         self.changed.emit()
@@ -217,6 +255,8 @@ class LiveCurve(QObject):
             self.series.append(rows)
             self._look_for_gap()
             self.changed.emit()
+            if self.series.live_rows > _MOST_LIVE:
+                self.renew()
 
     def _look_for_gap(self) -> None:
         if self.series.of_episodes:

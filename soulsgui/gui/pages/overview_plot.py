@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSettings, Signal
+from PySide6.QtCore import QSettings, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
-from soulsgui.gui.i18n import plural, tr
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.pages.overview_curve import LiveCurve
 from soulsgui.gui.pages.overview_figures import goal_words
 from soulsgui.gui.pages.overview_marks import RunMarks
@@ -17,13 +17,15 @@ from soulsgui.gui.pages.overview_metrics import beside, goal_metrics, metric_tit
 from soulsgui.gui.pages.overview_plot_controls import PlotControls
 from soulsgui.gui.plotting.host import PlotHost
 from soulsgui.gui.plotting.rows import RETURN, Axis
-from soulsgui.gui.plotting.smoothing import fitting_mean
 from soulsgui.gui.states import run_is_active
 from soulsgui.wire.control import ApiError, CheckpointInfo, RunStatus
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX, Row
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
+
+_PATIENCE_MS = 500
+"""What comes sooner is not told of."""
 
 
 class PlotSection(QWidget):
@@ -60,6 +62,8 @@ class PlotSection(QWidget):
         for curve in self._curves:
             curve.show_along(self.controls.chosen_axis)
         self._smooth(self.controls.weight)
+        self._patience = QTimer(self, singleShot=True, interval=_PATIENCE_MS)
+        self._patience.timeout.connect(self._say_loading)
         self._checkpoints = Fetch(self, self._ask_checkpoints)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -137,7 +141,7 @@ class PlotSection(QWidget):
 
     def _smooth(self, weight: float) -> None:
         for curve in self._curves:
-            curve.smooth_with(fitting_mean(weight))
+            curve.smooth_with(weight)
         self._draw()
 
     # --- what comes ---
@@ -155,9 +159,6 @@ class PlotSection(QWidget):
         self._offer_metrics()
         self._show_marks()
         self._show_empty_text()
-        left_out = sum(curve.left_out for curve in self._curves)
-        words = plural(left_out, "the oldest row is left out", "the oldest {n} rows are left out")
-        self.controls.note(words if left_out else "")
 
     def _offer_metrics(self) -> None:
         # What is to reach the goal is offered before its first row.
@@ -187,6 +188,7 @@ class PlotSection(QWidget):
 
     def _plot_ready(self, plot: "Plot") -> None:
         plot.follow_changed.connect(self.controls.follow.setChecked)
+        plot.drawn.connect(self._refine)
         self.controls.follow.toggled.connect(plot.set_follow)
         self.controls.fit.clicked.connect(plot.fit)
         plot.dim(self._dimmed)
@@ -213,11 +215,21 @@ class PlotSection(QWidget):
         name = metric_title(self.curve.series.metric)
         if not self.beside.series.run_id:
             return [name]
-        if not len(self.curve.series):
+        if self.curve.is_loaded and not len(self.curve.series):
             name = tr("{metric}: none yet").format(metric=name)
         return [name, tr("Training return")]
 
+    def _refine(self, left: float, right: float) -> None:
+        finer = [curve.look_at(left, right) for curve in self._curves]
+        if any(finer) and not self._patience.isActive():
+            self._patience.start()
+
+    def _say_loading(self) -> None:
+        loading = any(curve.refining for curve in self._curves)
+        self.controls.note(tr("Loading …") if loading else "")
+
     def _draw(self) -> None:
+        self._say_loading()
         if self._names() != self._named:
             # The first row of one has come.
             self._show_series()
@@ -240,7 +252,7 @@ class PlotSection(QWidget):
         if not self.curve.is_loaded and not self._feed.connection.live:
             words = tr("The curve is read as soon as the connection is back.")
         elif not self.curve.is_loaded:
-            words = tr("Reading the curve …")
+            words = tr("Loading …")
         elif run_is_active(self._run.state):
             of_evaluations = self.controls.wanted.startswith(EVALUATION_PREFIX)
             words = (

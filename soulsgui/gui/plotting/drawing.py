@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPen
 
 from soulsgui.gui.colours import Colours
-from soulsgui.gui.plotting.pyramid import Points
+from soulsgui.gui.plotting.attempt import Points
 from soulsgui.gui.plotting.series import Piece, Series
 
 _DOT_PX = 6
@@ -128,7 +128,7 @@ def _put(item: pg.PlotCurveItem, points: Points | None) -> None:
         return
     x, y = points
     whole = bool(np.isfinite(y).all())
-    item.setData(x, y.astype(np.float64), connect="all" if whole else "finite", skipFiniteCheck=whole)
+    item.setData(x, y, connect="all" if whole else "finite", skipFiniteCheck=whole)
 
 
 def _put_dots(item: pg.ScatterPlotItem, points: Points | None) -> None:
@@ -137,7 +137,7 @@ def _put_dots(item: pg.ScatterPlotItem, points: Points | None) -> None:
         return
     x, y = points
     known = np.isfinite(y)
-    item.setData(x[known], y[known].astype(np.float64))
+    item.setData(x[known], y[known])
 
 
 def _extend(low: float, high: float, piece: Piece, left: float, right: float) -> tuple[float, float]:

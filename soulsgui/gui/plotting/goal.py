@@ -10,6 +10,7 @@ from soulsgui.gui.plotting.drawing import pen
 # The words stand at the right end: below the line in the upper half of the picture, else above it.
 _ANCHORS = [(1, 0), (1, 1)]
 _FLATTEST = 0.04
+_ABOVE = 10
 
 
 class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
@@ -18,6 +19,8 @@ class GoalLine(pg.InfiniteLine):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(angle=0, label="", labelOpts={"position": 1, "anchors": _ANCHORS})
         self.goal: float | None = None
+        # Its words lie over the curves.
+        self.setZValue(_ABOVE)
         self.hide()
 
     def show_goal(self, value: float | None, words: str) -> None:

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPaintEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from soulsgui.gui.i18n import tr
 
 if TYPE_CHECKING:
     from soulsgui.gui.plotting.plot import Plot
@@ -34,6 +36,10 @@ class PlotHost(QWidget):
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._asked = False
+        self._loading = QLabel(tr("Loading …"), self)
+        self._loading.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._loading.setProperty("weight", "muted")
+        self._column.addWidget(self._loading)
 
     def when_ready(self, work: Callable[["Plot"], None]) -> None:
         """Do something with the plot, now or as soon as it exists."""
@@ -71,5 +77,6 @@ class PlotHost(QWidget):
 
         self.plot = Plot(self, self._x_title)
         self.setFocusProxy(self.plot)
-        self._column.addWidget(self.plot)
+        self._loading.deleteLater()
+        self._column.replaceWidget(self._loading, self.plot)
         self.ready.emit()

@@ -42,6 +42,7 @@ class Plot(QFrame):
 
     Signals:
         follow_changed: Follow was switched, by the user or by the program.
+        drawn: A picture was made; with the ends of x in it.
 
     Args:
         parent: The widget it stands in.
@@ -49,6 +50,7 @@ class Plot(QFrame):
     """
 
     follow_changed = Signal(bool)
+    drawn = Signal(float, float)
 
     def __init__(self, parent: QWidget | None = None, x_title: bool = True) -> None:
         super().__init__(parent)
@@ -292,6 +294,7 @@ class Plot(QFrame):
             self._show_rulers()
         # Left to the painting, moving the items asks for a second picture after this one.
         self._canvas.scene().prepareForPaint()
+        self.drawn.emit(left, right)
 
     # --- crosshair ---
 

@@ -58,4 +58,7 @@ def _value(name: str, reading: Reading, alone: bool) -> str:
     if not alone:
         # There is no room for more.
         return f"{name} {value}"
-    return value if value == smooth else tr("{value} (smoothed {smooth})").format(value=value, smooth=smooth)
+    words = value if value == smooth else tr("{value} (smoothed {smooth})").format(value=value, smooth=smooth)
+    if reading.count == 1:
+        return words
+    return tr("mean of {count}: {words}").format(count=text.count(reading.count), words=words)

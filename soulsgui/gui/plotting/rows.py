@@ -1,6 +1,7 @@
 """Rows of one metric as columns, whatever message they came in."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -26,7 +27,7 @@ _EPISODE_FIELDS = {RETURN: "total_return", LENGTH: "length", "mean_return": "mea
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in the order of storing, as columns of equal length `[N]`.
+    """Rows in the order of storing, as columns of equal length `[N]`; each may stand for several.
 
     Attributes:
         row: Row number (episodes) or update count: with the attempt it names a row for good.
@@ -34,7 +35,10 @@ class Rows:
         episode: Episodes finished up to it.
         env_steps: Environment steps up to it.
         time: Seconds since the epoch.
-        value: The metric; what is not finite became NaN.
+        value: The metric, the mean of several; what is not finite became NaN.
+        low: Least value.
+        high: Greatest value.
+        count: How many it stands for: itself and those before it.
     """
 
     row: NDArray[np.int64]
@@ -42,7 +46,10 @@ class Rows:
     episode: NDArray[np.int64]
     env_steps: NDArray[np.int64]
     time: NDArray[np.float64]
-    value: NDArray[np.float32]
+    value: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    count: NDArray[np.int64]
 
     def __len__(self) -> int:
         return int(self.row.size)
@@ -53,14 +60,7 @@ class Rows:
         Args:
             chosen: Mask, index or slice of them; a slice shares memory.
         """
-        return type(self)(
-            self.row[chosen],
-            self.attempt[chosen],
-            self.episode[chosen],
-            self.env_steps[chosen],
-            self.time[chosen],
-            self.value[chosen],
-        )
+        return type(self)(*(column[chosen] for column in self._columns))
 
     def axis(self, axis: Axis) -> NDArray[np.float64]:
         """Return x of each row, `[N]` float64."""
@@ -74,31 +74,36 @@ class Rows:
 
     @classmethod
     def of(cls, row: Any, attempt: Any, episode: Any, env_steps: Any, time: Any, value: Any) -> Self:
-        """Return rows from anything that can become an array."""
+        """Return single rows from anything that can become an array."""
         values = np.asarray(value, np.float64)
+        values = np.where(np.isfinite(values), values, np.nan)
         return cls(
             np.asarray(row, np.int64),
             np.asarray(attempt, np.int64),
             np.asarray(episode, np.int64),
             np.asarray(env_steps, np.int64),
             np.asarray(time, np.float64),
-            np.where(np.isfinite(values), values, np.nan).astype(np.float32),
+            *3 * (values,),
+            np.ones(values.size, np.int64),
         )
 
-    def __add__(self, more: Self) -> Self:
-        """Return these rows followed by more."""
-        return type(self)(*(np.concatenate(pair) for pair in zip(self._columns, more._columns, strict=True)))
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of all parts, one after the other."""
+        return cls(*map(np.concatenate, zip(*(part._columns for part in parts), strict=True)))
 
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:
-        return self.row, self.attempt, self.episode, self.env_steps, self.time, self.value
+        return tuple(vars(self).values())
 
 
 def from_history(history: History) -> Rows:
-    """Return the rows of an answer to `history.query`."""
-    return Rows.of(
+    """Return the buckets of an answer to `history.query`."""
+    rows = Rows.of(
         history.row, history.attempt, history.episode, history.env_steps, history.time, history.value
     )
+    low, high = np.asarray(history.low, np.float64), np.asarray(history.high, np.float64)
+    return replace(rows, low=low, high=high, count=np.asarray(history.count, np.int64))
 
 
 def from_episodes(rows: EpisodeRows, metric: str) -> Rows | None:

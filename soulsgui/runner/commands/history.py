@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def query(runner: "Runner", params: HistoryQueryParams) -> History:
-    """Return rows of a curve."""
+    """Return a curve."""
     run = runner.library.find(params.run)
     return await asyncio.to_thread(past.curve, run, params)
 

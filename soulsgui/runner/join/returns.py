@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from soulsgui.runner.refusal import Refused
+from soulsgui.telemetry.store import as_history, bucket_width, into_buckets
 from soulsgui.wire.control import AttemptStart, ErrorCode, History, HistoryQueryParams
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import EpisodeRows
@@ -141,20 +142,19 @@ class OwnReturns:
         end = float("inf") if params.end is None else params.end
         others = bool(params.client) and params.client != self._client
         found = [] if others else [own for own in self._episodes if start <= x(own) <= end]
-        answered = found[-params.limit :]
-        return History(
+        length = x(found[-1]) - x(found[0]) if found else 0.0
+        width = bucket_width(params.points, len(found), length, attempts=1)
+        parts = [
+            (own.row, own.row, _ATTEMPT, own.row, own.env_steps, own.time, x(own), *3 * (value(own),), 1)
+            for own in found
+        ]
+        buckets = list(into_buckets(parts, width))
+        return as_history(
+            buckets,
             run_id=self.run_id,
             metric=params.metric,
             last_row=self._rows,
-            row=[own.row for own in answered],
-            attempt=[_ATTEMPT] * len(answered),
-            episode=[own.row for own in answered],
-            env_steps=[own.env_steps for own in answered],
-            time=[own.time for own in answered],
-            value=[value(own) for own in answered],
-            client=[self._client] * len(answered),
-            overwritten=[False] * len(answered),
+            overwritten=[False] * len(buckets),
             attempts=[AttemptStart(attempt=_ATTEMPT, update=0, env_steps=0, episodes=0, time=0.0)],
-            total=len(found),
             metrics=list(_METRICS),
         )

@@ -1,10 +1,10 @@
 """The store of a run, `telemetry.sqlite`: readable while it is written.
 
-`query_history` reads it from any process and never holds up the writer; `StoreWriter` belongs to the
-telemetry node alone.
+`query_history` reads it from any process and never holds up the writer; `into_buckets` and what stands beside
+it make the same answer of rows in memory. `StoreWriter` belongs to the telemetry node alone.
 """
 
-from soulsgui.telemetry.store.history import query_history
+from soulsgui.telemetry.store.history import as_history, bucket_width, into_buckets, query_history
 from soulsgui.telemetry.store.schema import StoreError
 from soulsgui.telemetry.store.standing import Standing
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
@@ -14,5 +14,8 @@ __all__ = [
     "Standing",
     "StoreError",
     "StoreWriter",
+    "as_history",
+    "bucket_width",
+    "into_buckets",
     "query_history",
 ]

@@ -1,47 +1,46 @@
-"""`history.query`: one curve of a run, raw, in columns."""
+"""`history.query`: one curve of a run in so many buckets, in columns."""
 
+import math
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 from soulsgui.telemetry.curve import Limits
 from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.blocks import (
+    EPISODE_METRICS,
+    EVALUATION_ROWS,
+    SIZES,
+    UPDATE_ROWS,
+    episode_rows,
+    rolled_up_to,
+)
 from soulsgui.telemetry.store.evaluations import evaluation_metrics, has_evaluations, last_evaluation
 from soulsgui.telemetry.store.schema import open_for_reading
 from soulsgui.wire.control import History, HistoryQueryParams
 from soulsgui.wire.messages.metrics import EVALUATION_PREFIX
 
-EPISODE_METRICS = {"return": "total_return", "length": "length", "mean_return": "mean_return"}
-"""Metrics of episodes, by the column that holds them; every other metric is one of updates or evaluations."""
+_AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
 
-_EPISODE_AXES = {"episode": "episode", "env_step": "env_steps", "time": "time"}
-_UPDATE_AXES = {"episode": "episodes", "env_step": "env_steps", "time": "time"}
+_MOST_READ = 1 << 14
+"""Rows that are read one by one; of more, blocks are, and of so many blocks larger ones."""
 
+Part = tuple[Any, ...]
+"""One or more rows: row, number, attempt, episode, env_steps, time, x, low, high, sum and count."""
 
-_EMPTY: dict[str, Any] = {
-    "last_row": 0,
-    "last_update": (0, 0),
-    "attempts": [],
-    "metrics": list(EPISODE_METRICS),
-}
+Bucket = tuple[Any, ...]
+"""Row of the last row in it, then the columns of `History`."""
 
-
-@dataclass(frozen=True)
-class _Filter:
-    """Conditions of a query and the values for their marks."""
-
-    conditions: tuple[str, ...]
-    values: tuple[Any, ...]
-
-    @property
-    def where(self) -> str:
-        return f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+_COLUMNS = ("row", "attempt", "episode", "env_steps", "time", "value", "low", "high", "count")
 
 
 def query_history(path: Path, params: HistoryQueryParams) -> History:
-    """Return the rows of one curve, at most the newest `params.limit` of those asked for.
+    """Return one curve in at most `params.points` buckets, which all rows asked for are in, each once.
+
+    Up to that many rows come one by one: buckets of one row. Of more, the buckets are of equal width along
+    `params.x`, within each attempt.
 
     Reads a snapshot: `last_row` and `last_update` name the last rows stored at that moment, whether they pass
     the filters or not; for a metric of evaluations `last_update` names the last evaluation. Updates whose
@@ -49,8 +48,8 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
 
     Args:
         path: The store (`telemetry.sqlite` in the run's folder).
-        params: Metric, filters and limit; `params.run` is not looked at. Metrics of episodes: `return`,
-            `length`, `mean_return` (over `stop.window` episodes, as it was shown live).
+        params: Metric, filters and number of points; `params.run` is not looked at. Metrics of episodes:
+            `return`, `length`, `mean_return` (over `stop.window` episodes, as it was shown live).
 
     Returns:
         An empty history when there is no store, or no such metric.
@@ -58,126 +57,128 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
     Raises:
         StoreError: The store is damaged, or of a newer version.
     """
-    run_id = path.absolute().parent.name
+    about: dict[str, Any] = {"run_id": path.absolute().parent.name, "metric": params.metric}
     with open_for_reading(path) as db:
         if db is None:
-            return _history(run_id, params.metric, [], 0, _EMPTY)
-        common = _common(db)
-        if params.metric in EPISODE_METRICS:
-            rows, total = _episodes(db, params, common["last_row"])
+            return as_history([], **about, last_row=0, metrics=list(EPISODE_METRICS))
+        last_row = _number(db, "SELECT max(row) FROM episodes")
+        last = db.execute("SELECT attempt, update_count FROM updates ORDER BY row DESC LIMIT 1").fetchone()
+        of_episodes = params.metric in EPISODE_METRICS
+        if of_episodes:
+            rolled_up = not params.client and rolled_up_to(db, "episodes") == last_row
+            found = _buckets(db, episode_rows(params.metric), params, rolled_up)
+        elif params.client:
+            found = []
         elif params.metric.startswith(EVALUATION_PREFIX):
-            common["last_update"] = last_evaluation(db)
-            rows, total = _evaluations(db, params)
+            last = last_evaluation(db)
+            found = _buckets(db, EVALUATION_ROWS, params, rolled_up=False) if has_evaluations(db) else []
         else:
-            rows, total = _updates(db, params)
-        return _history(run_id, params.metric, rows, total, common)
+            rolled_up = rolled_up_to(db, "updates") == _number(db, "SELECT max(row) FROM updates")
+            found = _buckets(db, UPDATE_ROWS, params, rolled_up)
+        starts = attempt_starts(db)
+        limits = Limits(starts)
+        metrics = [name for (name,) in db.execute("SELECT name FROM metrics ORDER BY name")]
+        return as_history(
+            found,
+            **about,
+            overwritten=[
+                limits.of(attempt).overwrites_episode(env_steps, episode)
+                if of_episodes
+                else number > limits.of(attempt).updates
+                for _, number, attempt, episode, env_steps, *_ in found
+            ],
+            last_row=last_row,
+            last_update=last or (0, 0),
+            attempts=starts,
+            metrics=[*EPISODE_METRICS, *metrics, *evaluation_metrics(db)],
+        )
 
 
-def _common(db: sqlite3.Connection) -> dict[str, Any]:
-    """Return what every answer tells of the whole store."""
-    last_update = db.execute("SELECT attempt, update_count FROM updates ORDER BY row DESC LIMIT 1").fetchone()
-    names = db.execute("SELECT name FROM metrics ORDER BY name").fetchall()
-    return {
-        "last_row": db.execute("SELECT coalesce(max(row), 0) FROM episodes").fetchone()[0],
-        "last_update": last_update or (0, 0),
-        "attempts": attempt_starts(db),
-        "metrics": [*EPISODE_METRICS, *(name for (name,) in names), *evaluation_metrics(db)],
+def as_history(buckets: Sequence[Bucket], **about: Any) -> History:
+    """Return an answer with these buckets; `about` are the other fields."""
+    _, *columns = zip(*buckets, strict=True) if buckets else [()] * (1 + len(_COLUMNS))
+    return History.model_validate(about | dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def _number(db: sqlite3.Connection, query: str) -> int:
+    return db.execute(query).fetchone()[0] or 0
+
+
+def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, rolled_up: bool) -> list[Bucket]:
+    """Return the buckets of a curve, in the order of storing.
+
+    Args:
+        db: The store.
+        rows: The query for the rows of all metrics of this kind.
+        params: What is wanted.
+        rolled_up: Whether all of them are in blocks.
+    """
+    x = _AXES[params.x]
+    asked: dict[str, Any] = {
+        "metric": params.metric,
+        "client": params.client,
+        "start": -math.inf if params.start is None else params.start,
+        "end": math.inf if params.end is None else params.end,
+        "size": SIZES[1],
     }
+    of_client = " AND client = (SELECT id FROM clients WHERE name = :client)" if params.client else ""
+    each = f"FROM ({rows}) WHERE metric = :metric AND {x} BETWEEN :start AND :end{of_client}"
+    blocks = f"FROM blocks WHERE metric = :metric AND size = :size AND first_{x} <= :end AND {x} >= :start"
+    extent = f"min(row), max(row), min({x}), max({x}), count(*) {each}"
+    if rolled_up:
+        extent = f"min(first), max(last), min(first_{x}), max({x}), sum(count) {blocks}"
+    spans = db.execute(f"SELECT attempt, {extent} GROUP BY attempt", asked).fetchall()
+    count = sum(span[-1] for span in spans)
+    asked["size"] = next((size for size in (1, *SIZES) if count <= _MOST_READ * size), SIZES[-1])
+    length = sum(min(last, asked["end"]) - max(first, asked["start"]) for *_, first, last, _ in spans)
+    width = bucket_width(params.points, count, length, len(spans))
+
+    def read_rows(attempt: int, first: int, last: int) -> Iterable[Part]:
+        return db.execute(
+            f"SELECT row, number, attempt, episode, env_steps, time, {x}, value, value, value, 1 {each}"
+            " AND attempt = :attempt AND row BETWEEN :first AND :last ORDER BY row",
+            asked | {"attempt": attempt, "first": first, "last": last},
+        )
+
+    def read_blocks(attempt: int, first: int, last: int) -> Iterable[Part]:
+        inside = f"first_{x} >= :start AND {x} <= :end"
+        span = asked | {"attempt": attempt, "first": first, "last": last}
+        of_span = (
+            f"{blocks} AND attempt = :attempt AND block BETWEEN (:first - 1) / :size AND (:last - 1) / :size"
+        )
+        whole = db.execute(
+            f"SELECT last, number, attempt, episode, env_steps, time, {x}, low, high, total, count {of_span}"
+            f" AND {inside}",
+            span,
+        )
+        # Of blocks that begin or end outside, the rows are read.
+        cut = db.execute(f"SELECT attempt, first, last {of_span} AND NOT ({inside})", span)
+        return sorted(chain(whole, *(read_rows(*edge) for edge in cut)))
+
+    read = read_blocks if rolled_up and asked["size"] > 1 else read_rows
+    return sorted(chain.from_iterable(into_buckets(read(*span[:3]), width) for span in spans))
 
 
-def _episodes(db: sqlite3.Connection, params: HistoryQueryParams, last_row: int) -> tuple[list[Any], int]:
-    """Return columns (row, attempt, episode, env_steps, time, value, client, overwritten) and the total."""
-    clients = dict(db.execute("SELECT id, name FROM clients"))
-    chosen = _range(_EPISODE_AXES[params.x], params)
-    if params.client:
-        numbers = [number for number, name in clients.items() if name == params.client]
-        chosen = _Filter((*chosen.conditions, "client = ?"), (*chosen.values, *(numbers or [-1])))
-    # Rows have no gaps, so that without a filter the last number is their count.
-    total = last_row if not chosen.conditions else _count(db, f"episodes{chosen.where}", chosen.values)
-    column = EPISODE_METRICS[params.metric]
-    found = db.execute(
-        f"SELECT row, attempt, episode, env_steps, time, {column}, client, episode FROM episodes"
-        f"{chosen.where} ORDER BY row DESC LIMIT ?",
-        (*chosen.values, params.limit),
-    )
-    columns = _columns(found.fetchall(), 8)
-    columns[6] = [clients[number] for number in columns[6]]
-    limits = Limits(attempt_starts(db))
-    columns[7] = [
-        limits.of(attempt).overwrites_episode(env_steps, episode)
-        for attempt, env_steps, episode in zip(columns[1], columns[3], columns[2], strict=True)
-    ]
-    return columns, total
+def bucket_width(points: int, count: int, length: float, attempts: int) -> float:
+    """Return how wide buckets are along x, so that there are no more than wanted; 0 keeps rows apart.
+
+    Args:
+        points: Most buckets that are wanted.
+        count: Rows there are.
+        length: How far the attempts go along x, summed up.
+        attempts: How many there are: each touches up to two buckets more than it is long.
+    """
+    return 0.0 if count <= points else length / max(points - 2 * attempts, 1) or math.inf
 
 
-def _updates(db: sqlite3.Connection, params: HistoryQueryParams) -> tuple[list[Any], int]:
-    """Return the same as `_episodes`, with update counts for row numbers and no clients."""
-    metric = db.execute("SELECT id FROM metrics WHERE name = ?", (params.metric,)).fetchone()
-    if metric is None or params.client:
-        return [], 0
-    return _values_of("update", metric[0], db, params)
+def into_buckets(parts: Iterable[Part], width: float) -> Iterator[Bucket]:
+    """Iterate over the buckets of one attempt.
 
-
-def _evaluations(db: sqlite3.Connection, params: HistoryQueryParams) -> tuple[list[Any], int]:
-    """Return the same of evaluations, named by the updates whose weights they are of."""
-    if not has_evaluations(db) or params.client:
-        return [], 0
-    return _values_of("evaluation", params.metric, db, params)
-
-
-def _values_of(
-    what: str, metric: int | str, db: sqlite3.Connection, params: HistoryQueryParams
-) -> tuple[list[Any], int]:
-    """Return the columns of one metric of updates, or of evaluations."""
-    chosen = _range(_UPDATE_AXES[params.x], params)
-    conditions = ("metric = ?", "value IS NOT NULL", *chosen.conditions)
-    where = _Filter(conditions, ()).where
-    source = f"{what}_values JOIN {what}s ON {what}s.row = {what}_row{where}"
-    values = (metric, *chosen.values)
-    found = db.execute(
-        f"SELECT update_count, attempt, episodes, env_steps, time, value, '', update_count FROM {source}"
-        f" ORDER BY {what}_row DESC LIMIT ?",
-        (*values, params.limit),
-    )
-    columns = _columns(found.fetchall(), 8)
-    limits = Limits(attempt_starts(db))
-    columns[6] = []
-    columns[7] = [
-        update > limits.of(attempt).updates for attempt, update in zip(columns[1], columns[0], strict=True)
-    ]
-    return columns, _count(db, source, values)
-
-
-def _range(column: str, params: HistoryQueryParams) -> _Filter:
-    bounds = [(f"{column} >= ?", params.start), (f"{column} <= ?", params.end)]
-    given = [(condition, value) for condition, value in bounds if value is not None]
-    return _Filter(tuple(condition for condition, _ in given), tuple(value for _, value in given))
-
-
-def _count(db: sqlite3.Connection, source: str, values: Sequence[Any]) -> int:
-    count: int = db.execute(f"SELECT count(*) FROM {source}", values).fetchone()[0]
-    return count
-
-
-def _columns(newest_first: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    newest_first.reverse()
-    return [list(column) for column in zip(*newest_first, strict=True)] or [[] for _ in range(width)]
-
-
-def _history(run_id: str, metric: str, columns: list[Any], total: int, common: dict[str, Any]) -> History:
-    row, attempt, episode, env_steps, time, value, client, overwritten = columns or [[] for _ in range(8)]
-    # Types are those of the tables: checking a million numbers again would take longer than reading them.
-    return History.model_construct(
-        run_id=run_id,
-        metric=metric,
-        row=row,
-        attempt=attempt,
-        episode=episode,
-        env_steps=env_steps,
-        time=time,
-        value=[float(one) for one in value],
-        client=client,
-        overwritten=overwritten,
-        total=total,
-        **common,
-    )
+    Args:
+        parts: What is in them, in the order of storing.
+        width: `bucket_width`.
+    """
+    for _, group in groupby(parts, lambda part: part[6] // width if width else part[0]):
+        bucket = list(group)
+        *_, low, high, total, count = zip(*bucket, strict=True)
+        yield *bucket[-1][:6], sum(total) / sum(count), min(low), max(high), sum(count)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from soulsgui.errors import SoulsGuiError
-from soulsgui.telemetry.store import evaluations, greedy
+from soulsgui.telemetry.store import blocks, evaluations, greedy
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             raise _newer(path, version)
         # Whole or not at all: somebody may read between two statements.
         tables = f"{_TABLES} PRAGMA user_version = {FORMAT};" if version == 0 else ""
-        later = evaluations.TABLES + greedy.TABLES
+        later = blocks.TABLES + evaluations.TABLES + greedy.TABLES
         connection.executescript(f"BEGIN IMMEDIATE; {tables} {later} COMMIT;")
     except sqlite3.DatabaseError as error:
         connection.close()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from soulsgui.telemetry.curve import Limits, Place
 from soulsgui.telemetry.greedy import Complete, evaluation_row
 from soulsgui.telemetry.store.attempts import attempt_starts
+from soulsgui.telemetry.store.blocks import roll_up
 from soulsgui.telemetry.store.evaluations import (
     Evaluated,
     add_evaluation,
@@ -68,6 +69,8 @@ class StoreWriter:
         self.greedy = GreedyEpisodes(self._db)
         try:
             self._load()
+            with self.transaction():
+                pass  # An earlier version may have stored rows that are in no block.
         except (sqlite3.DatabaseError, struct.error, TypeError) as error:
             self._db.close()
             if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such "):
@@ -185,6 +188,7 @@ class StoreWriter:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            roll_up(self._db)
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:  # a full disk rolls back by itself

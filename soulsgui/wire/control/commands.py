@@ -160,13 +160,13 @@ class ConfigSaveParams(Params):
 
 
 class HistoryQueryParams(Params):
-    """`history.query`: rows of a curve. Result: `History`.
+    """`history.query`: a curve, in buckets. Result: `History`.
 
     Attributes:
         metric: `return`, `length`, or a name from an update row's values.
         client: Only this client's episodes; empty for all.
-        x: The axis that `start` and `end` are in.
-        limit: Most rows to answer with (the newest are kept).
+        x: The axis that `start` and `end` are in, and along which buckets are of equal width.
+        points: Most buckets to answer with (at least one for each attempt): so many rows come one by one.
     """
 
     run: str = "latest"
@@ -175,7 +175,7 @@ class HistoryQueryParams(Params):
     x: Literal["episode", "env_step", "time"] = "episode"
     start: float | None = None
     end: float | None = None
-    limit: int = Field(default=200_000, ge=1, le=200_000)
+    points: int = Field(default=2000, ge=1, le=200_000)
 
 
 class HistoryLogsParams(Params):

@@ -104,14 +104,19 @@ class AttemptStart(Message):
 
 
 class History(Message):
-    """Result of `history.query`: columns of equal length in the order of storing.
+    """Result of `history.query`: columns of equal length in the order of storing, a place for each bucket.
 
     Attributes:
         last_row: For episodes the store's last row number that this answer covers: a live tail goes
             on behind it without gap or double. For other metrics the last (attempt, update).
-        row: Row numbers (episodes) or update counts.
-        overwritten: Whether a later attempt went back before this row.
-        total: Rows there are; more than were answered when `limit` cut them.
+        row: Row number (episodes) or update count of the last row in the bucket.
+        attempt: Its attempt; that of all of them.
+        episode: Its place, as `env_steps` and `time` are.
+        value: Mean of the bucket.
+        low: Least value in it.
+        high: Greatest value in it.
+        count: Rows in it; 1 where the rows came one by one.
+        overwritten: Whether a later attempt went back before the last row.
     """
 
     run_id: str
@@ -124,10 +129,11 @@ class History(Message):
     env_steps: list[int]
     time: list[float]
     value: list[float]
-    client: list[str] = Field(default_factory=list)
+    low: list[float]
+    high: list[float]
+    count: list[int]
     overwritten: list[bool] = Field(default_factory=list)
     attempts: list[AttemptStart] = Field(default_factory=list)
-    total: int
     metrics: list[str] = Field(default_factory=list)
 
 

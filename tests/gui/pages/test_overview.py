@@ -263,7 +263,7 @@ def test_another_run_is_another_curve(qtbot: QtBot, page: OverviewPage, server: 
     server.change_run(RUNNING.model_copy(update={"id": "later"}))
     qtbot.waitUntil(lambda: page.plot.curve.complete)
     assert len(page.plot.curve.series) == 3
-    assert server.sent_of("history.query")[-1].params == {"run": "later"}
+    assert server.sent_of("history.query")[-1].params == {"run": "later", "x": "env_step"}
 
 
 def test_another_metric_is_asked_for_and_remembered(
@@ -275,7 +275,7 @@ def test_another_metric_is_asked_for_and_remembered(
     assert titles == ["Return", "Episode length", "Mean return", "Entropy"]
     server.answers["history.query"] = History(
         run_id=RUN, metric="entropy", last_row=0, row=[], attempt=[], episode=[], env_steps=[], time=[],
-        value=[], total=0, last_update=(1, 0),
+        value=[], low=[], high=[], count=[], last_update=(1, 0),
     )  # fmt: skip
     box.setCurrentIndex(3)
     box.activated.emit(3)
@@ -534,7 +534,7 @@ def test_a_curve_that_was_not_read_before_the_connection_went_says_so(
     del server.answers["history.query"]
     server.change_run(RUNNING.model_copy(update={"id": "another"}))
     qtbot.waitUntil(lambda: not made.drawing_waits)
-    assert made.empty_text == "Reading the curve …"
+    assert made.empty_text == "Loading …"
     server.connect_as(LOST)
     assert made.empty_text == "The curve is read as soon as the connection is back."
 

@@ -1,12 +1,15 @@
 """The curve joins history and live rows: nothing missing, nothing twice."""
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.overview_curve import LiveCurve, leaves_gap
+from soulsgui.gui.plotting.rows import Axis
 from soulsgui.wire.control import History
 from soulsgui.wire.messages.metrics import EpisodeRows, Row
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, refusal
@@ -35,7 +38,9 @@ class Store:
             env_steps=[row.env_steps for row in rows],
             time=[row.time for row in rows],
             value=[row.values["loss"] for row in rows],
-            total=len(rows),
+            low=[row.values["loss"] for row in rows],
+            high=[row.values["loss"] for row in rows],
+            count=[1] * len(rows),
             metrics=["return", "length", "loss"],
         )
 
@@ -227,13 +232,6 @@ def test_without_connection_it_waits_and_goes_on_afterwards(
     assert values(curve) == [1, 2]
 
 
-def test_it_tells_how_many_rows_are_left_out(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed) -> None:
-    feed.answers["history.query"] = history(range(1, 4)).model_copy(update={"total": 10})
-    curve.follow(RUN, "return")
-    qtbot.waitUntil(lambda: curve.is_loaded)
-    assert curve.left_out == 7
-
-
 def test_a_long_absence_is_made_up_for_by_asking_again(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,3 +249,74 @@ def test_a_long_absence_is_made_up_for_by_asking_again(
     curve.wake()
     qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == list(range(1, 21))
+
+
+def bucketed(params: dict[str, Any]) -> History:
+    """The run of 10,000 episodes with the return 1 to 10,000, in at most 100 buckets of any part of it."""
+    first = max(math.ceil(params.get("start", 1)), 1)
+    last = min(math.floor(params.get("end", 10_000)), 10_000)
+    count = -(-(last - first + 1) // 100)
+    ends = [min(n + count - 1, last) for n in range(first, last + 1, count)]
+    found = history(ends)
+    lows = [float(n) for n in range(first, last + 1, count)]
+    return found.model_copy(update={"low": lows, "count": [count] * len(ends), "last_row": 10_000})
+
+
+def test_what_is_in_view_is_asked_for_again_until_every_row_is_drawn(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    assert len(curve.series) == 10_000
+    assert drawn(curve.series)[0][1] == 1.0, "the first episode is there"
+    assert not curve.look_at(0, 10_100)
+    for left, right in ((2000, 2400), (2000, 2040)):
+        assert curve.look_at(left, right)
+        qtbot.waitUntil(lambda left=left, right=right: not curve.look_at(left, right))
+    assert {y for x, y in drawn(curve.series) if 2000 <= x <= 2040} == set(range(2000, 2041))
+    sent = [one.params for one in feed.sent_of("history.query")]
+    assert [(one.get("start"), one.get("end")) for one in sent] == [(None, None), (1800, 2600), (1980, 2060)]
+    tell(curve, episodes([10_001]))
+    assert {y for x, y in drawn(curve.series) if x > 10_000} == {10_001}
+
+
+def test_an_answer_for_another_view_or_metric_is_not_drawn(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    del feed.answers["history.query"]
+    assert curve.look_at(2000, 2040)
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert curve.refining
+    curve.follow(RUN, "length")
+    late = feed.sent_of("history.query")[-1]
+    assert not curve.refining
+    late.call.answer(bucketed(late.params).model_dump())
+    assert values(curve) == []
+
+
+def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed
+) -> None:
+    feed.answers["history.query"] = bucketed
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    curve.show_along(Axis.TIME)
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time"}
+
+
+def test_many_live_rows_are_asked_for_again_in_buckets(
+    qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.gui.pages.overview_curve._MOST_LIVE", 5)
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: curve.complete)
+    store.episodes = 6
+    tell(curve, episodes(range(1, 7)))
+    qtbot.waitUntil(lambda: curve.complete and curve.series.live_rows == 0)
+    tell(curve, episodes([7]))
+    assert values(curve) == list(range(1, 8))

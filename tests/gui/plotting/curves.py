@@ -3,16 +3,11 @@
 from collections.abc import Sequence
 
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.smoothing import ExponentialMean, Smoother
 from soulsgui.wire.control import AttemptStart, History
 from soulsgui.wire.messages.metrics import AttemptRow, EpisodeRows, UpdateRow
 
 RUN = "2026-11-20_10-00-00"
 START = 1_790_000_000.0
-
-
-def no_smoothing(count: int) -> Smoother:
-    return ExponentialMean(0.0)
 
 
 def episodes(
@@ -57,8 +52,10 @@ def history(numbers: Sequence[int], attempts: Sequence[AttemptStart] = ()) -> Hi
         env_steps=rows.env_steps,
         time=rows.time,
         value=rows.total_return,
+        low=rows.total_return,
+        high=rows.total_return,
+        count=[1] * len(rows.row),
         attempts=list(attempts),
-        total=len(rows.row),
     )
 
 

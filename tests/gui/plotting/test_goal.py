@@ -57,3 +57,23 @@ def test_x_is_named_in_the_plot_only_when_nobody_else_does(qtbot: QtBot, theme: 
         canvas = plot.findChild(pg.PlotWidget)
         assert canvas is not None
         assert canvas.getAxis("bottom").label.isVisible() is x_title
+
+
+def test_the_words_of_the_goal_lie_over_the_curves(qtbot: QtBot, theme: Theme) -> None:
+    plot = Plot()
+    qtbot.addWidget(plot)
+    plot.resize(600, 300)
+    plot.show()
+    series = Series(RUN, weight=0.0)
+    series.append([episodes(range(1, 2001), values=[float(n % 500) for n in range(2000)])])
+    plot.show_series([(series, "return", 0)])
+    plot.show_goal(200.0, "goal 200")
+    qtbot.waitUntil(lambda: not plot.drawing_waits and not plot.is_empty)
+    canvas = plot.findChild(pg.PlotWidget)
+    assert canvas is not None
+    scene = canvas.scene()
+    words = next(item for item in scene.items() if isinstance(item, pg.InfLineLabel))
+    there = scene.items(words.mapRectToScene(words.boundingRect()).center())
+    over = there[: there.index(words)]
+    assert any(isinstance(item, pg.PlotCurveItem) for item in there)
+    assert not any(isinstance(item, pg.PlotCurveItem) for item in over)

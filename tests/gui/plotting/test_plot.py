@@ -15,9 +15,8 @@ from soulsgui.gui.plotting.marks import Mark
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.smoothing import ExponentialMean
 from soulsgui.gui.theme import Theme, ThemeChoice
-from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, no_smoothing, update
+from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, update
 from tests.gui.wheel import turn_wheel
 
 
@@ -47,14 +46,14 @@ def shown(qtbot: QtBot, plot: Plot, series: Series) -> None:
 
 
 def curve(count: int) -> Series:
-    series = Series(RUN, smoother=lambda _: ExponentialMean(0.9))
+    series = Series(RUN, weight=0.9)
     values = np.random.default_rng(0).normal(size=count).cumsum()
     series.append([episodes(range(1, count + 1), values=values.tolist())])
     return series
 
 
 def evaluations(*numbers: int) -> Series:
-    series = Series(RUN, "evaluation_return", smoother=no_smoothing)
+    series = Series(RUN, "evaluation_return", weight=0.0)
     rows = [update(number, evaluation_return=float(number)) for number in numbers]
     series.append([row.model_copy(update={"kind": "evaluation"}) for row in rows])
     return series
@@ -114,7 +113,7 @@ def test_arrows_move_and_home_shows_everything(qtbot: QtBot, plot: Plot) -> None
 
 
 def test_y_fits_what_is_seen(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, smoother=no_smoothing)
+    series = Series(RUN, weight=0.0)
     series.append([episodes(range(1, 101), values=[1000.0 if n < 50 else float(n) for n in range(1, 101)])])
     shown(qtbot, plot, series)
     plot.show_x(60, 100)
@@ -143,7 +142,7 @@ def test_nothing_is_drawn_while_hidden(qtbot: QtBot, plot: Plot) -> None:
 
 
 def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, smoother=no_smoothing)
+    series = Series(RUN, weight=0.0)
     series.append([episodes(range(1, 101))])
     shown(qtbot, plot, series)
     plot.move_crosshair(41.8)
@@ -155,7 +154,7 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
 
 
 def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: Plot) -> None:
-    first, second = curve(100), Series(RUN, smoother=no_smoothing)
+    first, second = curve(100), Series(RUN, weight=0.0)
     second.append([episodes(range(1, 101))])
     plot.show_series([(first, "a", 0), (second, "b", 1)])
     plot.show_marks([Mark(50, 500, START + 50, "quicksave")])
@@ -168,7 +167,7 @@ def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: P
 
 
 def test_the_crosshair_says_where_a_curve_with_fewer_rows_has_its_own(qtbot: QtBot, plot: Plot) -> None:
-    often, seldom = Series(RUN, smoother=no_smoothing), evaluations(1, 9)
+    often, seldom = Series(RUN, weight=0.0), evaluations(1, 9)
     often.append([episodes(range(1, 101))])
     plot.show_series([(seldom, "judged", 0), (often, "trained", 1)])
     plot.show_along(Axis.ENV_STEP)
@@ -219,7 +218,7 @@ def test_a_resumed_curve_is_drawn_with_its_overwritten_part(qtbot: QtBot, plot: 
 
 
 def test_values_that_are_not_numbers_do_not_break_the_picture(qtbot: QtBot, plot: Plot) -> None:
-    series = Series(RUN, smoother=no_smoothing)
+    series = Series(RUN, weight=0.0)
     series.append([episodes([1, 2, 3, 4], values=[1.0, float("inf"), float("nan"), 2.0])])
     shown(qtbot, plot, series)
     low, high = plot.y_view()

@@ -1,9 +1,11 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
-from soulsgui.gui.plotting.smoothing import ExponentialMean, fitting_mean
+from soulsgui.wire.control import History
 from tests.gui.plotting.curves import (
     RUN,
     START,
@@ -11,14 +13,13 @@ from tests.gui.plotting.curves import (
     drawn,
     episodes,
     history,
-    no_smoothing,
     update,
 )
 
 
 @pytest.fixture
 def series() -> Series:
-    return Series(RUN, smoother=no_smoothing)
+    return Series(RUN, weight=0.0)
 
 
 def xs(series: Series, overwritten: bool = False) -> list[float]:
@@ -65,20 +66,20 @@ def test_rows_of_other_runs_are_passed_over(series: Series) -> None:
 
 
 def test_episode_length_is_another_metric_of_the_same_rows() -> None:
-    series = Series(RUN, "length", smoother=no_smoothing)
+    series = Series(RUN, "length", weight=0.0)
     series.append([episodes([1, 2])])
     assert drawn(series) == [(1, 10), (2, 10)]
 
 
 def test_an_updates_value_is_a_curve_without_doubles() -> None:
-    series = Series(RUN, "entropy", smoother=no_smoothing)
+    series = Series(RUN, "entropy", weight=0.0)
     series.append([update(1, entropy=0.7), update(2, loss=3.0), update(3, entropy=0.5)])
     series.append([update(3, entropy=0.5), update(1, attempt=2, entropy=0.6)])
     assert drawn(series) == [(10, pytest.approx(0.7)), (30, 0.5), (10, pytest.approx(0.6))]
 
 
 def test_an_evaluation_of_weights_of_a_while_ago_is_not_taken_for_an_old_row() -> None:
-    series = Series(RUN, "evaluation_return", smoother=no_smoothing)
+    series = Series(RUN, "evaluation_return", weight=0.0)
     stored = history([]).model_copy(update={"metric": "evaluation_return", "last_update": (1, 2)})
     series.load(stored)
     evaluated = update(4, evaluation_return=9.0).model_copy(update={"kind": "evaluation"})
@@ -103,14 +104,14 @@ def test_x_can_be_episode_env_step_or_wall_time(series: Series, axis: Axis, expe
 
 
 def test_rows_up_to_five_seconds_late_find_their_place() -> None:
-    series = Series(RUN, axis=Axis.ENV_STEP, smoother=no_smoothing)
+    series = Series(RUN, axis=Axis.ENV_STEP, weight=0.0)
     series.append([episodes([1, 2, 3], env_steps=[100, 300, 400])])
     series.append([episodes([4, 5], env_steps=[200, 500])])
     assert xs(series) == [100, 200, 300, 400, 500]
 
 
 def test_later_rows_than_that_are_kept_at_the_end_of_what_is_settled() -> None:
-    series = Series(RUN, axis=Axis.ENV_STEP, smoother=no_smoothing)
+    series = Series(RUN, axis=Axis.ENV_STEP, weight=0.0)
     series.append([episodes(range(1, 11))])
     series.append([episodes([20], env_steps=[50])])
     x = xs(series)
@@ -119,10 +120,11 @@ def test_later_rows_than_that_are_kept_at_the_end_of_what_is_settled() -> None:
 
 
 def test_what_was_drawn_stays_where_it_was_while_rows_are_appended() -> None:
-    series = Series(RUN, smoother=lambda _: ExponentialMean(0.9))
+    series = Series(RUN, weight=0.5)
     rng = np.random.default_rng(0)
+    series.append([episodes(range(1, 50), values=rng.normal(size=49).tolist())])
     seen: dict[float, float] = {}
-    for first in range(1, 400, 7):
+    for first in range(50, 400, 7):
         numbers = list(range(first, first + 7))
         series.append([episodes(numbers, values=rng.normal(size=7).tolist())])
         for x, y in drawn(series, smooth=True):
@@ -147,28 +149,30 @@ def test_what_a_resume_overwrote_is_the_same_along_every_axis(series: Series, ax
 
 
 def test_smoothing_goes_on_over_a_resume_as_if_the_overwritten_part_were_not() -> None:
-    straight = Series(RUN, smoother=lambda _: ExponentialMean(0.8))
-    straight.append([episodes(range(1, 9))])
-    resumed = Series(RUN, smoother=lambda _: ExponentialMean(0.8))
-    resumed.append([episodes([1, 2, 3, 4, 5, 6]), attempt_row(2, episodes_before=4)])
+    values = np.random.default_rng(0).normal(size=80).tolist()
+    straight, resumed = (Series(RUN, weight=0.7) for _ in range(2))
+    straight.append([episodes(range(1, 81), values=values)])
+    resumed.append([episodes(range(1, 61), values=[*values[:40], *[9.0] * 20]), attempt_row(2, 40)])
+    again = range(41, 81)
     resumed.append(
         [
             episodes(
-                [7, 8, 9, 10],
+                range(61, 101),
                 attempt=2,
-                values=[5, 6, 7, 8],
-                episode=[5, 6, 7, 8],
-                env_steps=[50, 60, 70, 80],
+                values=values[40:],
+                episode=again,
+                env_steps=[10 * n for n in again],
             )
         ]
     )
     expected = drawn(straight, smooth=True)
-    assert drawn(resumed, smooth=True) == [(x, pytest.approx(y, abs=1e-5)) for x, y in expected]
+    assert expected != drawn(straight)
+    assert drawn(resumed, smooth=True) == [(x, pytest.approx(y, abs=1e-3)) for x, y in expected]
 
 
 def test_smoothing_can_be_changed_at_any_time(series: Series) -> None:
     series.append([episodes(range(1, 50))])
-    series.smooth_with(lambda _: ExponentialMean(0.9))
+    series.smooth_with(0.9)
     smooth = drawn(series, smooth=True)
     assert smooth != drawn(series)
     assert len(smooth) == 49
@@ -176,7 +180,7 @@ def test_smoothing_can_be_changed_at_any_time(series: Series) -> None:
 
 def test_a_short_curve_is_left_as_it_is_and_a_growing_one_ends_as_if_it_had_been_long_at_once() -> None:
     values = np.random.default_rng(0).normal(size=300).tolist()
-    grown, at_once = (Series(RUN, smoother=fitting_mean(0.95)) for _ in range(2))
+    grown, at_once = (Series(RUN, weight=0.95) for _ in range(2))
     grown.append([episodes(range(1, 30), values=values[:29])])
     assert not grown.smooths
     reading = grown.nearest(10)
@@ -219,3 +223,74 @@ def test_a_hundred_thousand_live_rows_in_one_tail_are_drawn_thinly(series: Serie
     series.append([episodes(range(1, count + 1), step_s=1e-5)])
     points = sum(piece.raw[0].size for piece in series.pieces(0, count, 1000))
     assert points <= 2 * 2 * 1002
+
+
+@pytest.fixture
+def long_run() -> Series:
+    """A run of 10,000 episodes in buckets of 100 whose mean is 100 below its last episode's number."""
+    series = Series(RUN, weight=0.0)
+    series.load(bucketed(range(100, 10_001, 100), 100))
+    return series
+
+
+def bucketed(numbers: Sequence[int], count: int, last_row: int = 10_000) -> History:
+    """Answer with buckets of so many rows; each ends with a row of these numbers, and is as wide as high."""
+    rows = history(numbers)
+    return rows.model_copy(
+        update={
+            "last_row": last_row,
+            "value": [n - count / 2 for n in numbers],
+            "low": [n - count + 1.0 for n in numbers],
+            "high": [float(n) for n in numbers],
+            "count": [count] * len(numbers),
+        }
+    )
+
+
+def test_a_bucket_is_drawn_from_its_least_to_its_greatest_value(long_run: Series) -> None:
+    assert drawn(long_run)[:4] == [(100, 1), (100, 100), (200, 101), (200, 200)]
+    assert len(long_run) == 10_000
+    reading = long_run.nearest(149.0)
+    assert reading is not None
+    assert (reading.episode, reading.value, reading.count) == (100, 50.0, 100)
+
+
+def test_a_part_in_view_is_to_be_refined_once_with_half_a_view_around_it(long_run: Series) -> None:
+    assert long_run.to_refine(0, 10_000) is None, "the whole run is as fine as it can be"
+    assert long_run.to_refine(2000, 3000) == (1500, 3500)
+    long_run.refine(bucketed(range(1510, 3501, 10), 10), 1500, 3500)
+    assert long_run.to_refine(2000, 3000) is None
+    assert long_run.to_refine(1600, 2500) is None
+    assert long_run.to_refine(1400, 2400) == (900, 2900)
+    assert long_run.to_refine(2000, 2100) == (1950, 2150)
+    long_run.refine(bucketed(range(1950, 2151), 1), 1950, 2150)
+    assert long_run.to_refine(2000, 2010) is None, "every row is drawn"
+
+
+def test_a_finer_part_takes_the_place_of_the_coarse_one(long_run: Series) -> None:
+    coarse = drawn(long_run)
+    long_run.refine(bucketed(range(1991, 3001), 1), 1990.5, 3000.5)
+    fine = drawn(long_run)
+    assert [(x, y) for x, y in fine if 1990 < x < 3001] == [
+        (n, n) for n in range(1991, 3001) for _ in range(2)
+    ]
+    assert [one for one in fine if not 1990 < one[0] < 3001] == [
+        one for one in coarse if not 1990 < one[0] < 3001
+    ]
+    assert len(long_run) == 10_000
+
+
+def test_live_rows_that_a_finer_part_holds_already_are_drawn_once(long_run: Series) -> None:
+    long_run.append([episodes(range(10_001, 10_021))])
+    long_run.refine(bucketed(range(9901, 10_011), 1, last_row=10_010), 9900.5, 10_100)
+    assert [y for x, y in drawn(long_run) if x > 9901][::2] == list(range(9902, 10_021))
+    long_run.append([episodes([10_021, 10_022])])
+    assert xs(long_run)[-1] == 10_022
+    assert not long_run.missed_rows
+
+
+def test_along_another_axis_there_is_no_finer_part(long_run: Series) -> None:
+    long_run.refine(bucketed(range(1991, 3001), 1), 1990.5, 3000.5)
+    long_run.show_along(Axis.ENV_STEP)
+    assert len(drawn(long_run)) == 200
+    assert long_run.in_buckets

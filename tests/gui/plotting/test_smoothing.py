@@ -1,72 +1,56 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from soulsgui.gui.plotting.smoothing import ExponentialMean, Smoother, fitting_weight
-
-MAKERS: list[Callable[[], Smoother]] = [
-    lambda: ExponentialMean(0.9),
-    lambda: ExponentialMean(0.999),
-]
+from soulsgui.gui.plotting.smoothing import exponential_mean, fitting_weight, memory
 
 
-def noise(count: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=count).astype(np.float32)
+def noise(count: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=count)
 
 
-def test_exponential_mean_follows_its_definition() -> None:
-    values, weight = noise(1000), 0.95
+def smoothed(values: np.ndarray, weight: float, counts: np.ndarray | None = None) -> np.ndarray:
+    return exponential_mean(values, np.ones(values.size, np.int64) if counts is None else counts, weight)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.95, 0.999])
+def test_exponential_mean_follows_its_definition(weight: float) -> None:
+    values = noise(5000)
     expected, total, norm = [], 0.0, 0.0
     for value in values:
         total = weight * total + value
         norm = weight * norm + 1
         expected.append(total / norm)
-    assert ExponentialMean(weight).extend(values) == pytest.approx(expected, abs=1e-5)
+    assert smoothed(values, weight) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_value_that_stands_for_many_rows_counts_as_so_many() -> None:
+    values, counts = noise(300), np.random.default_rng(1).integers(1, 200, 300)
+    rows = smoothed(np.repeat(values, counts), 0.99)
+    assert smoothed(values, 0.99, counts) == pytest.approx(rows[counts.cumsum() - 1], abs=1e-9)
 
 
 def test_exponential_mean_of_a_constant_is_that_constant_from_the_first_value() -> None:
-    assert ExponentialMean(0.99).extend(np.full(10, 7, np.float32)) == pytest.approx(7)
+    assert smoothed(np.full(10, 7.0), 0.99) == pytest.approx(7)
 
 
 def test_without_weight_nothing_is_smoothed() -> None:
-    values = noise(20)
-    assert np.array_equal(ExponentialMean(0).extend(values), values)
+    assert np.array_equal(smoothed(noise(20), 0.0), noise(20))
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_piece_by_piece_gives_what_all_at_once_gives(make: Callable[[], Smoother]) -> None:
-    values, smoother = noise(2000), make()
-    pieces = [smoother.extend(part) for part in np.split(values, [1, 5, 300, 301, 1500])]
-    assert np.concatenate(pieces) == pytest.approx(make().extend(values), abs=1e-5)
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_missing_values_stay_gaps_and_do_not_count(make: Callable[[], Smoother]) -> None:
+def test_missing_values_stay_gaps_and_do_not_count() -> None:
     values = noise(200)
     values[50:60] = np.nan
-    smooth = make().extend(values)
+    smooth = smoothed(values, 0.9)
     assert np.isnan(smooth[50:60]).all()
-    known = np.delete(values, np.s_[50:60])
     assert np.isfinite(smooth[60:]).all()
-    assert smooth[49] == pytest.approx(make().extend(known[:50])[-1], abs=1e-5)
+    assert smooth[49] == pytest.approx(smoothed(values[:50], 0.9)[-1])
 
 
-@pytest.mark.parametrize("make", MAKERS)
-def test_a_copy_goes_on_by_itself(make: Callable[[], Smoother]) -> None:
-    smoother = make()
-    smoother.extend(noise(100))
-    expected = smoother.copy().extend(noise(10, seed=1))
-    smoother.copy().extend(np.full(10, 1e6, np.float32))
-    assert np.array_equal(smoother.extend(noise(10, seed=1)), expected)
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_memory_names_the_rows_that_matter(make: Callable[[], Smoother]) -> None:
+@pytest.mark.parametrize("weight", [0.9, 0.999])
+def test_memory_names_the_rows_that_matter(weight: float) -> None:
     values = noise(20_000)
-    whole, short = make(), make()
-    expected = whole.extend(values)[-1]
-    assert short.extend(values[-2 * whole.memory :])[-1] == pytest.approx(expected, abs=1e-3)
+    short = smoothed(values[-2 * memory(weight) :], weight)[-1]
+    assert short == pytest.approx(smoothed(values, weight)[-1], abs=1e-3)
 
 
 @pytest.mark.parametrize(
