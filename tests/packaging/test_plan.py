@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,17 @@ def needed_by(requirements: list[str]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("extra", ["base", "train", "server", "dev"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "base",
+        *plan.TEST_EXTRAS,
+        pytest.param(
+            "mujoco",
+            marks=pytest.mark.skipif(find_spec("mujoco") is None, reason="is not part of the set-up"),
+        ),
+    ],
+)
 def test_every_package_that_is_needed_is_pinned_to_the_version_tested_here(extra: str) -> None:
     project = tomllib.loads(PYPROJECT)["project"]
     extras = project["optional-dependencies"]
@@ -58,7 +69,8 @@ def test_every_package_that_is_needed_is_pinned_to_the_version_tested_here(extra
         needed = needed_by(project["dependencies"] + ([] if extra == "base" else extras[extra]))
     except PackageNotFoundError as error:
         pytest.fail(f"{error} is not installed; run packaging/bootstrap.py test")
-    groups = list(plan.TEST_EXTRAS)[: plan.TEST_EXTRAS.index(extra) + 1] if extra != "base" else []
+    every = ["base", *plan.TEST_EXTRAS, "mujoco"]
+    groups = every[1 : every.index(extra) + 1]
     pinned = {pin.name: pin.version for pin in plan.needed_pins(plan.read_pins(CONSTRAINTS), groups)}
     by_marker = set(re.findall(r"^([\w.-]+)==[^;\n]+;", CONSTRAINTS, re.MULTILINE))
     assert {name: pinned.get(name) for name in needed if name not in by_marker} == {
