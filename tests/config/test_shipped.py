@@ -1,6 +1,7 @@
 """The shipped files: every setting is in them, explained, with the value the schema declares."""
 
 import importlib.util
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -47,6 +48,14 @@ def test_every_setting_is_described_and_no_secret_goes_to_clients() -> None:
     for key, info in all_settings().items():
         assert len(info.description) > 10, key
         assert not (info.secret and info.to_clients), key
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_tell_steps_and_no_times(name: str) -> None:
+    """Steps to a goal are the same on every machine; seconds were ten times what was told on a busy one."""
+    text = shipped("configs", "presets", f"{name}.yaml").read_text(encoding="utf-8")
+    comments = "\n".join(line.partition("#")[2] for line in text.splitlines())
+    assert not re.search(r"\b(seconds?|minutes?|hours?)\b|\d s\b", comments)
 
 
 @pytest.mark.parametrize("name", preset_names())
