@@ -148,6 +148,7 @@ class MainWindow(QMainWindow):
         self._restarter.problem.connect(self._refused)
         self.menu.invite_wanted.connect(self.open_invite)
         self.menu.welcome_wanted.connect(lambda: self.show_page(table.WELCOME))
+        self.menu.manual_wanted.connect(self._open_manual)
         self.menu.quit_wanted.connect(self._quit)
         self.menu.problem.connect(self._refused)
 
@@ -333,6 +334,9 @@ class MainWindow(QMainWindow):
             self.start_wanted.emit()
         else:
             self.retry_wanted.emit()
+
+    def _open_manual(self) -> None:
+        self._dialogs.manual(self._entries[self.pages.shown].title if self.pages.shown else "")
 
     def _show_overview(self) -> None:
         self.show_page(table.OVERVIEW)

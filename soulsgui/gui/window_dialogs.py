@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
@@ -11,6 +11,9 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.page_stack import PageStack
 from soulsgui.gui.shell import Shell
+
+if TYPE_CHECKING:
+    from soulsgui.gui.dialogs.manual import ManualDialog
 
 
 class WindowDialogs(QObject):
@@ -36,6 +39,15 @@ class WindowDialogs(QObject):
         self._pages = pages
         self._shell = shell
         self._window = window
+        self._manual: ManualDialog | None = None
+
+    def manual(self, heading: str) -> None:
+        """Open the manual at what it says of a page."""
+        from soulsgui.gui.dialogs.manual import ManualDialog
+
+        if self._manual is None:
+            self._manual = ManualDialog(self._window)
+        self._manual.open_at(heading)
 
     def new_run(self, overrides: Mapping[str, Any] | None = None, preset: str = "") -> None:
         """Open the dialog that begins a run, after the page that is shown was asked for unsaved changes."""

@@ -33,11 +33,12 @@ def shutdown_question(status: Status) -> Question:
 
 
 class WindowMenu(QMenu):
-    """Welcome, invite, settings, shut down, about, quit.
+    """Welcome, invite, settings, manual, shut down, about, quit.
 
     Signals:
         welcome_wanted: The first page is wanted.
         invite_wanted: Another computer is to be invited.
+        manual_wanted: The manual is to be opened.
         quit_wanted: The window is to close.
         problem: A command was refused; with the `ApiError`.
 
@@ -50,6 +51,7 @@ class WindowMenu(QMenu):
 
     welcome_wanted = Signal()
     invite_wanted = Signal()
+    manual_wanted = Signal()
     quit_wanted = Signal()
     problem = Signal(object)
 
@@ -66,6 +68,8 @@ class WindowMenu(QMenu):
         self.invite.triggered.connect(self.invite_wanted)
         self.settings = self._add(tr("&Settings…"), "Ctrl+,")
         self.settings.triggered.connect(self.open_settings)
+        self.manual = self._add(tr("&Manual"), "F1")
+        self.manual.triggered.connect(self.manual_wanted)
         self.addSeparator()
         self.shut_down = self._add(tr("Shut &down the server…"))
         self.shut_down.triggered.connect(self._ask_shut_down)

@@ -47,6 +47,10 @@ def reached_words(run: RunSummary) -> str:
 
 def columns() -> tuple[Column[RunSummary], ...]:
     """Return every column, from left to right."""
+    best = tr(
+        "The highest mean return during the run, that of its best model. "
+        "The mean return at its end may be lower: it goes up and down while a run learns."
+    )
     return (
         Column(
             "state",
@@ -64,12 +68,13 @@ def columns() -> tuple[Column[RunSummary], ...]:
         _number("episodes", tr("Episodes"), lambda run: text.count(run.episodes), lambda run: run.episodes),
         Column(
             "best",
-            tr("Best return"),
+            tr("Best mean"),
             lambda run: text.value(run.best_mean_return),
             lambda run: low(run.best_mean_return),
             number=True,
             width=11,
-            about=tr("Best mean return over the last episodes (stop.window)"),
+            about=best,
+            tip=lambda _: best,
         ),
         _number("seconds", tr("Duration"), lambda run: text.duration(run.seconds), lambda run: run.seconds),
         _number("size", tr("Size"), lambda run: text.size(run.size_bytes), lambda run: run.size_bytes),

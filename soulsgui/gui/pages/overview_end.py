@@ -67,7 +67,8 @@ def end_words(run: RunStatus) -> EndWords | None:
         )
         return EndWords("star", Tone.GOOD, title, detail)
     title = tr("Finished: made {steps} steps in {time}").format(steps=text.count(run.env_steps), time=after)
-    detail = tr("Best mean return {value}.").format(value=text.value(run.best_mean_return))
+    detail = tr("Mean return at its end {value}; the highest during the run, that of its best model: {best}.")
+    detail = detail.format(value=text.value(run.mean_return), best=text.value(run.best_mean_return))
     return EndWords("state-finished", Tone.GOOD, title, detail)
 
 

@@ -117,7 +117,8 @@ def _returns(run: RunStatus) -> list[Figure]:
     goal = None if run.goal_return is None else goal_words(run.goal_return)
     reached = goal_is_reached(run)
     tone = Tone.GOOD if reached else Tone.TEXT
-    best = tr("Best so far: {value}").format(value=text.value(run.best_mean_return))
+    best = tr("The highest mean during the run, that of its best model: {value}")
+    best = best.format(value=text.value(run.best_mean_return))
     title = tr("Mean return")
     if run.goal_judged_by != "evaluation":
         what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))

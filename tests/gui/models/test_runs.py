@@ -25,6 +25,18 @@ def test_the_active_run_stands_on_top_of_newer_ones(qapp: QApplication) -> None:
     assert model.row_of(OLD.id) == 0
 
 
+def test_the_best_mean_says_what_it_is(qapp: QApplication) -> None:
+    model = RunsModel()
+    model.take([OLD.model_copy(update={"best_mean_return": 494.9})], RunStatus())
+    column = model.column_number("best")
+    assert model.headerData(column, Qt.Orientation.Horizontal) == "Best mean"
+    for words in (
+        model.headerData(column, Qt.Orientation.Horizontal, Qt.ItemDataRole.ToolTipRole),
+        model.data(model.index(0, column), Qt.ItemDataRole.ToolTipRole),
+    ):
+        assert "at its end may be lower" in words
+
+
 def test_a_run_that_is_not_listed_yet_is_told_of(qapp: QApplication) -> None:
     model = RunsModel()
     model.take([NEW], RunStatus())

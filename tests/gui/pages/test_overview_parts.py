@@ -87,6 +87,17 @@ def test_key_figures_are_said_as_people_read_them() -> None:
     }
 
 
+def test_a_best_mean_above_the_mean_is_explained() -> None:
+    run = RUNNING.model_copy(update={"mean_return": 476.2, "best_mean_return": 494.9})
+    tip = next(figure.tip for figure in figures(run) if figure.name == "return")
+    assert "The highest mean during the run, that of its best model: 494.9" in tip
+    ended = end_words(run.model_copy(update={"state": "finished", "reached": "env_steps"}))
+    assert ended is not None
+    assert ended.detail == (
+        "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
+    )
+
+
 def test_what_was_lost_is_shown_only_when_something_was() -> None:
     run = RUNNING.model_copy(update={"rejected": {"late": 3, "shape": 9}, "lost_chunks": 2})
     found = {figure.name: figure for figure in figures(run)}

@@ -10,6 +10,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.paths import Folders
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.invite import InviteDialog
+from soulsgui.gui.dialogs.manual import ManualDialog
 from soulsgui.gui.dialogs.mend_config import MendConfigDialog
 from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.dialogs.update import UpdateDialog
@@ -201,6 +202,22 @@ def test_find_and_refresh_reach_the_page_from_outside_of_it(qtbot: QtBot, make: 
 def test_every_page_of_the_table_exists() -> None:
     for entry in REAL_PAGES.values():
         assert issubclass(entry.load(), QWidget)
+
+
+def test_f1_opens_the_manual_at_the_page_that_is_shown(qtbot: QtBot, make: Make) -> None:
+    window = make()
+    window.show_page("logs")
+    qtbot.keyClick(window, Qt.Key.Key_F1)
+    manual = window.findChild(ManualDialog)
+    assert manual is not None
+    qtbot.waitUntil(lambda: manual.text.textCursor().block().text() == "Logs")
+    manual.close()
+    window.show_page("runs")
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    qtbot.keyClick(window, Qt.Key.Key_F1)
+    qtbot.waitUntil(lambda: manual.text.textCursor().block().text() == "Runs")
+    assert window.findChildren(ManualDialog) == [manual]
 
 
 # --- modes ---

@@ -1,0 +1,109 @@
+"""The manual: the pages of `docs/`, read from the installation and from nowhere else."""
+
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QTextBlock, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+
+from soulsgui.config.paths import shipped
+from soulsgui.gui.i18n import tr
+
+START = "window.md"
+_CHARACTERS = 96
+_LINES = 34
+_DIALECT = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+
+
+class _Pages(QTextBrowser):
+    """Shows text alone: whatever a page names, nothing is loaded for it."""
+
+    def loadResource(self, kind: int, name: QUrl | str) -> Any:
+        """Load nothing."""
+        return None
+
+
+class ManualDialog(QDialog):
+    """One page of the manual at a time; the window can be used meanwhile.
+
+    Args:
+        parent: The window.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("manualDialog")
+        self._folder = shipped("docs")
+        self._past: list[tuple[Path, int]] = []
+        self._page = Path()
+        self.text = _Pages(self)
+        self.text.setOpenLinks(False)
+        self.text.setAccessibleName(tr("Manual"))
+        self.text.anchorClicked.connect(self._follow)
+        self.back = QPushButton(tr("&Back"), self)
+        self.back.setAutoDefault(False)
+        self.back.clicked.connect(self._go_back)
+        close = QPushButton(tr("&Close"), self)
+        close.setDefault(True)
+        close.clicked.connect(self.reject)
+        foot = QHBoxLayout()
+        foot.addWidget(self.back)
+        foot.addStretch(1)
+        foot.addWidget(close)
+        column = QVBoxLayout(self)
+        column.addWidget(self.text, 1)
+        column.addLayout(foot)
+        metrics = self.fontMetrics()
+        room = self.screen().availableSize() * 0.9
+        wanted = (metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
+        self.resize(min(wanted[0], room.width()), min(wanted[1], room.height()))
+
+    def open_at(self, heading: str) -> None:
+        """Come to the front, with what the manual says of a page of the window.
+
+        Args:
+            heading: Title of the page.
+        """
+        self._past.clear()
+        self._read(self._folder / START)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        # Later: the text has its width only then.
+        QTimer.singleShot(0, self, lambda: self._go_to(heading))
+
+    def _read(self, page: Path) -> None:
+        self._page = page
+        self.text.document().setMarkdown(page.read_text(encoding="utf-8"), _DIALECT)
+        self.setWindowTitle(tr("Manual: {title}").format(title=self.text.document().firstBlock().text()))
+        self.back.setEnabled(bool(self._past))
+
+    def _go_to(self, heading: str) -> None:
+        block = self._block_of(heading)
+        if block is not None:
+            self.text.setTextCursor(QTextCursor(block))
+            top = self.text.document().documentLayout().blockBoundingRect(block).top()
+            self.text.verticalScrollBar().setValue(round(top))
+
+    def _block_of(self, heading: str) -> QTextBlock | None:
+        block = self.text.document().begin()
+        while block.isValid():
+            if block.blockFormat().headingLevel() and block.text() == heading:
+                return block
+            block = block.next()
+        return None
+
+    def _follow(self, link: QUrl) -> None:
+        if not link.isRelative():
+            QDesktopServices.openUrl(link)
+            return
+        page = (self._page.parent / link.path()).resolve()
+        if page.is_relative_to(self._folder.resolve()) and page.is_file():
+            self._past.append((self._page, self.text.verticalScrollBar().value()))
+            self._read(page)
+
+    def _go_back(self) -> None:
+        page, place = self._past.pop()
+        self._read(page)
+        self.text.verticalScrollBar().setValue(place)

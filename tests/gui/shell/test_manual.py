@@ -1,0 +1,82 @@
+"""The manual: found in every installation, opened at the page that is shown; nothing comes from afar."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QTextDocument
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import shipped
+from soulsgui.gui.dialogs.manual import START, ManualDialog
+from soulsgui.gui.pages.table import pages
+from soulsgui.gui.theme import Theme
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+@pytest.fixture
+def manual(qtbot: QtBot, theme: Theme) -> ManualDialog:
+    made = ManualDialog()
+    qtbot.addWidget(made)
+    return made
+
+
+def heading_in_view(manual: ManualDialog) -> str:
+    """The line at the upper edge of what is read."""
+    return manual.text.cursorForPosition(manual.text.viewport().rect().topLeft()).block().text()
+
+
+def test_the_wheel_brings_every_page_of_the_manual() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    included = build["targets"]["wheel"]["force-include"]
+    for page in PAGES:
+        places = (page, *page.parents)
+        source = next(
+            (str(place.relative_to(ROOT)) for place in places if f"{place.relative_to(ROOT)}" in included), ""
+        )
+        assert included.get(source) == f"soulsgui/_shipped/{source}", page
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("title", [entry.title for entry in pages().values()])
+def test_it_opens_at_the_page_that_is_shown(qtbot: QtBot, manual: ManualDialog, title: str) -> None:
+    manual.resize(700, 300)
+    manual.open_at(title)
+    qtbot.waitUntil(lambda: heading_in_view(manual) == title)
+
+
+def test_links_lead_to_other_pages_and_back(
+    qtbot: QtBot, manual: ManualDialog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: asked.append(url.toString()))
+    manual.open_at("More")
+    qtbot.waitUntil(manual.text.isVisible)
+    assert not manual.back.isEnabled()
+    manual.text.anchorClicked.emit(QUrl("algorithms/dqn.md"))
+    assert "DQN" in manual.windowTitle()
+    manual.text.anchorClicked.emit(QUrl("../networks.md"))
+    assert manual.windowTitle() == "Manual: Networks"
+    for outside in ("../pyproject.toml", "none-such.md"):
+        manual.text.anchorClicked.emit(QUrl(outside))
+        assert manual.windowTitle() == "Manual: Networks"
+    for title in ("DQN", "The window"):
+        qtbot.mouseClick(manual.back, Qt.MouseButton.LeftButton)
+        assert title in manual.windowTitle()
+    assert asked == []
+    manual.text.anchorClicked.emit(QUrl("https://arxiv.org/abs/1312.5602"))
+    assert asked == ["https://arxiv.org/abs/1312.5602"]
+
+
+def test_nothing_is_loaded_for_what_a_page_names(manual: ManualDialog) -> None:
+    for name in ("https://example.org/a.png", (shipped("docs") / START).as_uri()):
+        assert manual.text.loadResource(QTextDocument.ResourceType.ImageResource.value, QUrl(name)) is None
