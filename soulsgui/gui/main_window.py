@@ -4,9 +4,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QKeySequence, QShortcut, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from soulsgui.gui.client_side import ClientSide
 from soulsgui.gui.closing import Closer
@@ -128,6 +128,9 @@ class MainWindow(QMainWindow):
         for signal in (feed.run_changed, feed.server_changed, feed.clients_changed, feed.services_changed):
             signal.connect(self._status.request)
         self._theme.changed.connect(self._recolour)
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.focusChanged.connect(self._focus_changed)
         self.navigation.chosen.connect(self.show_page)
         self.banner.acted.connect(self._banner_acted)
         self.pages.start_wanted.connect(self.start_wanted)
@@ -377,6 +380,19 @@ class MainWindow(QMainWindow):
             self.pages.refresh()
         else:
             super().keyPressEvent(event)
+
+    def _focus_changed(self, old: QWidget | None, now: QWidget | None) -> None:
+        """Take the keyboard from a button that got it only because what had it went or was switched off."""
+        went = old is not None and not (old.isVisible() and old.isEnabled())
+        if went and isinstance(now, QAbstractButton) and now.window() is self:
+            self.pages.focus_page()
+
+    def event(self, event: QEvent) -> bool:
+        """After a dialog the keyboard is not at the button that opened it."""
+        handled = super().event(event)
+        if event.type() == QEvent.Type.WindowUnblocked and isinstance(self.focusWidget(), QAbstractButton):
+            self.pages.focus_page()
+        return handled
 
     # --- the end -----------------------------------------------------------------------------------
 

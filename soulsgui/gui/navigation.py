@@ -1,7 +1,7 @@
 """The list of pages at the left edge."""
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent
+from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from soulsgui.gui.i18n import tr
@@ -59,6 +59,11 @@ class Navigation(QListWidget):
         super().focusInEvent(event)
         self.setCurrentRow(shown)
         self.blockSignals(blocked)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Keep the keyboard here while it chooses: the next arrow chooses the next page."""
+        super().keyPressEvent(event)
+        self.setFocus()
 
     def recolour(self) -> None:
         """Take icons and width from the theme."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from soulsgui.gui.connection_state import Connection
@@ -84,6 +84,7 @@ class PageStack(QStackedWidget):
         page = self._pages[name]
         self._shown = name
         self._bring_to_front()
+        self.focus_page()
         if where and (show_where := getattr(page, "show_where", None)) is not None:
             show_where(**where)
         return page
@@ -99,7 +100,34 @@ class PageStack(QStackedWidget):
         if page is None:
             return
         stays = self._entries[self._shown].alone or getattr(page, "unsaved", False)
-        self.setCurrentWidget(self.cover if self._covered and not stays else page)
+        front = self.cover if self._covered and not stays else page
+        holder = self.window().focusWidget()
+        held = holder is not None and self.isAncestorOf(holder)
+        if front is not self.currentWidget():
+            self.setCurrentWidget(front)
+            if held:
+                self.focus_page()
+
+    def focus_page(self) -> None:
+        """Give the keyboard to what the shown page is for; to the page itself until that can take it.
+
+        Never to a button, which a key meant for something else would press.
+        """
+        front = self.currentWidget()
+        landing: QWidget = getattr(front, "landing", front)
+        if landing.isVisibleTo(self) and landing.isEnabled():
+            landing.setFocus()
+        else:
+            front.setFocus()
+            landing.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Hand the keyboard on from the page when its table or plot appears."""
+        if event.type() in (QEvent.Type.Show, QEvent.Type.EnabledChange):
+            watched.removeEventFilter(self)
+            if self.window().focusWidget() is self.currentWidget():
+                self.focus_page()
+        return False
 
     def leave(self, then: Callable[[bool], None]) -> None:
         """Ask the shown page whether it may be left, and go on with its answer."""

@@ -47,6 +47,7 @@ class DifferencesTab(QWidget):
         """Show these and no others."""
         self.model.replace(found)
         self._stack.setCurrentIndex(0 if found else 1)
+        self.setFocusProxy(self.table if found else None)
 
     def _open(self, *_: object) -> None:
         one = self.model.at(self.table.currentIndex().row())

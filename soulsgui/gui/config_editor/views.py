@@ -64,6 +64,7 @@ class Views(QTabWidget):
 
     def _text_page(self) -> QWidget:
         page = QWidget(self)
+        page.setFocusProxy(self.text)
         column = QVBoxLayout(page)
         column.setContentsMargins(0, 8, 0, 0)
         about = QLabel(self.tr("Only what differs from the shipped values needs to stand here."), page)
@@ -119,6 +120,7 @@ class Views(QTabWidget):
             assert isinstance(layout, QVBoxLayout)
             self._waiting.hide()
             layout.addWidget(self.form, 1)
+            self._form_page.setFocusProxy(self.form)
         self.form.setEnabled(draft.layer is not None)
         self._filling = True
         self.form.load(base, draft.saved.values if draft.saved is not None else {})

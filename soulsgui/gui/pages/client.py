@@ -164,6 +164,11 @@ class ClientPage(QWidget):
         self._throttle.request()
 
     @property
+    def landing(self) -> QWidget:
+        """What gets the keyboard when the page opens: the curve, or the question that is asked."""
+        return self.curve.host if self._stack.currentWidget() is self._area else self.consent
+
+    @property
     def _client(self) -> ClientStatus | None:
         clients = self._feed.status.clients
         return clients[0] if clients else None
@@ -197,6 +202,7 @@ class ClientPage(QWidget):
 
     def _consent_answered(self) -> None:
         self._stack.setCurrentWidget(self._area)
+        self.landing.setFocus()
         self.servers.refresh()
 
     def _show_log(self) -> None:

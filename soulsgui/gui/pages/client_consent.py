@@ -130,6 +130,7 @@ class ConsentPanel(QWidget):
         area.setWidgetResizable(True)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(middle)
+        self.setFocusProxy(area)
         around = QVBoxLayout(self)
         around.setContentsMargins(0, 0, 0, 0)
         around.addWidget(area)
@@ -160,8 +161,8 @@ class ConsentPanel(QWidget):
         self._show()
         self._side.be_ready()
         self._connection_changed()
-        # A yes is given on purpose, not by a key that was meant for something else.
-        self.decline.setFocus()
+        # A yes or a no is given on purpose, not by a key that was meant for something else.
+        self.setFocus()
 
     def _connection_changed(self) -> None:
         if self._invitation is None:

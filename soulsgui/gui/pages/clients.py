@@ -149,6 +149,7 @@ class ClientsPage(QWidget):
         self._shell = shell
         self._memory = Memory(shell.settings(), CLIENTS)
         self.roster = Roster(feed, shell, self)
+        self.landing = self.roster.table
         self.details = ClientDetails(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 10, 12, 8)

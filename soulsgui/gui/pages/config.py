@@ -43,6 +43,11 @@ class ConfigPage(QWidget):
         self.editor.refresh()
 
     @property
+    def landing(self) -> QWidget:
+        """What gets the keyboard when the page opens: the tab in front, which hands it on."""
+        return self.editor.views.currentWidget()
+
+    @property
     def unsaved(self) -> bool:
         """Whether something was typed that is not saved."""
         return self.editor.unsaved

@@ -57,7 +57,7 @@ class LogsPage(QWidget):
         self._moment: float | None = None
         self._pages_back = 0
         self._keep: LogLine | None = None
-        self.pane = LogPane(self)
+        self.landing = self.pane = LogPane(self)
         self._build()
         self._reader = LogReader(feed, self)
         self._runs = Fetch(self, self._ask_runs)

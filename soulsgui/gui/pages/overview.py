@@ -75,6 +75,7 @@ class OverviewPage(QWidget):
         self.plot = PlotSection(feed, shell.settings(), self)
         self.clients = ClientsSection(feed, self)
         self.log = LastLines(feed, self)
+        self.landing = self.plot.host
         self._build()
         self._timer = QTimer(self, interval=_TICK_MS)
         self._timer.timeout.connect(self._tick)

@@ -56,7 +56,7 @@ class RunsPage(QWidget):
         self._wanted = ""
         self._by_hand = False
         self.model = RunsModel(self)
-        self.table = Table("runsTable", self.tr("Runs"), self)
+        self.landing = self.table = Table("runsTable", self.tr("Runs"), self)
         self.details = RunDetails(feed, shell, self)
         self._listed = False
         self._build()

@@ -38,9 +38,10 @@ class PageEntry:
     def load(self) -> type[Any]:
         """Import the page's class: a widget made with `(feed, shell, parent)`.
 
-        It may have `show_where(**where)` to show a certain place, `may_leave(then)` to ask before it is left,
-        `before_run(then)` to ask before a run is begun, `unsaved`, which keeps it in sight when the server is
-        gone, and `refresh()` to ask for its lists again.
+        It may have `landing`, what gets the keyboard when the page opens (its table or plot, where it has
+        neither its search, never a button), `show_where(**where)` to show a certain place, `may_leave(then)`
+        to ask before it is left, `before_run(then)` to ask before a run is begun, `unsaved`, which keeps it
+        in sight when the server is gone, and `refresh()` to ask for its lists again.
 
         Raises:
             ImportError: Its module is missing or damaged.

@@ -3,7 +3,6 @@
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
@@ -102,11 +101,6 @@ class WelcomePage(QWidget):
         self._update()
         if feed.connection.live:
             self._snapshot_taken()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Let Enter begin."""
-        super().showEvent(event)
-        (self.try_it if can_train() else self.help).setFocus()
 
     def _make_buttons(self) -> None:
         words = Words(tr("Tr&y it now"), tr("Starting …"), tr("Started"))

@@ -46,6 +46,7 @@ class SettingsForm(QWidget):
     def _build(self) -> None:
         self._words = FilterEdit(self.tr("Search names, keys and explanations"), self)
         self._words.textChanged.connect(self._narrow)
+        self.setFocusProxy(self._words)
         self._modified_only = QCheckBox(self.tr("&Modified only"), self)
         self._modified_only.toggled.connect(self._narrow)
         head = QHBoxLayout()

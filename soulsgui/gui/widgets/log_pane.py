@@ -84,6 +84,7 @@ class LogPane(QWidget):
         self._copy.clicked.connect(self.copy)
         self._controls = self._controls_row()
         self._controls.setVisible(with_controls)
+        self.setFocusProxy(self._words if with_controls else self._text)
         column.addWidget(self._controls)
         column.addWidget(self._text, 1)
         if not with_controls:

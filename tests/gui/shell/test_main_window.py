@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QApplication, QPushButton, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -17,12 +17,16 @@ from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.pages import table
 from soulsgui.gui.pages.welcome import WelcomePage
+from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.preferences import AtClosing, Mode, Preferences
 from soulsgui.gui.shell import Action
 from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.widgets.empty_state import EmptyState
+from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.wire.control import (
     CheckpointInfo,
+    ClientStatus,
+    ConfigValues,
     Event,
     Hello,
     RunStatus,
@@ -129,8 +133,9 @@ def test_the_keyboard_at_the_list_chooses_no_page_by_itself(qtbot: QtBot, make: 
     window.navigation.clearFocus()
     window.navigation.setFocus()
     assert window.pages.shown == "welcome"
-    qtbot.keyClick(window.navigation, Qt.Key.Key_Down)
-    assert window.pages.shown == "overview"
+    for name in ("overview", "clients"):
+        qtbot.keyClick(window.navigation, Qt.Key.Key_Down)
+        assert window.pages.shown == name
 
 
 def test_pages_are_reached_by_list_and_by_keys_and_remembered(qtbot: QtBot, make: Make) -> None:
@@ -197,6 +202,101 @@ def test_find_and_refresh_reach_the_page_from_outside_of_it(qtbot: QtBot, make: 
     assert window.focusWidget() is page.filter
     qtbot.keyClick(window.navigation, Qt.Key.Key_F5)
     assert page.refreshed == 1
+
+
+@pytest.fixture
+def real_pages(monkeypatch: pytest.MonkeyPatch, feed: FakeFeed) -> None:
+    """The window's own pages, before a server with a run and a client."""
+    monkeypatch.setattr(table, "pages", lambda: REAL_PAGES)
+    feed.connection = Connection(S.CONNECTED, "my-server")
+    client = ClientStatus(id="client-1", name="client-1", local=True)
+    feed.status = RUNNING.model_copy(update={"clients": [client]})
+    feed.answers |= {
+        "runs.list": {"runs": [RunSummary(id="r1", name="lunar-2", dir="r1").model_dump(mode="json")]},
+        "config.get": ConfigValues(
+            defaults={}, saved={}, running={}, text="", hash="h", path="/c/config.yaml"
+        ),
+        "config.check": {"problems": []},
+        "history.logs": {"lines": []},
+        "checkpoint.list": {"checkpoints": []},
+    }
+
+
+def keyboard_at(window: MainWindow) -> QWidget:
+    """What has the keyboard, and Space presses nothing there."""
+    holder = window.focusWidget()
+    assert not isinstance(holder, QAbstractButton)
+    return holder
+
+
+LANDINGS = {
+    "welcome": "welcomePage",
+    "overview": "plot",
+    "clients": "clients",
+    "runs": "runsTable",
+    "config": "filter",
+    "logs": "filter",
+    "client": "clientPage",  # its plot is off until it plays
+}
+
+
+@pytest.mark.usefixtures("real_pages")
+@pytest.mark.parametrize("name", REAL_PAGES)
+def test_a_page_opens_with_the_keyboard_at_its_table_or_plot(qtbot: QtBot, make: Make, name: str) -> None:
+    window = make()
+
+    def landed() -> bool:
+        holder = keyboard_at(window)
+        kinds = {FilterEdit: "filter", Plot: "plot"}
+        return kinds.get(type(holder), holder.objectName()) == LANDINGS[name]
+
+    window.show_page(name)
+    qtbot.waitUntil(landed)
+    page = window.pages.page
+    assert page is not None
+    buttons = page.findChildren(QAbstractButton)
+    qtbot.waitUntil(lambda: any(one.isVisible() and one.isEnabled() for one in buttons))
+    pressed = next(one for one in buttons if one.isVisible() and one.isEnabled())
+    pressed.setFocus()
+    other = "logs" if name != "logs" else "runs"
+    window.show_page(other)
+    window.show_page(name)
+    qtbot.waitUntil(landed)
+    pressed.setFocus()
+    dialog = QDialog(window)
+    dialog.open()
+    dialog.reject()
+    qtbot.waitUntil(landed)
+
+
+@pytest.mark.usefixtures("real_pages")
+def test_a_button_that_is_switched_off_or_goes_gives_the_keyboard_to_the_page(
+    qtbot: QtBot, make: Make
+) -> None:
+    window = make()
+    window.show_page("runs")
+    with qtbot.waitActive(window):
+        window.activateWindow()
+    for gone in (lambda one: one.setEnabled(False), lambda one: one.hide()):
+        for held in (button(window, "newRun"), button(window, "configure")):
+            held.setFocus()
+            gone(held)
+            assert keyboard_at(window).objectName() in ("runsTable", "runsPage")
+            held.setEnabled(True)
+            held.show()
+
+
+@pytest.mark.usefixtures("real_pages")
+def test_a_server_that_goes_leaves_the_keyboard_at_no_button(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    window.show_page("overview")
+    feed.connect_as(SHUT_DOWN)
+    assert window.pages.covered
+    assert keyboard_at(window) is window.pages.cover
+    feed.connect_as(Connection(S.CONNECTED, "my-server"))
+    qtbot.waitUntil(lambda: isinstance(keyboard_at(window), Plot))
 
 
 def test_every_page_of_the_table_exists() -> None:
