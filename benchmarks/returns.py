@@ -203,8 +203,9 @@ def assignments(task: Task, seed: int, quick: bool) -> list[str]:
     """Return what is set on top of the preset: `KEY=VALUE`."""
     steps = task.env_steps // QUICK_PART if quick else task.env_steps
     given = {**dict(task.values), "seed": seed, "stop.env_steps": steps}
+    preset = preset_layer(task.preset).values if task.preset else {}
     # Elsewhere the goal would end a run before it has made the steps of the published one.
-    if combined(task, ()).stop.judged_by != "evaluation":
+    if (preset | given).get("stop.judged_by") != "evaluation":
         given["stop.mean_return"] = None
     return [f"{key}={json.dumps(value)}" for key, value in given.items()]
 

@@ -57,10 +57,11 @@ R2D2 = ["dqn.agent=r2d2"]
 
 
 def test_preset_and_user_win_over_what_an_agent_brings(folders: Folders) -> None:
+    assert shipped_with({"algorithm": "sac"})["network.hidden_sizes"] == [256, 256]
+    assert load_settings(folders, "pendulum_sac").network.hidden_sizes == (64, 64), "of the preset"
     folders.overrides.write_text("dqn:\n  agent: r2d2\n  batch_size: 320\n")
     settings = load_settings(folders, "cartpole_dqn", ["network.recurrent_size=32"])
     assert settings.network.recurrent == "lstm"
-    assert settings.network.hidden_sizes == (128, 128), "of the preset"
     assert (settings.dqn.batch_size, settings.network.recurrent_size) == (320, 32)
 
 

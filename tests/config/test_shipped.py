@@ -11,7 +11,7 @@ import pytest
 
 from soulsgui.config import paths
 from soulsgui.config.layers import combine, flatten
-from soulsgui.config.load import defaults_layer, preset_layer, preset_names
+from soulsgui.config.load import defaults_layer, over_defaults, preset_layer, preset_names
 from soulsgui.config.paths import shipped
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
@@ -61,7 +61,7 @@ def test_presets_tell_steps_and_no_times(name: str) -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_presets_are_valid(name: str) -> None:
     layer = preset_layer(name)
-    settings = combine([defaults_layer(), layer])
+    settings = combine(over_defaults([layer]))
     assert layer.values
     told = flatten(settings.model_dump(mode="json"))
     assert all(told[key] == value for key, value in layer.values.items())

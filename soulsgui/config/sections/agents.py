@@ -4,16 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 SHIPPED_WITH: dict[str, dict[str, Any]] = {
-    "algorithm=dqn": {"network.hidden_sizes": [128, 128]},
-    "dqn.agent=c51": {"normalize.rewards": True},
+    "algorithm=dqn": {"network.hidden_sizes": [128, 128], "normalize.rewards": True},
     "dqn.agent=iqn": {"dqn.quantiles": 8},
-    "dqn.agent=rainbow": {"normalize.rewards": True, "dqn.priority_exponent": 0.5},
+    "dqn.agent=rainbow": {"dqn.priority_exponent": 0.5},
     "dqn.agent=r2d2": {
         "network.hidden_sizes": [64],
         "network.recurrent": "lstm",
         # 32 sequences in each update.
         "dqn.batch_size": 640,
-        "dqn.replay_ratio": 64.0,
+        "dqn.learning_rate": 1e-3,
         "dqn.target_tau": 0.02,
     },
     "algorithm=sac": {

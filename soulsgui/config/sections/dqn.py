@@ -53,12 +53,12 @@ class DQNSettings(Section):
     )
     gamma: float = shared.gamma()
     learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
-        1e-3, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
+        5e-4, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
-    batch_size: int = shared.batch_size(64)
+    batch_size: int = shared.batch_size(128)
     buffer_size: int = shared.buffer_size(100_000)
     learning_starts: int = shared.learning_starts()
-    replay_ratio: float = shared.replay_ratio(32.0, 1000)
+    replay_ratio: float = shared.replay_ratio(64.0, 1000)
     replay_ratio_tolerance: float = shared.replay_ratio_tolerance()
     double: bool = setting(
         True,

@@ -112,5 +112,7 @@ def test_only_valid_actions_follow() -> None:
     log_probs = torch.stack((low, high)).log().expand(2, 2, 5)
     mask = torch.tensor([[True, False], [True, True]])
     for double in (True, False):
-        found, _ = categorical_target(torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask)
+        found, _ = categorical_target(
+            torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask
+        )
         assert found.tolist() == [low.tolist(), high.tolist()]
