@@ -1,15 +1,18 @@
 """A game PC's side: environments are stepped, samples are sent, weights come in.
 
-Offers `PPOConnector` and `DQNConnector`, imported when they are asked for: a client's process needs neither.
+Offers `PPOConnector` and `DQNConnector`, imported when they are asked for: a client's process needs neither;
+and the errors that they raise while the server does not answer, or refuses.
 """
 
 from typing import TYPE_CHECKING
+
+from soulsgui.errors import ClientRegistrationError, ServerTimeoutError
 
 if TYPE_CHECKING:
     from soulsgui.sampling.dqn_connector import DQNConnector
     from soulsgui.sampling.ppo_connector import PPOConnector
 
-__all__ = ["DQNConnector", "PPOConnector"]
+__all__ = ["ClientRegistrationError", "DQNConnector", "PPOConnector", "ServerTimeoutError"]
 
 
 def __getattr__(name: str) -> object:

@@ -4,6 +4,7 @@ What `PPOConnector` and `DQNConnector` have in common.
 """
 
 import itertools
+import logging
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -37,10 +38,14 @@ from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, contract_hash, family_of, state_of
 from soulsgui.wire.weights import WeightsHeader
 
+logger = logging.getLogger(__name__)
+
 MOST_HELD = 65_536
 """Most samples that wait to be recorded; further ones are dropped and counted."""
 
 _JOIN_TIMEOUT_S = 100.0
+_ANOTHER_RUN_S = 10.0
+"""How long a run that can't be joined may be the one before, of whose end a server says nothing."""
 
 _numbers = itertools.count(1)
 
@@ -197,12 +202,24 @@ class Connector(ABC):
     # --- joining and waiting -----------------------------------------------------------------------
 
     def _join(self) -> None:
-        """Learn of the run, begin a session and take the first weights."""
-        self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
-        config = self._link.view.config
-        assert config is not None
-        config = checked_config(config, self._link.progress)
-        self._check_family(config)
+        """Learn of the run, begin a session and take the first weights; begin anew if another run begins."""
+        joined = False
+        while not joined:
+            self._wait(_describes_a_run, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "a run")
+            told = self._link.view.config
+            assert told is not None
+            try:
+                config = checked_config(told, self._link.progress)
+                self._check_family(config)
+            except ClientRegistrationError as error:
+                logger.info("%s Another run is waited for.", error.message)
+                if not self._link.wait(lambda view, told=told: _replaced(view, told), _ANOTHER_RUN_S):
+                    raise
+            else:
+                joined = self._join_run(config)
+
+    def _join_run(self, config: ServerConfig) -> bool:
+        """Begin a session and take the first weights; return False when another run began meanwhile."""
         env, progress = self.settings.env, self._link.progress
         wrappers = client_settings(self.settings)["env.wrappers"]
         state = state_of(config.policy)
@@ -227,11 +244,22 @@ class Connector(ABC):
         self._uploader = self._link.enter(
             config, contract, int(config.settings["client.buffer_bytes"]), drops
         )
-        self._wait(self._is_welcome, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "an answer of the trainer")
-        view = self._link.view
+        views: list[View] = []
+
+        def is_welcome(view: View) -> bool:
+            views.append(view)
+            if _replaced(view, config):
+                return True
+            return self._link.answer_of_trainer(view) is not None and self._brings_weights(view)
+
+        self._wait(is_welcome, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "an answer of the trainer")
+        view = views[-1]
+        if _replaced(view, config):
+            return False
         assert view.header is not None
         assert view.tensors is not None
         self._use(self._ready_to_act(view.header, view.tensors))
+        return True
 
     def _check_family(self, config: ServerConfig) -> None:
         algorithm = config.settings["algorithm"]
@@ -241,10 +269,6 @@ class Connector(ABC):
                 f"The server's run trains with {algorithm}, which is {family}.",
                 f"Use {'DQNConnector' if family == OFF_POLICY else 'PPOConnector'} for it.",
             )
-
-    def _is_welcome(self, view: View) -> bool:
-        self._check_run(view)
-        return self._link.answer_of_trainer(view) is not None and self._brings_weights(view)
 
     def _check_run(self, view: View) -> None:
         if view.config is not None and view.config.run_id != self._config.run_id:
@@ -346,6 +370,11 @@ class Connector(ABC):
 def _describes_a_run(view: View) -> bool:
     """Whether the server describes a run whose spaces it knows."""
     return view.config is not None and bool(view.config.spaces)
+
+
+def _replaced(view: View, config: ServerConfig) -> bool:
+    """Whether the server describes another run than before."""
+    return view.config is not None and view.config.run_id != config.run_id
 
 
 def _own_name() -> str:

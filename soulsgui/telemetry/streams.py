@@ -1,10 +1,9 @@
 """The episode streams of all clients of the roster."""
 
-from typing import cast
-
 import redis
 
 from soulsgui.telemetry.intake import Reason, Refusal
+from soulsgui.wire.beats import clients_of
 from soulsgui.wire.group_reader import GroupReader
 from soulsgui.wire.keys import TELEMETRY_GROUP, Keys
 
@@ -23,7 +22,7 @@ class EpisodeStreams(GroupReader):
 
     def __init__(self, keys: Keys) -> None:
         super().__init__(TELEMETRY_GROUP, keys.episodes, _per_stream)
-        self._roster = keys.clients
+        self._keys = keys
 
     def discover(self, connection: redis.Redis) -> None:
         """Follow the roster: read new clients' streams too, forget those of clients that are gone.
@@ -31,8 +30,7 @@ class EpisodeStreams(GroupReader):
         Raises:
             redis.RedisError: The server is away or refuses.
         """
-        names = cast("list[bytes]", connection.hkeys(self._roster))
-        self.set_clients(connection, [name.decode("utf-8", "replace") for name in names])
+        self.set_clients(connection, clients_of(connection, self._keys))
 
     def take_refusals(self) -> list[Refusal]:
         """Return the streams newly set aside since the last call."""

@@ -17,6 +17,7 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.system import atomic_write
 from soulsgui.training.report import StateReporter
+from soulsgui.wire.beats import clients_of
 from soulsgui.wire.commands import CommandReader, NodeAnswer
 from soulsgui.wire.connection import AWAY, Address, Link
 from soulsgui.wire.entry_id import EntryId
@@ -112,8 +113,8 @@ class FirstClient:
             pipeline.publish(self._keys.weights_event, WAITING)
             pipeline.execute()
         self._obey(connection)
-        for client in sorted(cast("list[bytes]", connection.hkeys(self._keys.clients))):
-            found = self._told_by(connection, client.decode(errors="replace"))
+        for client in clients_of(connection, self._keys):
+            found = self._told_by(connection, client)
             if found is not None:
                 return found
         return None

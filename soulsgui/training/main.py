@@ -1,7 +1,6 @@
 """The trainer process."""
 
 import logging
-import os
 from pathlib import Path
 
 import torch
@@ -15,7 +14,6 @@ from soulsgui.process import setup_logging, stop_on_signals
 from soulsgui.training.checkpoint import newest_resumable
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.first_client import FirstClient
-from soulsgui.training.hardware import choose_threads, hardware_words
 from soulsgui.training.networks_told import tell_networks
 from soulsgui.training.node import TrainingNode
 from soulsgui.training.opening import spaces_found
@@ -55,12 +53,7 @@ def run_trainer(run: RunFolder, address: Address, checkpoint: Path | None = None
         return 0
     torch.set_num_threads(settings.learner.threads or 1)
     node = NODES[settings.algorithm](settings, run, address, stop)
-    weights = sum(array.size for array in node.agent.export_weights().values())
     processes = settings.learner.processes
-    threads = choose_threads(settings.learner.threads, weights, (os.cpu_count() or 1) // processes)
-    torch.set_num_threads(threads)
-    where = hardware_words(node.device, processes)
-    logger.info("%d weights learn on %s, with %d thread(s)", weights, where, threads)
     if processes > 1 and node.device == "cpu":
         logger.warning(
             "learner.processes is %d without a GPU: on the CPU that is slower for all but large networks",

@@ -5,12 +5,14 @@ What is particular to an algorithm stands in a subclass: how samples are used an
 
 import logging
 import math
+import os
 import time
 from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
 import redis
+import torch
 
 from soulsgui.environments.reference import MOST_OUTPUTS, reference_observation
 from soulsgui.errors import ServiceError, SoulsGuiError
@@ -21,7 +23,7 @@ from soulsgui.training.checks import Codes
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences
 from soulsgui.training.group import LearnerLostError, learning_together
-from soulsgui.training.hardware import hardware_words
+from soulsgui.training.hardware import choose_threads, hardware_words
 from soulsgui.training.intake import Intake
 from soulsgui.training.opening import count_attempt, published_header, server_config
 from soulsgui.training.publisher import Publisher
@@ -131,7 +133,7 @@ class TrainingNode(SteeredTrainee):
     def _open(self) -> None:
         """Connect, and make what needs the final settings."""
         recover_checkpoints(self.run_folder)
-        self._learns_on = hardware_words(self.device, self.settings.learner.processes)
+        self._choose_hardware()
         self._divergences = Divergences(self.run_folder.divergence)
         if not self.run_folder.config.exists():
             self.save_config(self.run_folder.config)
@@ -157,6 +159,15 @@ class TrainingNode(SteeredTrainee):
         self._tell_of_divergence()
         self._reporter = StateReporter(self._address, self.name, self._state)
         self._reporter.start()
+
+    def _choose_hardware(self) -> None:
+        """Take the threads that the settings ask for, or that the network is worth; say where it learns."""
+        learner = self.settings.learner
+        weights = sum(array.size for array in self.agent.export_weights().values())
+        threads = choose_threads(learner.threads, weights, (os.cpu_count() or 1) // learner.processes)
+        torch.set_num_threads(threads)
+        self._learns_on = hardware_words(self.device, learner.processes)
+        logger.info("%d weights learn on %s, with %d thread(s)", weights, self._learns_on, threads)
 
     def _begin_attempt(self) -> None:
         """Find the next free model id, take over sessions that go on, prepare the first weights."""

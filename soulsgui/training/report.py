@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from soulsgui.wire.beacon import Beacon
 from soulsgui.wire.connection import Address
@@ -16,18 +16,26 @@ _PERIOD_S = 0.5
 _RATE_WINDOW_S = 10.0
 
 
+@runtime_checkable
 class Observes(Protocol):
-    """Anything that takes measured seconds, such as a histogram of prometheus_client."""
+    """Anything that takes measured seconds, such as a histogram or summary of prometheus_client."""
 
     def observe(self, amount: float, /) -> None:
         """Take one measurement in seconds."""
 
 
+class IsSet(Protocol):
+    """Anything that shows the last measured seconds, such as a gauge of prometheus_client."""
+
+    def set(self, value: float, /) -> None:
+        """Show one measurement in seconds."""
+
+
 class Stopwatch(AbstractContextManager[None]):
     """Measures the wall time of its block and hands it on."""
 
-    def __init__(self, timer: Observes) -> None:
-        self._timer = timer
+    def __init__(self, timer: Observes | IsSet) -> None:
+        self._take = timer.observe if isinstance(timer, Observes) else timer.set
         self._since = 0.0
 
     def __enter__(self) -> None:
@@ -36,7 +44,7 @@ class Stopwatch(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.observe(time.perf_counter() - self._since)
+        self._take(time.perf_counter() - self._since)
 
 
 class Timing:

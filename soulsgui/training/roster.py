@@ -1,13 +1,12 @@
 """Which clients there are, and what each says of itself; read from the server now and then."""
 
 import time
-from typing import cast
 
 import redis
 
 from soulsgui.training.rounds import LEFT, OFF_THE_LIST
 from soulsgui.training.session import Session
-from soulsgui.wire.beats import BeatReader
+from soulsgui.wire.beats import BeatReader, clients_of
 from soulsgui.wire.fleet import LATE_S, BeatClock
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
@@ -47,8 +46,7 @@ class Roster:
         Raises:
             redis.RedisError: The server is away.
         """
-        names = cast("list[bytes]", connection.hkeys(self._keys.clients))
-        self.clients = sorted(name.decode(errors="replace") for name in names)
+        self.clients = clients_of(connection, self._keys)
         self._listed = set(self.clients)
         for gone in set(self.beats) - self._listed:
             del self.beats[gone], self._said[gone]

@@ -20,7 +20,7 @@ from soulsgui.training.divergence import DivergenceError, Divergences, find_dive
 from soulsgui.training.intake import Intake
 from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
-from soulsgui.training.report import Observes, Rate, Stopwatch, Timing, Waiting
+from soulsgui.training.report import IsSet, Observes, Rate, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import Address, Link
@@ -186,8 +186,12 @@ class SteeredTrainee(Trainee):
             self._intake.sessions.held = held
             logger.warning(_HELD) if held else logger.info("clients are granted more again")
 
-    def monitor_timing(self, prom_timer: Observes) -> AbstractContextManager[None]:
-        """Return a context whose wall time in seconds is given to `prom_timer.observe`."""
+    def monitor_timing(self, prom_timer: Observes | IsSet) -> AbstractContextManager[None]:
+        """Return a context whose wall time in seconds is given to `prom_timer.observe`, or to `set`.
+
+        Args:
+            prom_timer: A Gauge, Histogram or Summary of prometheus_client, or what else has one of both.
+        """
         return Stopwatch(prom_timer)
 
     # --- rows --------------------------------------------------------------------------------------

@@ -1,12 +1,28 @@
-"""Reading the beats of many clients at once, over and over."""
+"""Who is there: the clients of a server, and the beats of many of them at once, over and over."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import redis
 
-from soulsgui.wire.keys import Keys
+from soulsgui.process import is_supervised
+from soulsgui.wire.keys import Keys, is_client_name
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
+
+
+def clients_of(connection: redis.Redis, keys: Keys) -> list[str]:
+    """Return everybody on the roster, sorted; for a node that no runner started, everybody who beats, too.
+
+    The roster is the runner's to write. Who starts a node on a server of his own has none.
+
+    Raises:
+        redis.RedisError: The server is away.
+    """
+    listed = {name.decode(errors="replace") for name in cast("list[bytes]", connection.hkeys(keys.clients))}
+    if not is_supervised():
+        beats = connection.scan_iter(keys.beat("*"), count=1000)
+        listed |= set(filter(is_client_name, (keys.client_of_beat(key.decode()) for key in beats)))
+    return sorted(listed)
 
 
 class BeatReader:

@@ -14,9 +14,9 @@ import redis
 from numpy.typing import NDArray
 
 from soulsgui.config.schema import Settings
-from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
+from soulsgui.errors import UsageError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
-from soulsgui.sampling import PPOConnector
+from soulsgui.sampling import ClientRegistrationError, PPOConnector, ServerTimeoutError
 from soulsgui.sampling import connector as connector_module
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address

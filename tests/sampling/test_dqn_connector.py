@@ -10,6 +10,7 @@ import pytest
 
 from soulsgui.errors import ClientRegistrationError, ServiceError, UsageError
 from soulsgui.sampling import DQNConnector, PPOConnector
+from soulsgui.sampling import connector as connector_module
 from soulsgui.sampling.assembling import Assembler
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
@@ -335,6 +336,39 @@ def test_a_defect_of_the_thread_is_told_at_the_next_push(
         _push(connector, 1)
 
 
+@pytest.fixture
+def no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other run begins in place of one that can't be joined."""
+    monkeypatch.setattr(connector_module, "_ANOTHER_RUN_S", 0.0)
+
+
+@pytest.mark.parametrize("before", ["ppo", "dqn"])
+def test_the_run_of_the_trainer_before_is_not_held_against_the_one_that_begins(
+    before: str, redis_address: Address, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    trainer = FreeTrainer(redis_address, algorithm=before)
+    trainer.publish(1)
+    made: list[DQNConnector] = []
+    maker = threading.Thread(target=lambda: made.append(DQNConnector(CONFIG, redis_address, "c")))
+    maker.start()
+    if before == "ppo":
+        until(lambda: "Another run is waited for" in caplog.text, "it has read of the run before")
+    else:
+        trainer.hello()
+    trainer.settings["algorithm"] = "dqn"
+    trainer.begin_run("run-2")
+    trainer.publish(2)
+    until(lambda: any(hello.run_id == "run-2" for hello in trainer.hellos()), "it greets the new run")
+    trainer.grant(None)
+    maker.join(60)
+    (connector,) = made
+    assert connector.model_id == 2
+    connector.close()
+    trainer.close()
+
+
+@pytest.mark.usefixtures("no_other_run")
 def test_the_connector_of_the_other_family_is_named(redis_address: Address) -> None:
     for algorithm, kind, right in (
         ("dqn", PPOConnector, "DQNConnector"),
@@ -347,6 +381,7 @@ def test_the_connector_of_the_other_family_is_named(redis_address: Address) -> N
         trainer.close()
 
 
+@pytest.mark.usefixtures("no_other_run")
 def test_a_run_in_lockstep_takes_no_loop_by_hand(redis_address: Address) -> None:
     trainer = FreeTrainer(redis_address, determinism="lockstep", clients__local=1)
     trainer.publish(1)

@@ -1,27 +1,32 @@
 """What a node tells: weights, grants, rows, timings; bounded, whole, and not twice."""
 
 import threading
+import time
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import redis
+from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.errors import EnvironmentCheckError
+from soulsgui.training import PPOTrainingNode
 from soulsgui.training import publisher as publisher_module
 from soulsgui.training.opening import count_attempt, find_spaces, published_header
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.training.report import Rate, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
+from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.chunk import digest_number
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import unpack_weights
+from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=2, contract="x", spaces={}, policy={})
 
@@ -178,6 +183,16 @@ def test_times_are_measured_also_of_what_fails() -> None:
     with pytest.raises(ValueError, match="x"), Stopwatch(timing):
         raise ValueError("x")
     assert timing.last_s >= 0
+
+
+@pytest.mark.parametrize("kind", [Gauge, Histogram, Summary])
+def test_timers_of_prometheus_are_given_the_seconds(kind: Any, tmp_path: Path) -> None:
+    timer = kind("update_seconds", "Time of an update.", registry=(registry := CollectorRegistry()))
+    node = PPOTrainingNode(small_settings(), RunFolder(tmp_path), Address("127.0.0.1", 1, ""))
+    with node.monitor_timing(timer):
+        time.sleep(0.01)
+    name = "update_seconds" if kind is Gauge else "update_seconds_sum"
+    assert registry.get_sample_value(name) >= 0.01
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"observation": {}}', "[" * 100_000, "\udcff"])

@@ -3,7 +3,7 @@
 import pytest
 import redis
 
-from soulsgui.wire.beats import BeatReader
+from soulsgui.wire.beats import BeatReader, clients_of
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import MAX_BYTES
 
@@ -45,3 +45,19 @@ def test_after_a_broken_connection_no_answer_is_taken_for_another(
         with pytest.raises(redis.ConnectionError):
             reader.read(redis_client, ["a", "b", "c"])
     assert reader.read(redis_client, ["c", "b"]) == [b"c", b"b"]
+
+
+@pytest.mark.parametrize(("supervised", "expected"), [("1", ["listed"]), ("", ["beats", "listed"])])
+def test_without_a_runner_everybody_who_beats_is_there(
+    supervised: str,
+    expected: list[str],
+    redis_client: redis.Redis,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOULSGUI_SUPERVISED", supervised)
+    redis_client.hset(keys.clients, "listed", "{}")
+    for name in ("beats", "no name", "con"):
+        redis_client.set(keys.beat(name), "{}")
+    redis_client.set(keys.grant("another"), "{}")
+    assert clients_of(redis_client, keys) == expected

@@ -7,7 +7,7 @@ from soulsgui.config.schedules import Scheduled, Within
 from soulsgui.config.sections import shared
 
 BEYOND_SUPPORT = "beyond_support"
-"""Figure of c51 and rainbow: share of what is learned from whose return lies outside of what they can tell."""
+"""Figure of c51 and rainbow: share of samples whose return lies outside of what they can tell."""
 
 _MUCH = 0.01
 
@@ -24,8 +24,8 @@ def beyond_support_words(share: float) -> str:
 
 
 BEYOND_SUPPORT_REMEDY = (
-    "Begin a run in which they hold the lowest and the highest discounted return, or take qr_dqn or iqn, which "
-    "have no such bounds."
+    "Begin a run in which they hold the lowest and the highest discounted return, or take qr_dqn or iqn, "
+    "which have no such bounds."
 )
 
 

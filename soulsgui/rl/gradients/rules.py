@@ -32,8 +32,8 @@ class Aim(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a loss says of a batch: `loss` `[]`; without gradient `error` `[B]`, means `value`, `aim` `[]`, and
-    `Aim.beyond`."""
+    """What a loss says of a batch: `loss` `[]`; without gradient `error` `[B]`, means `value`, `aim` `[]`,
+    and `Aim.beyond`."""
 
     loss: Tensor
     error: Tensor

@@ -63,7 +63,7 @@ def categorical_target(
     | atoms | `[N]` | values of the atoms |
     | double | bool | let the online network choose the next action, by the highest mean |
     | next_mask | `[B, A]` bool or None | next actions that are valid, at least one each; None: all are |
-    | returns | `[B, N]`, `[]` | probabilities; share of samples whose return lies beyond the support on average |
+    | returns | `[B, N]`, `[]` | probabilities; share of samples whose mean return lies beyond the support |
     """
     chooser = next_online_log_probs if double else next_target_log_probs
     chosen = only_valid(chooser.exp() @ atoms, next_mask).argmax(1)

@@ -1,0 +1,108 @@
+"""Nodes and connectors of one's own programs meet on a Redis server, without a runner: as the README says."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from soulsgui.config.paths import RunFolder
+from soulsgui.training.checkpoint import newest_resumable
+from tests.end_to_end.server import wait_for
+
+ROOT = Path(__file__).parents[2]
+
+DQN_TRAINER = """
+from soulsgui.process import stop_on_signals
+from soulsgui.training import DQNTrainingNode
+
+config = {"algorithm": "dqn", "dqn": {"learning_starts": 64}}
+DQNTrainingNode(config, stop=stop_on_signals()).run()
+"""
+
+DQN_PLAYER = """
+import gymnasium
+from soulsgui.sampling import DQNConnector
+from soulsgui.wire.codec import pack_sample
+
+env = gymnasium.make("CartPole-v1")
+connector = DQNConnector({"algorithm": "dqn"})
+first, step, done = connector.model_id, 0, True
+while connector.model_id < first + 3:
+    if done:
+        obs, _ = env.reset()
+        step = 0
+    with connector as (agent, model_id):
+        action = agent(obs)
+    after, reward, terminated, truncated, _ = env.step(action)
+    connector.push_sample(
+        pack_sample(obs, action, float(reward), after, terminated, truncated, {}, model_id, step)
+    )
+    obs, step, done = after, step + 1, terminated or truncated
+connector.close()
+"""
+
+
+def _of_readme() -> tuple[str, str]:
+    """The two programs of the README."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
+    trainer, player = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return trainer, player
+
+
+class _Home:
+    """A user's folders; programs are started in it as this user would.
+
+    Args:
+        root: Where they lie.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data = root / "data" / "SoulsGUI"
+        places = {"XDG_DATA_HOME": str(root / "data"), "XDG_CONFIG_HOME": str(root / "config")}
+        self._env = os.environ | places | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+    @contextmanager
+    def started(self, name: str, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a Python program; it is interrupted at the end, as by Ctrl+C."""
+        with (self.root / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *words], env=self._env, cwd=self.root, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            try:
+                process.wait(120)
+            finally:
+                process.kill()
+                process.wait()
+
+    def log(self, name: str) -> str:
+        return (self.root / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("programs", [_of_readme(), (DQN_TRAINER, DQN_PLAYER)], ids=["readme", "dqn"])
+def test_a_node_and_a_connector_meet_without_a_runner(programs: tuple[str, str], tmp_path: Path) -> None:
+    home = _Home(tmp_path)
+    for name, text in zip(("trainer", "player"), programs, strict=True):
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    with ExitStack() as running:
+        running.enter_context(home.started("redis", "-m", "soulsgui", "redis"))
+        wait_for((home.data / "server" / "redis.json").exists, "the server's address", 120)
+        with home.started("trainer", "trainer.py") as trainer:
+            player = running.enter_context(home.started("player", "player.py"))
+            wait_for(lambda: player.poll() is not None or trainer.poll() is not None, "the player's end", 400)
+            assert (player.poll(), trainer.poll()) == (0, None), home.log("player") + home.log("trainer")
+        assert trainer.returncode == 0, home.log("trainer")
+    (run,) = (home.data / "runs").iterdir()
+    assert newest_resumable(RunFolder(run)) is not None, "it was saved at its end"
