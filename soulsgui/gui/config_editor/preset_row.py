@@ -45,6 +45,7 @@ class PresetRow(QWidget):
         dress(self.give, "reset")
         self.give.clicked.connect(lambda: self.give_way.emit(list(self._winning)))
         self._foot = QWidget(self)
+        self._foot.hide()
         foot = QHBoxLayout(self._foot)
         foot.setContentsMargins(0, 0, 0, 0)
         foot.addWidget(self._words, 1)

@@ -77,9 +77,15 @@ class _Box(QMessageBox):
             elif label.text() == sentence:
                 label.setMinimumWidth(label.fontMetrics().averageCharWidth() * _CHARACTERS)
 
+    def add(self, words: str, role: QMessageBox.ButtonRole) -> QPushButton:
+        """Add a button with a mnemonic of its own."""
+        taken = {button.text().partition("&")[2][:1].lower() for button in self.buttons()}
+        free = next((letter for letter in words if letter.isalpha() and letter.lower() not in taken), "")
+        return self.addButton(words.replace(free, f"&{free}", 1) if free else words, role)
+
     def add_cancel(self) -> QPushButton:
         """Add the button that changes nothing; a stock one has an icon that a dark window swallows."""
-        cancel = self.addButton(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
+        cancel = self.add(tr("Cancel"), QMessageBox.ButtonRole.RejectRole)
         self.setEscapeButton(cancel)
         return cancel
 
@@ -95,7 +101,7 @@ class _YesBox(_Box):
 
     def __init__(self, parent: QWidget, question: Question) -> None:
         super().__init__(parent, question.title, question.sentence)
-        self._yes = self.addButton(question.yes, QMessageBox.ButtonRole.AcceptRole)
+        self._yes = self.add(question.yes, QMessageBox.ButtonRole.AcceptRole)
         self.setDefaultButton(self.add_cancel())
         self.finished.connect(self._finished)
 
@@ -115,8 +121,8 @@ class _LeaveBox(_Box):
 
     def __init__(self, parent: QWidget, words: LeaveWords) -> None:
         super().__init__(parent, words.title, words.sentence)
-        first = self.addButton(words.first, QMessageBox.ButtonRole.AcceptRole)
-        discard = self.addButton(words.discard, QMessageBox.ButtonRole.DestructiveRole)
+        first = self.add(words.first, QMessageBox.ButtonRole.AcceptRole)
+        discard = self.add(words.discard, QMessageBox.ButtonRole.DestructiveRole)
         self._answers = ((first, words.answer), (discard, Leave.DISCARD))
         self.add_cancel()
         self.setDefaultButton(first)

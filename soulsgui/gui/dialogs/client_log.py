@@ -60,7 +60,7 @@ class ClientLogDialog(QDialog):
         self.renew.setAutoDefault(False)
         dress(self.renew, "restart")
         self.renew.clicked.connect(lambda: self._fetch.request())
-        close = QPushButton(tr("Close"), self)
+        close = QPushButton(tr("&Close"), self)
         close.setDefault(True)
         close.clicked.connect(self.reject)
         foot = QHBoxLayout()

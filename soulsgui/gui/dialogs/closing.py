@@ -60,7 +60,7 @@ class ClosingDialog(QDialog):
         make_primary(self.keep)
         self.keep.setDefault(True)
         self.keep.clicked.connect(self._keep)
-        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel = QPushButton(tr("&Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox(tr("&Remember this; Settings (Ctrl+,) changes it"), self)

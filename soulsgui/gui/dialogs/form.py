@@ -32,7 +32,7 @@ class FormDialog(GrowingDialog):
         self.wrong.setWordWrap(True)
         self.wrong.setTextFormat(Qt.TextFormat.PlainText)
         self.wrong.hide()
-        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel = QPushButton(tr("&Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
 

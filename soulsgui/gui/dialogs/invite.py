@@ -128,7 +128,7 @@ class InviteDialog(GrowingDialog):
         self.invite.setDefault(True)
         self.invite.finished.connect(self._created)
         self.invite.problem.connect(self._failed)
-        self.cancel = QPushButton(tr("Cancel"), page)
+        self.cancel = QPushButton(tr("&Cancel"), page)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
 
@@ -178,7 +178,7 @@ class InviteDialog(GrowingDialog):
         self.another = QPushButton(tr("Invite &another"), page)
         self.another.setAutoDefault(False)
         self.another.clicked.connect(self._begin_again)
-        close = QPushButton(tr("Close"), page)
+        close = QPushButton(tr("Cl&ose"), page)
         close.setAutoDefault(False)
         close.clicked.connect(self.accept)
         foot = QHBoxLayout()

@@ -38,7 +38,7 @@ class LeavingDialog(QDialog):
         self.quit = QPushButton(tr("&Quit"), self)
         self.quit.setAutoDefault(False)
         self.quit.clicked.connect(lambda: self._decide(AtLeaving.QUIT))
-        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel = QPushButton(tr("&Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
         self.remember = QCheckBox(tr("&Remember this; Settings (Ctrl+,) changes it"), self)

@@ -137,7 +137,7 @@ class NewRunDialog(GrowingDialog):
         self.again.setAutoDefault(False)
         self.again.clicked.connect(self._ask)
         self.again.hide()
-        self.cancel = QPushButton(tr("Cancel"), self)
+        self.cancel = QPushButton(tr("&Cancel"), self)
         self.cancel.setAutoDefault(False)
         self.cancel.clicked.connect(self.reject)
 

@@ -46,7 +46,7 @@ class NoteDialog(FormDialog):
         self.note = QPlainTextEdit(noted.note, self)
         self._named = noted.name is not None
         self._save = save
-        words = Words(self.tr("Save"), self.tr("Saving …"), self.tr("Saved"))
+        words = Words(self.tr("&Save"), self.tr("Saving …"), self.tr("Saved"))
         self.save = self.make_main(words, self._send)
         self.save.finished.connect(self._saved)
         self.arrange(self._form(), self.save, _CHARACTERS)

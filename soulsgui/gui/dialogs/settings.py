@@ -89,7 +89,7 @@ class SettingsDialog(QDialog):
         self.trouble.setWordWrap(True)
         self.trouble.setProperty("tone", "bad")
         self.trouble.hide()
-        close = QPushButton(tr("Close"), self)
+        close = QPushButton(tr("&Close"), self)
         close.clicked.connect(self.reject)
         foot = QHBoxLayout()
         foot.addStretch(1)

@@ -66,7 +66,7 @@ class UpdateDialog(GrowingDialog):
         self.copy.setDefault(True)
         self.copy.clicked.connect(self._copy)
         self.copy.setVisible(bool(self._lines))
-        self.close_button = QPushButton(tr("Close"), self)
+        self.close_button = QPushButton(tr("Cl&ose"), self)
         self.close_button.setAutoDefault(False)
         self.close_button.clicked.connect(self.reject)
         foot = QHBoxLayout()

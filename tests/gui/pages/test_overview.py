@@ -88,7 +88,7 @@ def plot(qtbot: QtBot, page: OverviewPage) -> Plot:
 
 
 def press(box: QMessageBox, words: str) -> None:
-    next(button for button in box.buttons() if button.text() == words).click()
+    next(button for button in box.buttons() if button.text().replace("&", "") == words).click()
 
 
 # --- services ---

@@ -213,7 +213,7 @@ def test_the_trainer_is_stopped_after_a_yes_and_clients_wait(
     page.services.cards["trainer"].stop.click()
     box = page.findChild(QMessageBox)
     assert box is not None
-    next(button for button in box.buttons() if button.text() == "Stop trainer").click()
+    next(button for button in box.buttons() if button.text().replace("&", "") == "Stop trainer").click()
     eventually(qtbot, lambda: not psutil.pid_exists(pid))
     eventually(qtbot, page.services.cards["trainer"].start.isVisible)
     eventually(qtbot, lambda: training.client_state("client-1") == "waiting")

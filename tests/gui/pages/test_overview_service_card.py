@@ -153,6 +153,6 @@ def test_what_has_a_cost_is_asked_first(qtbot: QtBot, card: ServiceCard, server:
     box = card.findChild(QMessageBox)
     assert box is not None
     assert box.windowTitle() == "Stop trainer?"
-    next(button for button in box.buttons() if button.text() == "Stop").click()
+    next(button for button in box.buttons() if button.text().replace("&", "") == "Stop").click()
     assert server.sent == [("service.stop", {"name": "trainer"})]
     server.answer()

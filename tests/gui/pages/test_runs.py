@@ -47,7 +47,7 @@ def answer(page: QWidget, yes: str) -> None:
     """Answer the open question."""
     box = page.findChild(QMessageBox)
     assert box is not None
-    next(button for button in box.buttons() if button.text() == yes).click()
+    next(button for button in box.buttons() if button.text().replace("&", "") == yes).click()
 
 
 def note_dialog(page: QWidget) -> NoteDialog:

@@ -1,17 +1,21 @@
+import re
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
+from soulsgui.gui.dialogs.ask import ask
 from soulsgui.gui.dialogs.closing import ClosingDialog
 from soulsgui.gui.dialogs.growing import GrowingDialog
 from soulsgui.gui.dialogs.new_run import NewRunDialog
+from soulsgui.gui.dialogs.note import Noted, NoteDialog
 from soulsgui.gui.preferences import AtClosing, Preferences
+from soulsgui.gui.question import Question
 from soulsgui.gui.theme import Theme
 from soulsgui.gui.widgets.command_button import Stage
 from soulsgui.wire.control import ConfigValues, Hello, Preset, RunStatus, ServerStatus, Status
@@ -400,3 +404,31 @@ def test_closing_names_no_command_that_may_not_be_there(qtbot: QtBot, theme: The
     words = [label.text() for label in leaving.dialog.findChildren(QLabel)]
     assert "To come back, open SoulsGUI again." in words
     leaving.dialog.reject()
+
+
+# --- mnemonics ---
+
+
+def mnemonics(dialog: QWidget) -> list[str]:
+    found = [re.search(r"&(\w)", button.text()) for button in dialog.findChildren(QPushButton)]
+    assert all(found), [button.text() for button in dialog.findChildren(QPushButton)]
+    return [match[1].lower() for match in found if match is not None]
+
+
+@pytest.mark.parametrize("yes", ["Stop it", "Continue", "Cancel it"])
+def test_each_button_of_a_question_has_a_mnemonic_of_its_own(qtbot: QtBot, theme: Theme, yes: str) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    ask(window, Question("Stop?", "It is saved first.", yes), window.close)
+    box = window.findChild(QMessageBox)
+    assert box is not None
+    found = mnemonics(box)
+    assert len(found) == len(set(found)) == 2
+    box.close()
+
+
+def test_the_dialog_of_a_note_has_mnemonics(qtbot: QtBot, theme: Theme) -> None:
+    dialog = NoteDialog("Note", Noted("run", ""), lambda _: idle_feed().call("runs.list"))
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    assert sorted(mnemonics(dialog)) == ["c", "s"]

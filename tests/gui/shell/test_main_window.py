@@ -731,7 +731,7 @@ def test_shutting_down_asks_first(qtbot: QtBot, make: Make, feed: FakeFeed) -> N
     window.menu.shut_down.trigger()
     box: Any = window.findChild(QWidget, "qt_msgbox_label").window()
     assert not feed.sent_of("server.shutdown")
-    yes = next(one for one in box.buttons() if one.text() == "Shut down")
+    yes = next(one for one in box.buttons() if one.text().replace("&", "") == "Shut down")
     yes.click()
     qtbot.waitUntil(lambda: bool(feed.sent_of("server.shutdown")))
 

@@ -147,7 +147,7 @@ def test_shutting_down_from_the_menu_ends_the_runner(
         opened.window.menu.shut_down.trigger()
         box = opened.window.findChild(QMessageBox)
         assert isinstance(box, QMessageBox)
-        next(one for one in box.buttons() if one.text() == "Shut down").click()
+        next(one for one in box.buttons() if one.text().replace("&", "") == "Shut down").click()
         until(
             qapp,
             lambda: opened.feed.connection.state is ConnectionState.SHUT_DOWN,
