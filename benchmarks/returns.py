@@ -38,7 +38,7 @@ from tests.end_to_end.server import soulsgui
 ZOO = "rl-baselines3-zoo benchmark.md, one run, deterministic"
 CLEANRL = "CleanRL docs, training episodes"
 GYMNAX = "gymnax, PPO with a perceptron on the image"
-PEER = "see benchmarks/returns_peer.py"
+PEER = "nobody; benchmarks/returns_peer.py trains Stable-Baselines3 as long"
 MOST = "the most that can be had; nobody has published a figure"
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -55,7 +55,7 @@ class Task:
         name: What it is called here.
         preset: The preset it begins with; empty for the shipped settings alone.
         env_steps: Environment steps that are trained on, at most.
-        published: The published mean return.
+        published: The published mean return; NaN where there is none.
         source: Who published it.
         values: Settings on top of the preset.
         package: What has to be installed besides.
@@ -391,7 +391,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments.json:
             print(in_words(rows[-1]), flush=True)
     if arguments.json:
-        print(json.dumps([{**asdict(row), "versions": versions()} for row in rows]))
+        told = [{**asdict(row), "versions": versions()} for row in rows]
+        # Where nobody has published a figure: JSON knows no NaN.
+        print(
+            json.dumps(
+                [{key: None if value != value else value for key, value in one.items()} for one in told]
+            )
+        )
     return int(failed)
 
 
