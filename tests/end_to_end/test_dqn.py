@@ -72,7 +72,7 @@ def _kill(pid: int | None) -> None:
 
 
 def _curve(server: RunningServer, metric: str) -> list[float]:
-    values: list[float] = server.api.command("history.query", {"metric": metric})["value"]
+    values: list[float] = server.api.command("history.query", {"metric": metric, "points": 200_000})["value"]
     return values
 
 

@@ -71,7 +71,7 @@ def test_a_killed_trainer_is_restarted_and_the_curve_goes_on(training: RunningSe
     trainer = next(service for service in after.services if service.name == "trainer")
     assert trainer.restarts >= 1
     assert "SIGKILL" in trainer.outcome
-    history = training.api.command("history.query", {"metric": "return"})
+    history = training.api.command("history.query", {"metric": "return", "points": 200_000})
     assert history["row"] == list(range(history["row"][0], history["row"][0] + len(history["row"])))
     steps = [
         step for step, gone in zip(history["env_steps"], history["overwritten"], strict=True) if not gone
@@ -174,7 +174,9 @@ def test_a_killed_telemetry_goes_on_without_gap_or_double(training: RunningServe
     wait_for(lambda: training.status().run.episodes > old, "episodes")
 
     def rows() -> list[int]:
-        found: list[int] = training.api.command("history.query", {"metric": "return"})["row"]
+        found: list[int] = training.api.command("history.query", {"metric": "return", "points": 200_000})[
+            "row"
+        ]
         return found
 
     seen = len(rows())

@@ -72,7 +72,7 @@ async def test_own_episodes_are_told_without_gap_and_kept(runner: ClientRunner) 
 
     reading = asyncio.create_task(read())
     await until(lambda: len(seen) >= 5)
-    history = await call(runner, "history.query", metric="return")
+    history = await call(runner, "history.query", metric="return", points=200_000)
     reading.cancel()
     assert seen == list(range(seen[0], seen[0] + len(seen)))
     assert history["row"] == list(range(1, history["last_row"] + 1))

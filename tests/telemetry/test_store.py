@@ -212,9 +212,10 @@ def test_updates_come_in_buckets_too(long: tuple[Path, object]) -> None:
 
 
 def test_a_store_of_an_earlier_version_is_rolled_up_when_it_is_written_again(
-    long: tuple[Path, object], tmp_path: Path
+    long: tuple[Path, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, old = long[0], _without_blocks(long[0], tmp_path)
+    monkeypatch.setattr("soulsgui.telemetry.store.blocks._MOST_AT_ONCE", 7_000)
     with _recorder(old) as recorder:
         recorder.record([], arrivals(episode(7.0, attempt=2), first=ROWS + 1), EntryId(1, 1), 1e6)
     with closing(sqlite3.connect(path)) as one, closing(sqlite3.connect(old)) as other:

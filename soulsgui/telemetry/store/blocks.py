@@ -11,6 +11,8 @@ from itertools import pairwise
 SIZES = (16, 256, 4096)
 """Rows in a block."""
 
+_MOST_AT_ONCE = 200_000
+
 EPISODE_METRICS = {"return": "total_return", "length": "length", "mean_return": "mean_return"}
 """Metrics of episodes, by the column that holds them; every other metric is one of updates or evaluations."""
 
@@ -77,21 +79,28 @@ def rolled_up_to(db: sqlite3.Connection, source: str) -> int:
     return found[0] if found else 0
 
 
-def roll_up(db: sqlite3.Connection) -> None:
-    """Bring the blocks up to the last stored row, within the transaction that is open."""
+def roll_up(db: sqlite3.Connection) -> bool:
+    """Bring the blocks up to the last stored row, within the transaction that is open.
+
+    Returns:
+        Whether they are; of a long store without blocks only so much is done at once.
+    """
+    whole = True
     for source, (row, queries) in _SOURCES.items():
         done = rolled_up_to(db, source)
         last = db.execute(f"SELECT coalesce(max(row), 0) FROM {source}").fetchone()[0]
         if last == done:
             continue
+        whole &= last <= done + _MOST_AT_ONCE
+        last = min(last, done + _MOST_AT_ONCE)
         for query in queries:
             db.execute(
                 f"INSERT OR REPLACE INTO blocks SELECT metric, {SIZES[0]}, attempt, (row - 1) / {SIZES[0]},"
                 " min(row), max(row), max(number), min(episode), max(episode), min(env_steps),"
                 " max(env_steps), min(time), max(time), count(*), min(value), max(value), sum(value)"
-                f" FROM ({query} {row} > ?) GROUP BY 1, 3, 4",
+                f" FROM ({query} {row} > ? AND {row} <= ?) GROUP BY 1, 3, 4",
                 # The block that is not full yet is summed up anew.
-                (done // SIZES[0] * SIZES[0],),
+                (done // SIZES[0] * SIZES[0], last),
             )
         for below, size in pairwise(SIZES):
             db.execute(
@@ -104,3 +113,4 @@ def roll_up(db: sqlite3.Connection) -> None:
                 (done // size * size,),
             )
         db.execute("INSERT OR REPLACE INTO rolled_up VALUES (?, ?)", (source, last))
+    return whole

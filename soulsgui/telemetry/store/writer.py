@@ -69,8 +69,11 @@ class StoreWriter:
         self.greedy = GreedyEpisodes(self._db)
         try:
             self._load()
-            with self.transaction():
-                pass  # An earlier version may have stored rows that are in no block.
+            rolled_up = False
+            while not rolled_up:  # An earlier version may have stored rows that are in no block.
+                self._db.execute("BEGIN IMMEDIATE")
+                rolled_up = roll_up(self._db)
+                self._db.execute("COMMIT")
         except (sqlite3.DatabaseError, struct.error, TypeError) as error:
             self._db.close()
             if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such "):

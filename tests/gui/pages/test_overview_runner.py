@@ -73,9 +73,8 @@ def rows_drawn(page: OverviewPage) -> list[tuple[float, float]]:
 
 def rows_stored(qtbot: QtBot, page: OverviewPage, feed: Feed) -> list[tuple[float, float]]:
     series = page.plot.curve.series
-    answer = told(qtbot, feed, "history.query", run=series.run_id, metric=series.metric)
+    answer = told(qtbot, feed, "history.query", run=series.run_id, metric=series.metric, points=200_000)
     history = History.model_validate(answer)
-    # The curve is drawn in single precision.
     values = [float(f"{value:.5g}") for value in history.value]
     return sorted(zip(map(float, history.env_steps), values, strict=True))
 
@@ -85,9 +84,19 @@ def rounded(rows: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def same_rows_soon(qtbot: QtBot, page: OverviewPage, feed: Feed) -> None:
+    """Wait until as many rows are drawn as are stored, with the same ends: of a long run they are buckets."""
+
+    def summed_up(rows: list[tuple[float, float]], count: int) -> tuple[float, ...]:
+        xs, values = zip(*rows, strict=True)
+        return count, max(xs), min(values), max(values)
+
     deadline = time.monotonic() + PATIENCE_MS / 1000
-    while (drawn_now := rounded(rows_drawn(page))) != (stored := rows_stored(qtbot, page, feed)):
-        assert time.monotonic() < deadline, (drawn_now[-5:], stored[-5:])
+    while True:
+        stored = rows_stored(qtbot, page, feed)
+        seen = summed_up(rounded(rows_drawn(page)), len(page.plot.curve.series))
+        if seen == summed_up(stored, len(stored)):
+            break
+        assert time.monotonic() < deadline, (seen, stored[-5:])
         qtbot.wait(100)
     assert len(stored) > 5
 

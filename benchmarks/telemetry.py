@@ -1,0 +1,146 @@
+"""Storing episodes, and reading the curve of a long run: all of it and a part of it.
+
+In processor time, which other work beside it hardly changes: both sides are one thread that seldom waits.
+
+python -m benchmarks.telemetry [--json] [--quick]
+"""
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import Measured, beside, run
+from soulsgui.telemetry.intake import Arrival
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.telemetry.store import query_history
+from soulsgui.wire.control import HistoryQueryParams
+from soulsgui.wire.entry_id import EntryId
+from soulsgui.wire.messages.episode import Episode
+from soulsgui.wire.messages.metrics import AttemptRow
+
+_RUN = "2026-11-20_10-00-00"
+_BATCH = 500
+_START = AttemptRow(run_id=_RUN, attempt=1, update=0, env_steps=0, episodes=0, model_id=0, time=0.0)
+
+
+def _batches(count: int) -> Iterator[list[Arrival]]:
+    rng = np.random.default_rng(0)
+    for first in range(0, count, _BATCH):
+        returns = rng.integers(1, 500, _BATCH)
+        yield [
+            Arrival(
+                f"client-{number % 4}",
+                EntryId(1000, first + number),
+                Episode(
+                    run_id=_RUN,
+                    attempt=1,
+                    number=first + number,
+                    env_index=0,
+                    total_return=float(value),
+                    length=int(value),
+                    terminated=True,
+                    model_id=first // 100,
+                    seconds=0.1,
+                ),
+            )
+            for number, value in enumerate(returns)
+        ]
+
+
+def _record(path: Path, count: int) -> float:
+    """Store episodes as the telemetry node does; return how many a second."""
+    recorder, taken = Recorder(path, _RUN, 20, None), 0.0
+    recorder.record([_START], [], EntryId(1, 1), 0.0)
+    for number, batch in enumerate(_batches(count)):
+        began = time.process_time()
+        recorder.record([], batch, EntryId(1, 1), float(number))
+        taken += time.process_time() - began
+    recorder.close()
+    return count / taken
+
+
+def _insert(path: Path, count: int) -> float:
+    """Insert the same episodes into a table that has what a curve needs; return how many a second."""
+    taken = 0.0
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(
+            "CREATE TABLE episodes (client TEXT, entry TEXT, value REAL, length INT, UNIQUE (client, entry))"
+        )
+        for batch in _batches(count):
+            began = time.process_time()
+            db.execute("BEGIN")
+            db.executemany(
+                "INSERT INTO episodes VALUES (?, ?, ?, ?)",
+                ((client, str(entry), one.total_return, one.length) for client, entry, one in batch),
+            )
+            db.execute("COMMIT")
+            taken += time.process_time() - began
+    return count / taken
+
+
+def _in_new_file(work: Callable[[Path, int], float], count: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        return work(Path(folder) / "telemetry.sqlite", count)
+
+
+def _query_ms(path: Path, params: HistoryQueryParams) -> float:
+    began = time.process_time()
+    query_history(path, params)
+    return 1e3 * (time.process_time() - began)
+
+
+def _select_ms(path: Path, query: str) -> float:
+    with closing(sqlite3.connect(path)) as db:
+        began = time.process_time()
+        db.execute(query).fetchall()
+        return 1e3 * (time.process_time() - began)
+
+
+def measure(quick: bool) -> list[Measured]:
+    """Measure storing, then reading a run of a million episodes."""
+    repeats, count, stored = (3, 100_000, 10_000) if quick else (7, 1_000_000, 50_000)
+    found = [
+        beside(
+            f"episodes stored, {_BATCH} at a time",
+            "a second of processor time",
+            partial(_in_new_file, _record, stored),
+            "bare INSERT of four of their columns",
+            partial(_in_new_file, _insert, stored),
+            repeats,
+        )
+    ]
+    scan = "SELECT min(total_return), max(total_return), avg(total_return) FROM episodes"
+    every = "SELECT episode, env_steps, time, total_return FROM episodes"
+    first = f" WHERE row <= {count // 100}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "telemetry.sqlite"
+        _record(path, count)
+        for name, params, reference_name, reference in (
+            ("the whole run", HistoryQueryParams(), "one scan of one column", scan),
+            ("the whole run over steps", HistoryQueryParams(x="env_step"), "SELECT of every row", every),
+            ("its first hundredth", HistoryQueryParams(end=count / 100), "SELECT of its rows", every + first),
+        ):
+            ours, its = partial(_query_ms, path, params), partial(_select_ms, path, reference)
+            found.append(
+                beside(
+                    f"{name} of {count:,} episodes",
+                    "ms of processor time",
+                    ours,
+                    reference_name,
+                    its,
+                    repeats,
+                )
+            )
+    return found
+
+
+if __name__ == "__main__":
+    run(measure)
