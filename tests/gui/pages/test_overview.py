@@ -311,6 +311,27 @@ def test_x_smoothing_and_follow_act_on_the_plot(
     assert controls.follow.isChecked()
 
 
+def test_what_is_zoomed_into_is_drawn_finer_and_loading_is_said_when_that_takes_long(
+    qtbot: QtBot, page: OverviewPage, server: FakeFeed
+) -> None:
+    def notes() -> set[str]:
+        return {label.text() for label in page.plot.controls.findChildren(QLabel)}
+
+    whole = history(range(100, 10_001, 100))
+    server.answers["history.query"] = whole.model_copy(update={"count": [100] * 100})
+    page.refresh()
+    qtbot.waitUntil(lambda: len(page.plot.curve.series) == 10_000)
+    del server.answers["history.query"]
+    canvas = plot(qtbot, page)
+    canvas.show_x(10_000, 12_000)
+    qtbot.waitUntil(lambda: "Loading …" in notes())
+    asked = server.sent_of("history.query")[-1]
+    assert asked.params == {"run": RUN, "x": "env_step", "start": 9000.0, "end": 13_000.0}
+    asked.call.answer(history(range(900, 1301)).model_copy(update={"last_row": 10_000}).model_dump())
+    assert "Loading …" not in notes()
+    assert len([x for x, _ in drawn(page.plot.curve.series) if 10_000 <= x <= 12_000]) >= 201
+
+
 def test_the_goal_is_drawn_where_it_belongs(qtbot: QtBot, page: OverviewPage, server: FakeFeed) -> None:
     server.bring_rows(episodes([11], values=[400.0]))
     canvas = plot(qtbot, page)

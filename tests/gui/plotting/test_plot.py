@@ -16,7 +16,7 @@ from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.plotting.series import Series
 from soulsgui.gui.theme import Theme, ThemeChoice
-from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, update
+from tests.gui.plotting.curves import RUN, START, attempt_row, episodes, history, update
 from tests.gui.wheel import turn_wheel
 
 
@@ -153,6 +153,15 @@ def test_the_crosshair_reads_values_that_can_be_copied(qtbot: QtBot, plot: Plot)
     assert plot.reading == ""
 
 
+def test_the_crosshair_says_of_how_many_rows_a_value_is_the_mean(qtbot: QtBot, plot: Plot) -> None:
+    series = Series(RUN, weight=0.0)
+    answer = history(range(100, 1001, 100))
+    series.load(answer.model_copy(update={"count": [100] * 10}))
+    shown(qtbot, plot, series)
+    plot.move_crosshair(310)
+    assert plot.reading.startswith("episode 300 · mean of 100: 300.0 · ")
+
+
 def test_the_crosshair_names_every_curve_and_a_mark_nearby(qtbot: QtBot, plot: Plot) -> None:
     first, second = curve(100), Series(RUN, weight=0.0)
     second.append([episodes(range(1, 101))])
@@ -241,9 +250,11 @@ def test_the_host_makes_its_plot_after_it_was_painted(qtbot: QtBot, theme: Theme
     made: list[Plot] = []
     host.when_ready(made.append)
     assert host.plot is None
+    assert [label.text() for label in host.findChildren(QLabel)] == ["Loading …"]
     with qtbot.waitSignal(host.ready):
         host.show()
     assert made == [host.plot]
+    qtbot.waitUntil(lambda: "Loading …" not in {label.text() for label in host.findChildren(QLabel)})
     host.when_ready(made.append)
     assert made == [host.plot, host.plot]
 
