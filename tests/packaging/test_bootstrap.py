@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.packaging.tiny_project import ROOT, TinyProject
+from tests.packaging.tiny_project import HANGS_S, ROOT, TinyProject
 
 FIRST_START = sorted((ROOT / "packaging" / "first_start").glob("*.py"))
+pytestmark = pytest.mark.timeout(3 * HANGS_S)
 ON_POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and shared descriptors are POSIX's")
 
 
@@ -37,7 +38,7 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANGS_S
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.02)
@@ -126,7 +127,7 @@ def test_a_link_goes_into_a_private_file_before_anything_else_and_off_the_comman
             assert not [one for one in tree if any("c2VjcmV0" in word for word in one.cmdline())]
         finally:
             (gate / "open").touch()
-        out, told = process.communicate(timeout=100)
+        out, told = process.communicate(timeout=HANGS_S)
     kept = project.venv / "invitation.soulsgui"
     assert out == f"['join', '{kept}', '--name', 'pc'] None\n", told
     assert kept.read_text() == link
@@ -147,11 +148,11 @@ def test_an_interrupted_set_up_stops_pip_and_goes_on_the_next_time(tmp_path: Pat
         wait_for(gate / "reached")
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=HANGS_S)
     assert process.returncode == 130
     assert "Interrupted. Type the same command again" in told
     (gate / "open").touch()
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=HANGS_S)[1] == []
     again = project.run("setup")
     assert again.returncode == 0
     assert "8 of 8 packages" not in again.stderr
@@ -166,14 +167,14 @@ def test_the_pip_of_a_killed_set_up_is_waited_for(tmp_path: Path, gate: Path) ->
         wait_for(gate / "reached")
         children = psutil.Process(killed.pid).children(recursive=True)
         killed.kill()
-        killed.communicate(timeout=60)
+        killed.communicate(timeout=HANGS_S)
     with project.start("setup") as second:
         assert second.stderr is not None
         assert second.stderr.readline() == "Another set-up of this folder is running; waiting for it.\n"
         (gate / "open").touch()
-        second.communicate(timeout=90)
+        second.communicate(timeout=HANGS_S)
     assert second.returncode == 0
-    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert psutil.wait_procs(children, timeout=HANGS_S)[1] == []
 
 
 def test_a_missing_package_is_explained_with_the_end_of_the_log(tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_an_environment_that_was_moved_is_made_anew(ready: TinyProject, tmp_path
     try:
         command = [sys.executable, str(moved / "packaging/bootstrap.py"), "setup"]
         done = subprocess.run(
-            command, env=ready.environment({}), capture_output=True, text=True, check=True, timeout=100
+            command, env=ready.environment({}), capture_output=True, text=True, check=True, timeout=HANGS_S
         )
         assert "making .venv" in done.stderr
         assert str(moved) in (moved / ".venv/bin/pip").read_text()
@@ -252,6 +253,6 @@ def test_only_the_standard_library_is_imported(file: Path) -> None:
 
 def test_the_folder_does_not_hide_the_library_of_its_name() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import packaging.version"], cwd=ROOT, capture_output=True, timeout=60
+        [sys.executable, "-c", "import packaging.version"], cwd=ROOT, capture_output=True, timeout=HANGS_S
     )
     assert done.returncode == 0, done.stderr
