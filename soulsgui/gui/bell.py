@@ -21,6 +21,7 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import plural
 from soulsgui.gui.icons import colours_of, dress, icon
 from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.screen import bring_onto_screen, room_for
 from soulsgui.gui.states import level_look
 from soulsgui.gui.widgets.labels import Heading
 from soulsgui.wire.control import Event
@@ -28,6 +29,7 @@ from soulsgui.wire.control import Event
 _SHOWN = 60
 _CHARACTERS = 84
 _LINES = 26
+_AROUND_PX = 40
 
 
 def unseen(events: list[Event], seen: int) -> list[Event]:
@@ -94,11 +96,13 @@ class EventList(QFrame):
         self.list.setVisible(bool(events))
         metrics = self.list.fontMetrics()
         self.list.setIconSize(QSize(metrics.height(), metrics.height()))
-        self.list.setFixedWidth(metrics.averageCharWidth() * _CHARACTERS)
+        room = room_for(self)
+        self.list.setFixedWidth(min(metrics.averageCharWidth() * _CHARACTERS, room.width() - _AROUND_PX))
         self.list.ensurePolished()
         self.list.doItemsLayout()
         needed = sum(self.list.sizeHintForRow(row) for row in range(self.list.count()))
-        self.list.setFixedHeight(min(needed + 3 * metrics.lineSpacing(), metrics.lineSpacing() * _LINES))
+        most = min(metrics.lineSpacing() * _LINES, room.height() - _AROUND_PX - 2 * metrics.lineSpacing())
+        self.list.setFixedHeight(min(needed + 3 * metrics.lineSpacing(), most))
         self.adjustSize()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -169,7 +173,8 @@ class Bell(QToolButton):
         self._list = made
         made.show_events(self._feed.events, self._seen())
         corner = self.mapToGlobal(QPoint(self.width() - made.width(), self.height() + 2))
-        made.move(max(corner.x(), 0), corner.y())
+        made.move(corner)
+        bring_onto_screen(made)
         made.show()
         (made.list if self._feed.events else made).setFocus()
         self._mark_seen()

@@ -23,6 +23,7 @@ from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Mode, Preferences
 from soulsgui.gui.restarting import Restarter
 from soulsgui.gui.run_actions import run_title
+from soulsgui.gui.screen import bring_onto_screen
 from soulsgui.gui.shell import Action, notify_problem
 from soulsgui.gui.states import run_is_active, run_look
 from soulsgui.gui.theme import Theme
@@ -174,6 +175,7 @@ class MainWindow(QMainWindow):
         geometry = self.settings().value("window/geometry")
         if isinstance(geometry, QByteArray):
             self.restoreGeometry(geometry)
+        bring_onto_screen(self)
         self._set_mode(self._mode)
         self._connection_changed(self._feed.connection)
         # While nothing is connected the commands are off, and the keyboard would be at the bell.

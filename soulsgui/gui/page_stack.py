@@ -100,7 +100,7 @@ class PageStack(QStackedWidget):
         if page is None:
             return
         stays = self._entries[self._shown].alone or getattr(page, "unsaved", False)
-        front = self.cover if self._covered and not stays else page
+        front: QWidget = self.cover if self._covered and not stays else page
         holder = self.window().focusWidget()
         held = holder is not None and self.isAncestorOf(holder)
         if front is not self.currentWidget():
@@ -113,7 +113,8 @@ class PageStack(QStackedWidget):
 
         Never to a button, which a key meant for something else would press.
         """
-        front = self.currentWidget()
+        # At least the cover is always there.
+        front = self.currentWidget() or self.cover
         landing: QWidget = getattr(front, "landing", front)
         if landing.isVisibleTo(self) and landing.isEnabled():
             landing.setFocus()

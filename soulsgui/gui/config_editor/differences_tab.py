@@ -28,7 +28,7 @@ class DifferencesTab(QWidget):
         self.table.row_opened.connect(self._open)
         about = QLabel(self.tr("A double click on a row leads to the setting in the form."), self)
         about.setProperty("weight", "muted")
-        empty = EmptyState(
+        self._empty = EmptyState(
             "compare",
             self.tr("Everything is as shipped"),
             self.tr("What you change appears here, and so does what the present run uses instead."),
@@ -41,13 +41,13 @@ class DifferencesTab(QWidget):
         column.addWidget(self.table, 1)
         self._stack = QStackedLayout(self)
         self._stack.addWidget(page)
-        self._stack.addWidget(empty)
+        self._stack.addWidget(self._empty)
 
     def show_differences(self, found: Sequence[Difference]) -> None:
         """Show these and no others."""
         self.model.replace(found)
         self._stack.setCurrentIndex(0 if found else 1)
-        self.setFocusProxy(self.table if found else None)
+        self.setFocusProxy(self.table if found else self._empty)
 
     def _open(self, *_: object) -> None:
         one = self.model.at(self.table.currentIndex().row())

@@ -3,9 +3,10 @@
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
@@ -18,7 +19,7 @@ _LINES = 18
 _ASKED = 200
 
 
-class ClientLogDialog(QDialog):
+class ClientLogDialog(FittingDialog):
     """The last warnings and errors of a client on another computer.
 
     Args:

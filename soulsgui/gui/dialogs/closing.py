@@ -3,10 +3,11 @@
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import make_primary
@@ -30,7 +31,7 @@ def cost_of_closing(run: RunStatus) -> str:
     return " ".join(parts)
 
 
-class ClosingDialog(QDialog):
+class ClosingDialog(FittingDialog):
     """Stop the run and quit, keep training, or stay.
 
     Signals:

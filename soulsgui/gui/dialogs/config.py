@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QCloseEvent, QKeyEvent
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.config_editor.editor import ConfigEditor
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.feed import Feed
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _GEOMETRY = "configDialog/geometry"
 _WIDTH, _HEIGHT = 1000, 680
 
 
-class ConfigDialog(QDialog):
+class ConfigDialog(FittingDialog):
     """The editor of the server's config.yaml; unsaved changes are asked about when it is closed.
 
     Args:

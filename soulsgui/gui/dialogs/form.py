@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import MakeCall
-from soulsgui.gui.dialogs.growing import GrowingDialog
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.widgets.command_button import CommandButton, Words
@@ -14,7 +14,7 @@ from soulsgui.gui.widgets.labels import set_property
 from soulsgui.wire.control import ApiError
 
 
-class FormDialog(GrowingDialog):
+class FormDialog(FittingDialog):
     """A small dialog that stays open until what it asked for is done, or says why it is not.
 
     Args:

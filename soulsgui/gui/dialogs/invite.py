@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 from soulsgui.errors import UsageError
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.dialogs.growing import GrowingDialog
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.dialogs.lan_switch import LanSwitch
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
@@ -51,7 +51,7 @@ def _wrapped(parent: QWidget, tone: str = "", weight: str = "") -> QLabel:
     return label
 
 
-class InviteDialog(GrowingDialog):
+class InviteDialog(FittingDialog):
     """Asks for a name, invites, and gives the invitation out: as a link, as a file.
 
     Args:
@@ -69,9 +69,8 @@ class InviteDialog(GrowingDialog):
         self._listed: InvitationList | None = None
         self._made: NewInvitation | None = None
         self._typed = False
-        self.lan = LanSwitch(feed, shell, self)
         self._stack = QStackedWidget(self)
-        self._stack.addWidget(self._make_asking())
+        self._stack.addWidget(self._make_asking(shell))
         self._stack.addWidget(self._make_result())
         column = QVBoxLayout(self)
         column.addWidget(self._stack)
@@ -82,10 +81,11 @@ class InviteDialog(GrowingDialog):
         feed.connection_changed.connect(self._connection_changed)
         self._fetch.request()
         self._allow()
+        self.name.setFocus()
 
     # --- building ---
 
-    def _make_asking(self) -> QWidget:
+    def _make_asking(self, shell: "Shell") -> QWidget:
         page = QWidget(self)
         self.name = QLineEdit(page)
         self.name.setObjectName("inviteName")
@@ -97,6 +97,8 @@ class InviteDialog(GrowingDialog):
         reach.addWidget(self._reach_mark, 0, Qt.AlignmentFlag.AlignTop)
         reach.addWidget(self.reach, 1)
         self.hint = _wrapped(page, weight="muted")
+        # After the name: the keyboard is not to begin at its button.
+        self.lan = LanSwitch(self._feed, shell, page)
         self.wrong = _wrapped(page, "bad")
         self.wrong.hide()
         self._make_asking_buttons(page)

@@ -1,8 +1,9 @@
 """What becomes of the help for a server when the window is closed."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import make_primary
 from soulsgui.gui.preferences import AtLeaving
@@ -11,7 +12,7 @@ from soulsgui.gui.widgets.labels import Heading
 _CHARACTERS = 62
 
 
-class LeavingDialog(QDialog):
+class LeavingDialog(FittingDialog):
     """Stay in the tray and play on, quit after the episode, or keep the window.
 
     Signals:

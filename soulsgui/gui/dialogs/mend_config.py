@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, Qt, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtGui import QDesktopServices, QKeySequence, QResizeEvent, QShortcut
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.config.errors import Problem
 from soulsgui.errors import SoulsGuiError
@@ -13,16 +13,18 @@ from soulsgui.gui.config_editor.bars import ProblemBar
 from soulsgui.gui.config_editor.mending import Mending
 from soulsgui.gui.config_editor.problems import by_line, line_of
 from soulsgui.gui.config_editor.yaml_edit import YamlEdit
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.icons import dress, make_primary
-from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
 from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.system import explained
 
 _WIDTH, _HEIGHT = 820, 560
 _DEBOUNCE_MS = 250
+_EDGE_PX, _GAP_PX = 12, 8
 
 
-class MendConfigDialog(QDialog):
+class MendConfigDialog(FittingDialog):
     """Shows every mistake with its line; lets one edit the text, take a setting out, or set the file aside.
 
     Signals:
@@ -91,15 +93,23 @@ class MendConfigDialog(QDialog):
         make_primary(self.again)
         dress(self.again, "check")
         self.again.clicked.connect(self.try_again)
-        close = QPushButton(self.tr("Close"), self)
+        self.close_button = close = QPushButton(self.tr("Close"), self)
         close.clicked.connect(self.reject)
         row = QHBoxLayout()
+        row.setSpacing(_GAP_PX)
         for button in (self.take_out, self.open_file, self.aside):
             row.addWidget(button)
         row.addStretch(1)
         row.addWidget(self.again)
         row.addWidget(close)
         return row
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the words of buttons out where there is no room for them."""
+        super().resizeEvent(event)
+        foot = self.again.sizeHint().width() + self.close_button.sizeHint().width()
+        room = self.contentsRect().width() - foot - 2 * _EDGE_PX - 5 * _GAP_PX
+        give_way((self.take_out, self.open_file, self.aside), room, _GAP_PX)
 
     # --- what is shown ---
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 from soulsgui.gui import text
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import why_not
-from soulsgui.gui.dialogs.growing import GrowingDialog
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.fetch import Fetch
 from soulsgui.gui.i18n import tr
@@ -38,7 +38,7 @@ _NOTE_LINES = 3
 _CHARACTERS = 62
 
 
-class NewRunDialog(GrowingDialog):
+class NewRunDialog(FittingDialog):
     """Asks what is to be trained, and begins it; stays open with the reason when it is refused.
 
     Signals:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QComboBox,
-    QDialog,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.models.tray import why_no_tray
 from soulsgui.gui.preferences import FONT_PERCENTS, AtClosing, AtLeaving, Preferences
@@ -21,7 +21,7 @@ from soulsgui.gui.theme import Theme, ThemeChoice
 from soulsgui.gui.tray import has_tray
 
 
-class SettingsDialog(QDialog):
+class SettingsDialog(FittingDialog):
     """Theme, font size, and what closing does.
 
     Args:

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
-from soulsgui.gui.dialogs.growing import GrowingDialog
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.updating import UpdateSteps
@@ -13,7 +13,7 @@ from soulsgui.gui.widgets.labels import Heading
 _CHARACTERS = 74
 
 
-class UpdateDialog(GrowingDialog):
+class UpdateDialog(FittingDialog):
     """Says what to do, with the commands to copy.
 
     Args:

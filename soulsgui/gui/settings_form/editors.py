@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLineEdit, QWidget
 
@@ -10,6 +10,7 @@ from soulsgui.gui.settings_form.spec import FieldSpec, Kind
 from soulsgui.gui.widgets.labels import set_property
 
 _CHARACTERS = {Kind.WHOLE: 14, Kind.NUMBER: 14, Kind.SCHEDULE: 30, Kind.TEXT: 30, Kind.STRUCTURE: 30}
+_LEAST_CHARACTERS = 10
 
 
 class Editor(QWidget):
@@ -101,19 +102,37 @@ class ChoiceEditor(Editor):
         return self._box.currentText(), ""
 
 
+class _Line(QLineEdit):
+    """A line as wide as its characters where there is room for them."""
+
+    def __init__(self, characters: int, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._characters = characters
+
+    def sizeHint(self) -> QSize:
+        """Room for the characters."""
+        return QSize(
+            self.fontMetrics().averageCharWidth() * self._characters + 20, super().sizeHint().height()
+        )
+
+    def minimumSizeHint(self) -> QSize:
+        """Room for a number."""
+        least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS + 20
+        return QSize(least, super().minimumSizeHint().height())
+
+
 class LineEditor(Editor):
     """Numbers, words, lists and maps."""
 
     def __init__(self, spec: FieldSpec, parent: QWidget | None = None) -> None:
         super().__init__(spec, parent)
-        self._line = QLineEdit(self)
+        self._line = _Line(_CHARACTERS[spec.kind], self)
         if spec.optional:
             self._line.setPlaceholderText(self.tr("empty"))
         elif spec.kind is Kind.STRUCTURE:
             self._line.setPlaceholderText(self.tr("none"))
         if spec.info.secret:
             self._line.setEchoMode(QLineEdit.EchoMode.PasswordEchoOnEdit)
-        self._take_font()
         self._line.textEdited.connect(lambda _: self.edited.emit())
         self._hold(self._line)
 
@@ -128,15 +147,6 @@ class LineEditor(Editor):
     def read(self) -> tuple[Any, str]:
         """Return the value and what is wrong with it."""
         return self.spec.read(self._line.text())
-
-    def changeEvent(self, event: QEvent) -> None:
-        """Follow the font's size."""
-        if event.type() == QEvent.Type.FontChange:
-            self._take_font()
-        super().changeEvent(event)
-
-    def _take_font(self) -> None:
-        self._line.setFixedWidth(self.fontMetrics().averageCharWidth() * _CHARACTERS[self.spec.kind] + 20)
 
     def mark_wrong(self, wrong: bool) -> None:
         """Show that the value is wrong, or no longer."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtGui import QKeySequence, QResizeEvent, QShortcut
 from PySide6.QtWidgets import (
     QCheckBox,
     QFrame,
@@ -22,6 +22,8 @@ from soulsgui.gui.settings_form.row import SettingRow
 from soulsgui.gui.settings_form.spec import section_titles, specs, title_of
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.labels import Heading
+
+_GAP_PX = 8
 
 
 class SettingsForm(QWidget):
@@ -59,12 +61,14 @@ class SettingsForm(QWidget):
         self._index.itemActivated.connect(self._jump)
         self._area = QScrollArea(self)
         self._area.setWidgetResizable(True)
-        self._area.setWidget(self._page())
+        self._settings = self._page()
+        self._area.setWidget(self._settings)
         self._nothing = QLabel(self.tr("No setting matches. Empty the search to see all."), self)
         self._nothing.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._nothing.setProperty("weight", "muted")
         self._nothing.hide()
         body = QHBoxLayout()
+        body.setSpacing(_GAP_PX)
         body.addWidget(self._index)
         body.addWidget(self._area, 1)
         column = QVBoxLayout(self)
@@ -236,6 +240,13 @@ class SettingsForm(QWidget):
             # The list inside has its new font only after this.
             QTimer.singleShot(0, self, self._size_index)
         super().changeEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the list of sections out where the settings need its room."""
+        super().resizeEvent(event)
+        bar = self._area.verticalScrollBar().sizeHint().width()
+        needed = self._settings.minimumSizeHint().width() + bar + self._index.maximumWidth() + _GAP_PX
+        self._index.setVisible(self.width() >= needed)
 
     def _size_index(self) -> None:
         bar = self._index.verticalScrollBar().sizeHint().width()

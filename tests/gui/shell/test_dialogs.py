@@ -11,7 +11,7 @@ from soulsgui.gui.closing import Closer
 from soulsgui.gui.connection_state import Connection, ConnectionState
 from soulsgui.gui.dialogs.ask import ask
 from soulsgui.gui.dialogs.closing import ClosingDialog
-from soulsgui.gui.dialogs.growing import GrowingDialog
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.dialogs.new_run import NewRunDialog
 from soulsgui.gui.dialogs.note import Noted, NoteDialog
 from soulsgui.gui.preferences import AtClosing, Preferences
@@ -386,7 +386,7 @@ def test_the_dialog_of_a_new_run_grows_with_what_it_says(qtbot: QtBot, theme: Th
 
 
 def test_a_dialog_that_grows_stays_on_the_screen(qtbot: QtBot, theme: Theme) -> None:
-    dialog = GrowingDialog()
+    dialog = FittingDialog()
     qtbot.addWidget(dialog)
     label = QLabel("short", dialog)
     QVBoxLayout(dialog).addWidget(label)

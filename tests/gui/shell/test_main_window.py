@@ -787,12 +787,12 @@ def test_what_can_be_clicked_has_a_name(make: Make) -> None:
         assert part.accessibleName()
 
 
-def test_a_client_that_plays_here_shows_on_the_mode_switch(make: Make) -> None:
+def test_a_client_that_plays_here_shows_on_the_mode_switch(qtbot: QtBot, make: Make) -> None:
     window = make()
     client = ServiceStatus(name="client", kind="client", state="running")
     window.client_side().feed.take(Snapshot(cursor=1, status=Status(services=[client], server=UP)))
     assert window.toolbar.badge.text() == "this computer plays"
-    assert window.toolbar.badge.isVisible()
+    qtbot.waitUntil(window.toolbar.badge.isVisible)
 
 
 # --- without a server ---

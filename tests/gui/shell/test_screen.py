@@ -1,0 +1,131 @@
+"""The window and its dialogs fit the screen they open on, whatever its scale."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QScreen
+from PySide6.QtWidgets import QDialog, QPushButton, QScrollArea, QWidget
+from pytestqt.qtbot import QtBot
+
+from soulsgui.config.paths import Folders
+from soulsgui.gui.dialogs.change_address import ChangeAddressDialog
+from soulsgui.gui.dialogs.client_log import ClientLogDialog
+from soulsgui.gui.dialogs.closing import ClosingDialog
+from soulsgui.gui.dialogs.config import ConfigDialog
+from soulsgui.gui.dialogs.invite import InviteDialog
+from soulsgui.gui.dialogs.leaving import LeavingDialog
+from soulsgui.gui.dialogs.mend_config import MendConfigDialog
+from soulsgui.gui.dialogs.new_run import NewRunDialog
+from soulsgui.gui.dialogs.note import Noted, NoteDialog
+from soulsgui.gui.dialogs.rename import RenameDialog
+from soulsgui.gui.dialogs.settings import SettingsDialog
+from soulsgui.gui.dialogs.update import UpdateDialog
+from soulsgui.gui.main_window import MainWindow
+from soulsgui.gui.models.updating import UpdateSteps
+from soulsgui.gui.preferences import Preferences
+from soulsgui.gui.settings_form.form import SettingsForm
+from soulsgui.gui.theme import Theme
+from soulsgui.wire.control import ClientStatus, SavedServer
+from tests.gui.fake_feed import FakeFeed, FakeShell
+
+SCALES = (100, 125, 150, 200)
+CLIENT = ClientStatus(id="gamer-01", name="gamer-01")
+SERVER = SavedServer(
+    server_id="s", server_name="atelier", client="gamer-01", addresses=[("10.0.0.1", 1)], created=1.0
+)
+
+
+@pytest.fixture(params=SCALES)
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> QRect:
+    """What a screen of 1280 x 800 pixels has room for, with a panel at its bottom."""
+    scale = request.param / 100
+    found = QRect(0, 0, round(1280 / scale), round(800 / scale) - 28)
+    monkeypatch.setattr(QScreen, "availableGeometry", lambda _: found)
+    return found
+
+
+Made = Callable[[], QDialog]
+
+
+@pytest.fixture
+def dialogs(theme: Theme, tmp_path: Path) -> dict[str, Made]:
+    """Every dialog there is."""
+    shell, feed = FakeShell(tmp_path), FakeFeed()
+    preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
+    broken = tmp_path / "config.yaml"
+    broken.write_text("ppo:\n  gama: 0.9\n")
+    steps = UpdateSteps(9 * "Bring it up to date. ", ("git pull", "python3 bootstrap.py"), "Start it again.")
+    return {
+        "new run": lambda: NewRunDialog(feed),  # type: ignore[arg-type]
+        "config": lambda: ConfigDialog(feed, shell),  # type: ignore[arg-type]
+        "invite": lambda: InviteDialog(feed, shell),  # type: ignore[arg-type]
+        "settings": lambda: SettingsDialog(preferences, theme),
+        "update": lambda: UpdateDialog("The server is newer.", steps),
+        "log": lambda: ClientLogDialog(feed, CLIENT),  # type: ignore[arg-type]
+        "closing": lambda: ClosingDialog(feed),  # type: ignore[arg-type]
+        "leaving": LeavingDialog,
+        "mend": lambda: MendConfigDialog(broken),
+        "rename": lambda: RenameDialog(feed, CLIENT),  # type: ignore[arg-type]
+        "note": lambda: NoteDialog("Note", Noted("a", "b"), lambda _: feed.call("runs.edit", {"run": "r"})),
+        "address": lambda: ChangeAddressDialog(feed, SERVER),  # type: ignore[arg-type]
+    }
+
+
+NAMES = ("new run", "config", "invite", "settings", "update", "log", "closing", "leaving", "mend", "rename")
+
+
+@pytest.mark.parametrize("letters", [100, 150])
+@pytest.mark.parametrize("name", [*NAMES, "note", "address"])
+def test_a_dialog_fits_its_screen_with_every_button_in_sight(
+    qtbot: QtBot, both_themes: Theme, dialogs: dict[str, Made], room: QRect, name: str, letters: int
+) -> None:
+    both_themes.set_font_scale(letters)
+    dialog = dialogs[name]()
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(dialog)
+    dialog.move(room.right() - 50, room.bottom() - 50)
+    dialog.show()
+    qtbot.waitUntil(lambda: room.contains(dialog.geometry()))
+    assert dialog.geometry().bottom() <= room.bottom() - 4
+    assert dialog.minimumWidth() <= dialog.width() <= room.width()
+    for button in dialog.findChildren(QPushButton):
+        if button.isVisible() and not scrolled(button):
+            corner = button.mapTo(dialog, button.rect().bottomRight())
+            assert dialog.rect().contains(corner), button.text()
+
+
+def scrolled(widget: QWidget) -> bool:
+    """Whether it stands in something that scrolls."""
+    parent = widget.parentWidget()
+    return parent is not None and (isinstance(parent, QScrollArea) or scrolled(parent))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_window_fits_its_screen_at_the_first_start_and_later(
+    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, known: bool
+) -> None:
+    preferences = Preferences(Folders(tmp_path / "c", tmp_path / "d"))
+    if known:
+        larger = QWidget()
+        qtbot.addWidget(larger)
+        larger.setGeometry(300, 200, 2000, 1400)
+        preferences.settings.setValue("window/geometry", larger.saveGeometry())
+    window = MainWindow(FakeFeed(), theme, preferences)  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    assert room.width() >= window.width() >= window.minimumWidth()
+    assert room.height() - 30 >= window.height() >= window.minimumHeight()
+    if known:
+        assert room.contains(window.geometry())
+
+
+def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:
+    form = SettingsForm()
+    qtbot.addWidget(form)
+    form.show()
+    area = form.findChild(QScrollArea)
+    assert area is not None
+    for width in (1100, 860, 690):
+        form.resize(width, 400)
+        qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)
