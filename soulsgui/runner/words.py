@@ -6,6 +6,7 @@ from typing import Any
 
 from soulsgui.printable import printable
 from soulsgui.runner.outcome import duration_words
+from soulsgui.wire.messages.node import Staleness
 from soulsgui.wire.messages.server_config import algorithm_name
 from soulsgui.wire.situation import is_paused_there
 
@@ -96,6 +97,9 @@ def status_text(status: Mapping[str, Any]) -> str:
         where = f"  learns on {printable(place)}" if place else ""
         lines.append(f"Run {run['id']}  {run['env_id']}  {_algorithm(run)}{where}")
     lines.append(f"  {run_line(run)}")
+    staleness = Staleness.model_validate(run.get("staleness") or {})
+    if age := staleness.words():
+        lines.append(f"  {age}")
     if run["error"]:
         lines.append(f"  {printable(run['error'])}")
     lines.append("Services")

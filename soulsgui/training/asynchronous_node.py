@@ -75,6 +75,11 @@ class AsynchronousTrainingNode(TrainingNode):
     def _room(self) -> float | None:
         """Transitions that may be taken in before the learner has to catch up; None: as many as come."""
 
+    @property
+    @abstractmethod
+    def _steps_per_update(self) -> float:
+        """Transitions that are taken in for each update."""
+
     @abstractmethod
     def _learn(self, until: float) -> float:
         """Make updates until a time, or until there is nothing to learn from.
@@ -229,7 +234,9 @@ class AsynchronousTrainingNode(TrainingNode):
             lengths: Steps of each, `[S]`.
         """
         # After a resume there may be samples of weights that the resumed agent has not reached yet.
-        return float((np.maximum(self.agent.updates - updates, 0) * lengths).sum())
+        lags = np.maximum(self.agent.updates - updates, 0)
+        self.staleness.accept(lags, lengths)
+        return float((lags * lengths).sum())
 
     # --- learning ----------------------------------------------------------------------------------
 
@@ -239,7 +246,8 @@ class AsynchronousTrainingNode(TrainingNode):
             self._publish()
         self._evaluations.look(self._link.redis, began)
         self.asks_clients = self._evaluations.asks
-        learned = self._learn(began + _SLICE_S)
+        slice_s = limits.quarter_lag_s(self._delays, self._pace.steps_per_s, self._steps_per_update)
+        learned = self._learn(began + min(slice_s, _SLICE_S))
         now = time.monotonic()
         if learned:
             self._pace.note(learned, seconds - self._waited_s + now - began)
@@ -265,7 +273,13 @@ class AsynchronousTrainingNode(TrainingNode):
     @property
     def _steps_ahead(self) -> int:
         """Transitions that all clients together may have on their way."""
-        return limits.steps_ahead(self._delays, self.settings.publish.min_seconds, self._pace.steps_per_s)
+        least_s, pace = self._least_publish_s, self._pace.steps_per_s
+        return limits.steps_ahead(self._delays, least_s, pace, self._steps_per_update)
+
+    @property
+    def _least_publish_s(self) -> float:
+        """Least time between two publishes, seconds."""
+        return max(self.settings.publish.min_seconds, self._publisher.size / limits.PUBLISHED_BYTES_PER_S)
 
     def _publish_when_due(self, now: float) -> None:
         """Publish the agent when it has changed, but not too often."""
@@ -273,9 +287,10 @@ class AsynchronousTrainingNode(TrainingNode):
             return
         interval = limits.publish_interval(
             self._delays,
-            self.settings.publish.min_seconds,
+            self._least_publish_s,
             self._intake.sessions.steps_outstanding,
             self._pace.steps_per_s,
+            self._steps_per_update,
         )
         if now >= self._published_at + interval:
             self._publish_next(now)

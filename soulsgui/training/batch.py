@@ -100,9 +100,13 @@ def collected(accepted: Accepted, clients: Ints) -> CollectedSegments:
 class Taker(Protocol):
     """Who takes samples over: a learner's side of the intake."""
 
-    @property
-    def newest(self) -> int:
-        """Id of the newest weights."""
+    def came_late(self, model_ids: Ints, lengths: Steps) -> None:
+        """Take note of segments that are refused as late.
+
+        Args:
+            model_ids: Weights that chose the first action of each, `[S]`; whatever was sent.
+            lengths: Steps of each, `[S]`.
+        """
         ...
 
     def judge(self, owned: Owned) -> Codes:

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.training.arrivals import Arrivals
 from soulsgui.training.batch import Accepted, Ints, Owned, Taker
-from soulsgui.training.checks import GOOD, LEFT_OUT, Codes, count_refused, select
+from soulsgui.training.checks import CODES, GOOD, LEFT_OUT, Codes, count_refused, select
 from soulsgui.training.rejects import RejectRing
 from soulsgui.training.session import Session
 from soulsgui.training.sessions import Sessions
-from soulsgui.training.staleness import StalenessCount
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.chunk import Reason
 from soulsgui.wire.messages.chunk_form import ChunkForm, OpenedChunks
@@ -64,8 +63,6 @@ class Ingest:
         taker: The learner's side.
         rejects: Keeps refused chunks.
 
-    Attributes:
-        staleness: How old the weights were that segments were played with.
     """
 
     def __init__(
@@ -76,7 +73,6 @@ class Ingest:
         taker: Taker,
         rejects: RejectRing,
     ) -> None:
-        self.staleness = StalenessCount()
         box = spaces.observation
         self._form = ChunkForm(
             config.run_id,
@@ -130,7 +126,9 @@ class Ingest:
             if not self._book_together(opened, number, arrival):
                 self._book_one_by_one(opened, number, arrival, cut_off)
         segments, codes = opened.found.segments, opened.codes
-        self.staleness.take(segments.model_id_first, self._taker.newest, codes)
+        late = codes == CODES[Reason.LATE]
+        if late.any():
+            self._taker.came_late(segments.model_id_first[late], segments.length[late])
         good = codes == GOOD
         if good.any():
             self._hand_over(opened, arrivals, good)

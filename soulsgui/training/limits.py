@@ -2,7 +2,10 @@
 
 Three things hold them together. The replay ratio says how often a transition is drawn: above it the learner
 waits for samples, below it the streams are not read. Credits say how many transitions may be on their way: no
-more than the learner takes in before they would be too old. And new weights wait while more is on its way.
+more than the learner takes in before they would be too old. And weights are published as often as it takes.
+
+Of `max_policy_lag` updates three quarters are for what is on its way, one for the age of the weights when
+they are played with.
 """
 
 from dataclasses import dataclass
@@ -16,8 +19,19 @@ AHEAD_S = 0.3
 that, and more would only make the samples older."""
 
 
+PUBLISH_S = 0.2
+"""Weights are published at least so often, in seconds, however slow the learner is."""
+
+PUBLISHED_BYTES_PER_S = 50e6
+"""Weights beyond that would fill the connections of the clients, and the log of the server."""
+
+
 class Delays(Protocol):
     """The settings of an asynchronous algorithm that say how old and how many samples may be."""
+
+    @property
+    def max_policy_lag(self) -> int:
+        """Updates that the learner may be ahead of the weights that samples were made with."""
 
     @property
     def max_model_delay(self) -> int:
@@ -98,6 +112,11 @@ class ReplayBand:
         return self.drawn + self.batch_size <= self.ratio * self.inserted
 
     @property
+    def waiting(self) -> float:
+        """Transitions that were taken in and not drawn often enough yet; never below 0."""
+        return max(self.inserted - self.drawn / self.ratio, 0.0)
+
+    @property
     def room(self) -> float:
         """Transitions that may be taken in before the learner has to catch up; below 0 none may be."""
         return (self.drawn + self.slack) / self.ratio - self.inserted
@@ -137,38 +156,55 @@ class Pace:
         return self._steps / self._seconds if self._steps > 0 and self._seconds > 0 else None
 
 
-def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None) -> int:
+def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None, steps_per_update: float) -> int:
     """Return how many transitions all clients together may have on their way.
 
-    As many as the learner takes in during `AHEAD_S`, and during half of `max_model_delay` publishes at most:
-    the other half is for what nobody foresees. While its pace is not known nothing is published, and a
-    bounded amount will do.
+    As many as the learner takes in during three quarters of `max_policy_lag` updates, during `AHEAD_S`, and
+    during half of `max_model_delay` publishes at most: the other half is for what nobody foresees.
 
     Args:
         delays: The settings.
         publish_s: Least time between two publishes.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
+        steps_per_update: Transitions it takes in for each update.
     """
+    most = min(int(0.75 * delays.max_policy_lag * steps_per_update), delays.buffer_size)
     if steps_per_s is None:
-        return min(FIRST_STEPS, delays.buffer_size)
-    return min(int(steps_per_s * min(publish_s * delays.max_model_delay / 2, AHEAD_S)), delays.buffer_size)
+        return min(FIRST_STEPS, most)
+    return min(int(steps_per_s * min(publish_s * delays.max_model_delay / 2, AHEAD_S)), most)
 
 
-def publish_interval(delays: Delays, publish_s: float, outstanding: int, steps_per_s: float | None) -> float:
+def quarter_lag_s(delays: Delays, steps_per_s: float | None, steps_per_update: float) -> float:
+    """Return in how many seconds the learner makes a quarter of `max_policy_lag` updates.
+
+    Args:
+        delays: The settings.
+        steps_per_s: Transitions the learner takes in per second; while that is not known, it takes no time.
+        steps_per_update: Transitions it takes in for each update.
+    """
+    return 0.0 if steps_per_s is None else delays.max_policy_lag / 4 * steps_per_update / steps_per_s
+
+
+def publish_interval(
+    delays: Delays, least_s: float, outstanding: int, steps_per_s: float | None, steps_per_update: float
+) -> float:
     """Return the time between two publishes, in seconds.
 
-    More than `publish_s` when more is on its way than `steps_ahead` says, because the learner has become
-    slower or because clients came: what is on its way must arrive within half of `max_model_delay` publishes.
+    So that weights are a quarter of `max_policy_lag` updates old at most; later when more is on its way than
+    `steps_ahead` says, because the learner has become slower or because clients came: what is on its way must
+    arrive within half of `max_model_delay` publishes.
 
     Args:
         delays: The settings.
-        publish_s: Least time between two publishes.
+        least_s: Least time between two publishes.
         outstanding: Transitions that may be on their way.
         steps_per_s: Transitions the learner takes in per second, None while that is not known.
+        steps_per_update: Transitions it takes in for each update.
     """
     if steps_per_s is None:
-        return publish_s
-    return max(publish_s, outstanding / steps_per_s / (delays.max_model_delay / 2))
+        return least_s
+    young_s = min(quarter_lag_s(delays, steps_per_s, steps_per_update), PUBLISH_S)
+    return max(least_s, young_s, outstanding / steps_per_s / (delays.max_model_delay / 2))
 
 
 def entries_to_read(room: float, steps_per_entry: float, streams: int, most: int) -> int:

@@ -129,6 +129,15 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
     def _oldest(self) -> int:
         return super()._oldest if self._lockstep is None else self.model_id
 
+    @property
+    def _steps_per_update(self) -> float:
+        return self._band.batch_size / self._band.ratio
+
+    @property
+    def _steps_ahead(self) -> int:
+        """Transitions on their way: fewer while others wait to be learned from, as they would have to."""
+        return max(super()._steps_ahead - int(self._band.waiting), 0)
+
     def _takes(self, session: Session, steps: int) -> bool:
         return self._lockstep is None or self._lockstep.takes(session.client, steps)
 

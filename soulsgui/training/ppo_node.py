@@ -109,6 +109,7 @@ class PPOTrainingNode(TrainingNode):
         """Keep samples for the update at the end of the round, as `batch.Taker`."""
         numbers = np.array([self._numbers.setdefault(name, len(self._numbers)) for name in accepted.names])
         self._store.add(collected(accepted, numbers[accepted.clients]))
+        self.staleness.accept(np.zeros(accepted.segments.count, np.int64), accepted.segments.length)
 
     def dropped_out(self, client: str, reason: str) -> None:
         """Treat a member that won't deliver the rest by the policy of the round, as `batch.Taker`."""

@@ -68,6 +68,11 @@ class Publisher:
         self._kept: OrderedDict[int, Published] = OrderedDict()
         self._held: dict[int, Published] = {}
 
+    @property
+    def size(self) -> int:
+        """Bytes of the newest weights."""
+        return len(self._blob)
+
     def kept(self, model_id: int) -> Published | None:
         """Return weights that were published a while ago, or None when they are gone."""
         return self._kept.get(model_id) or self._held.get(model_id)

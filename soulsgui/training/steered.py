@@ -10,10 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from soulsgui.config.like import ConfigLike
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.still import without_noise
+from soulsgui.training.batch import Ints, Steps
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint
 from soulsgui.training.desk import CommandDesk
 from soulsgui.training.divergence import DivergenceError, Divergences, find_divergence
@@ -22,6 +25,7 @@ from soulsgui.training.publisher import Publisher
 from soulsgui.training.refusals import Refusals
 from soulsgui.training.report import IsSet, Observes, Rate, Stopwatch, Timing, Waiting
 from soulsgui.training.rows import Rows
+from soulsgui.training.staleness import StalenessCount
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.keys import TRAINER
@@ -79,6 +83,7 @@ class SteeredTrainee(Trainee):
         self._rates = {name: Rate() for name in ("env_steps", "updates", *self._waits)}
         self._rows = Rows()
         self._refusals = Refusals()
+        self.staleness = StalenessCount()
         self._staleness = Staleness()
         self._next_count = 0.0
         self._tick = 0
@@ -94,10 +99,17 @@ class SteeredTrainee(Trainee):
 
     # --- what it is asked for ----------------------------------------------------------------------
 
-    @property
-    def newest(self) -> int:
-        """Id of the newest weights."""
-        return self.model_id
+    def came_late(self, model_ids: Ints, lengths: Steps) -> None:
+        """Count what is refused as late, as `batch.Taker`; ids that were never published have no age."""
+        known = self._publisher.updates
+        oldest = next(iter(known))
+        published = (model_ids >= 0) & (model_ids <= self.model_id)
+        # Between two publishes there was an update at least: more of those that are forgotten nobody knows.
+        made_with = [
+            known.get(one, known[oldest] - max(oldest - one, 0)) for one in model_ids[published].tolist()
+        ]
+        lags = self.agent.updates - np.array(made_with, np.int64)
+        self.staleness.refuse(np.maximum(lags, 0), lengths[published])
 
     def release(self, client: str) -> bool:
         """Let a client that was cut off send again; return whether it was."""
@@ -263,7 +275,7 @@ class SteeredTrainee(Trainee):
 
     def _count_refusals(self) -> None:
         self._refusals = self._intake.sessions.refusals()
-        self._staleness = self._intake.ingest.staleness.told
+        self._staleness = self.staleness.told
 
     def _alive(self) -> None:
         """Give a sign of life: the main loop goes on, or an update that takes long."""

@@ -55,6 +55,10 @@ class VTraceTrainingNode(AsynchronousTrainingNode):
     def _room(self) -> int:
         return self.settings.vtrace.buffer_size - self._waiting.steps
 
+    @property
+    def _steps_per_update(self) -> float:
+        return self.settings.vtrace.batch_size
+
     def take_in(self, accepted: Accepted) -> None:
         """Let samples wait to be learned from, as `batch.Taker`."""
         updates = self._note_taken(accepted)

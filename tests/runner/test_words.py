@@ -16,6 +16,7 @@ from soulsgui.runner.words import (
     waits_words,
 )
 from soulsgui.wire.control import ClientStatus, RunStatus, ServerStatus, ServiceStatus, Status
+from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 
 
 def plain(status: Status) -> dict[str, object]:
@@ -144,6 +145,13 @@ def test_everything_is_said() -> None:
     ):
         assert said in text
     assert "No clients" in status_text(plain(Status()))
+
+
+def test_the_age_of_samples_is_said() -> None:
+    accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
+    run = RunStatus(id="r", staleness=Staleness(accepted=accepted))
+    assert "  half of the samples 0 updates old, 95 % at most 12\n" in status_text(plain(Status(run=run)))
+    assert "samples" not in status_text(plain(Status(run=RunStatus(id="r"))))
 
 
 def test_columns_are_aligned_below_their_headings_and_empty_ones_left_out() -> None:

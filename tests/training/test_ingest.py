@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.training import ingest
-from soulsgui.training.batch import Accepted, Owned
+from soulsgui.training.batch import Accepted, Ints, Owned, Steps
 from soulsgui.training.checks import Codes
 from soulsgui.training.dqn_node import DQNTrainingNode
 from soulsgui.training.intake import Intake
@@ -273,6 +273,9 @@ class _Recording:
         assert np.isfinite(made.reward).all()
         assert len(made.obs) == made.steps + made.count
         assert made.length.sum() == made.steps
+
+    def came_late(self, model_ids: Ints, lengths: Steps) -> None:
+        assert len(model_ids) == len(lengths) > 0
 
     def dropped_out(self, client: str, reason: str) -> None:
         self.dropped[client].append(reason)

@@ -6,6 +6,7 @@ from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.training.limits import (
     AHEAD_S,
     FIRST_STEPS,
+    PUBLISH_S,
     Pace,
     ReplayBand,
     entries_to_read,
@@ -98,7 +99,8 @@ def test_the_pace_forgets_half_of_the_past_each_second() -> None:
     assert pace.steps_per_s == pytest.approx(500 / 1.5)
 
 
-SETTINGS = DQNSettings(max_model_delay=10, buffer_size=100_000)
+SETTINGS = DQNSettings(max_policy_lag=200, max_model_delay=10, buffer_size=100_000)
+STEPS_PER_UPDATE = 4.0
 
 
 @pytest.mark.parametrize(
@@ -107,41 +109,82 @@ SETTINGS = DQNSettings(max_model_delay=10, buffer_size=100_000)
         (0.02, 1000.0, 100),  # five publishes of 0.02 s
         (0.2, 1000.0, int(1000 * AHEAD_S)),
         (0.02, 7.0, 0),
-        (0.2, 1e9, 100_000),  # what fits into the memory
-        (0.02, None, FIRST_STEPS),
+        (0.2, 1e9, 600),  # 150 updates
+        (0.02, None, 600),
     ],
 )
 def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
     publish_s: float, steps_per_s: float | None, ahead: int
 ) -> None:
-    assert steps_ahead(SETTINGS, publish_s, steps_per_s) == ahead
+    assert steps_ahead(SETTINGS, publish_s, steps_per_s, STEPS_PER_UPDATE) == ahead
+
+
+def test_while_the_pace_is_not_known_a_bounded_amount_will_do() -> None:
+    assert steps_ahead(SETTINGS, 0.2, None, 1e6) == FIRST_STEPS
 
 
 def test_a_small_memory_limits_the_first_samples_too() -> None:
-    assert steps_ahead(DQNSettings(buffer_size=200, learning_starts=100), 0.2, None) == 200
+    assert steps_ahead(DQNSettings(buffer_size=200, learning_starts=100), 0.2, None, 1e6) == 200
 
 
 @pytest.mark.parametrize(
     ("outstanding", "steps_per_s", "interval"),
     [
-        (0, 1000.0, 0.2),
-        (1000, 1000.0, 0.2),  # in within 1 s, which is 5 publishes
-        (2000, 1000.0, 0.4),
+        (0, 1000.0, 0.2),  # weights are a quarter of 200 updates old
+        (0, 2000.0, 0.1),
+        (0, 1e9, 0.02),
+        (0, 10.0, PUBLISH_S),
+        (2000, 1000.0, 0.4),  # in within 2 s, which is 5 publishes
         (1000, 10.0, 20.0),
-        (10_000, None, 0.2),
+        (10_000, None, 0.02),
     ],
 )
-def test_new_weights_wait_while_too_much_is_on_its_way(
+def test_weights_are_published_while_they_are_young_or_less_often_while_too_much_is_on_its_way(
     outstanding: int, steps_per_s: float | None, interval: float
 ) -> None:
-    assert publish_interval(SETTINGS, 0.2, outstanding, steps_per_s) == pytest.approx(interval)
+    found = publish_interval(SETTINGS, 0.02, outstanding, steps_per_s, STEPS_PER_UPDATE)
+    assert found == pytest.approx(interval)
 
 
 @pytest.mark.parametrize("publish_s", [0.01, 0.2, 3.0])
 @pytest.mark.parametrize("steps_per_s", [5.0, 4000.0])
 def test_what_is_granted_never_slows_publishing_down(publish_s: float, steps_per_s: float) -> None:
-    ahead = steps_ahead(SETTINGS, publish_s, steps_per_s)
-    assert publish_interval(SETTINGS, publish_s, ahead, steps_per_s) == pytest.approx(publish_s)
+    ahead = steps_ahead(SETTINGS, publish_s, steps_per_s, STEPS_PER_UPDATE)
+    alone = publish_interval(SETTINGS, publish_s, 0, steps_per_s, STEPS_PER_UPDATE)
+    assert publish_interval(SETTINGS, publish_s, ahead, steps_per_s, STEPS_PER_UPDATE) == alone
+
+
+@pytest.mark.parametrize("learner", [200.0, 1000.0])  # updates per second
+@pytest.mark.parametrize("ratio", [1.0, 16.0, 32.0])
+@pytest.mark.parametrize("way_s", [0.001, 0.005])
+def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: float, way_s: float) -> None:
+    """A learner, clients that are as quick as they may, and the way between them, on a clock of its own."""
+    settings = DQNSettings(replay_ratio=ratio, learning_starts=1000, batch_size=64)
+    band, per_update = ReplayBand.of(settings, 64), 64 / ratio
+    pace, tick = learner * per_update, 0.25 * settings.max_policy_lag / 4 / learner
+    updates, weights, published_at, debt = 0, 0, 0.0, 0.0
+    under_way: list[tuple[float, int, int]] = []  # when they come, transitions, updates of their weights
+    lags: list[int] = []
+    for turn in range(20_000):
+        now = turn * tick
+        while under_way and under_way[0][0] <= now and band.may_insert:
+            _, count, made_with = under_way.pop(0)
+            band.inserted += count
+            lags += [updates - made_with] * count
+        outstanding = sum(count for _, count, _ in under_way)
+        ahead = max(steps_ahead(settings, 0.02, pace, per_update) - int(band.waiting), 8)
+        if outstanding <= ahead // 2:
+            under_way.append((now + 2 * way_s, ahead - outstanding, weights))
+        debt += tick * learner
+        while debt >= 1:
+            debt -= 1
+            if band.may_draw:
+                band.drawn += 64
+                updates += 1
+        if now - published_at >= publish_interval(settings, 0.02, outstanding, pace, per_update):
+            published_at, weights = now, updates
+    assert sorted(lags)[int(0.95 * len(lags))] <= settings.max_policy_lag
+    assert updates > 0.9 * turn * tick * learner
 
 
 @pytest.mark.parametrize(

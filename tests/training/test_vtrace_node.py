@@ -37,7 +37,7 @@ def test_every_transition_is_learned_from_once_as_it_comes(redis_address: Addres
         grant = one.grant()
         assert grant is not None
         # Nobody is given a part of a round, or told to act at random.
-        assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 64)
+        assert (grant.round, grant.epsilon, grant.credit_steps) == (None, None, 48)  # six of eight updates
         one.deliver(HALF - 1)
         _quiet(node)
         assert (node.node.agent.updates, node.node._waiting.steps) == (0, BATCH - 2)

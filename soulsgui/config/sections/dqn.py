@@ -168,4 +168,5 @@ class DQNSettings(Section):
     noisy_sigma: float = setting(
         0.5, "Of `dqn.exploration` noisy: how large the noise in the weights is at first.", gt=0, le=10
     )
-    max_model_delay: int = shared.max_model_delay(50)
+    max_policy_lag: int = shared.max_policy_lag(30)
+    max_model_delay: int = shared.max_model_delay(500)

@@ -9,9 +9,10 @@ class PublishSettings(Section):
     """How often new weights go to the clients."""
 
     min_seconds: float = setting(
-        0.2,
-        "Least time between two publishes of an asynchronous algorithm; a synchronous one publishes after "
-        "each round.",
+        0.02,
+        "Least time between two publishes of an asynchronous algorithm; they are no more frequent than its "
+        "`max_policy_lag` asks for, nor than the size of the weights allows. A synchronous one publishes "
+        "after each round.",
         unit="s",
         gt=0,
         le=3600,

@@ -48,4 +48,5 @@ class SACSettings(Section):
         ge=-10_000,
         le=10_000,
     )
-    max_model_delay: int = shared.max_model_delay(50)
+    max_policy_lag: int = shared.max_policy_lag(30)
+    max_model_delay: int = shared.max_model_delay(500)

@@ -61,6 +61,23 @@ def replay_ratio_tolerance() -> Any:
     )
 
 
+def max_policy_lag(default: int) -> Any:
+    """Declare how many updates old samples may be.
+
+    Args:
+        default: The shipped value.
+    """
+    return setting(
+        default,
+        "How many updates the learner may be ahead of the weights that samples were made with: weights are "
+        "published as often, and clients have as little on their way, as this asks for. Samples of clients "
+        "that are slow or far away may be older, until they are refused.",
+        unit="updates",
+        ge=1,
+        le=1_000_000,
+    )
+
+
 def max_model_delay(default: int, remark: str = "") -> Any:
     """Declare after how many publishes samples are too old.
 

@@ -56,11 +56,12 @@ class VTraceSettings(Section):
         False, "Scale the advantages of each gradient step to mean 0 and deviation 1."
     )
     buffer_size: int = setting(
-        4096,
+        1024,
         "Transitions that may wait to be learned from, at least two batches. While so many wait the streams "
         "are not read, and clients may have no more than this on their way: small values keep samples young.",
         unit="transitions",
         ge=1,
         le=10_000_000,
     )
-    max_model_delay: int = shared.max_model_delay(20, "also while they wait to be learned from, ")
+    max_policy_lag: int = shared.max_policy_lag(8)
+    max_model_delay: int = shared.max_model_delay(50, "also while they wait to be learned from, ")

@@ -57,12 +57,18 @@ def figures(run: RunStatus, live: bool = True) -> list[Figure]:
             "lag",
             tr("Policy lag"),
             text.value(run.policy_lag),
-            tr("Updates between the weights that samples were made with and the newest ones"),
+            _lag_words(run),
         ),
         Figure("time", tr("Time"), text.duration(run.seconds), tr("How long it trained, over all attempts")),
         _checkpoint(run, live),
     ]
     return found + _losses(run)
+
+
+def _lag_words(run: RunStatus) -> str:
+    said = tr("Updates between the weights that samples were made with and the newest ones")
+    ages = run.staleness.words() if run.staleness is not None else ""
+    return f"{said}:\n{ages}" if ages else said
 
 
 def with_present_rates(run: RunStatus, services: Sequence[ServiceStatus]) -> RunStatus:

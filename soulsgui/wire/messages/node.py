@@ -37,22 +37,38 @@ class Verdict(Message):
     reached_with: float | None = None
 
 
-STALENESS_BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Largest lag in each bucket of `Staleness` but the last, which has no bound; in model ids."""
+STALENESS_BOUNDS = (0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512)
+"""Largest lag in each bucket of `Staleness` but the last, which has no bound; in updates."""
 
 
 class Staleness(Message):
-    """How many model ids segments were behind the newest weights when they came, in this attempt.
+    """How many updates old samples were when they were taken in, in this attempt.
 
     Attributes:
         bounds: Largest lag in each bucket but the last.
-        accepted: Accepted segments in each bucket, one more of them than bounds.
-        late: Segments that were refused as late, likewise.
+        accepted: Transitions that were accepted in each bucket, one more of them than bounds.
+        late: Transitions that were refused as late, likewise.
     """
 
     bounds: list[int] = Field(default_factory=lambda: list(STALENESS_BOUNDS))
     accepted: list[int] = Field(default_factory=list)
     late: list[int] = Field(default_factory=list)
+
+    def words(self) -> str:
+        """Return how old most samples were, in words; empty when there were none, or they all were new."""
+        half, most = self._within(0.5), self._within(0.95)
+        if not any(self.accepted) or most == "0":
+            return ""
+        return f"half of the samples {half} updates old, 95 % {most}"
+
+    def _within(self, part: float) -> str:
+        """Return the least bound that so large a part of the accepted samples keeps."""
+        counted, total = 0, sum(self.accepted)
+        for bound, count in zip(self.bounds, self.accepted, strict=False):
+            counted += count
+            if counted >= part * total:
+                return f"at most {bound}" if bound else "0"
+        return f"more than {self.bounds[-1]}"
 
 
 class NodeState(Message):

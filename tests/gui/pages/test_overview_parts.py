@@ -38,6 +38,7 @@ from soulsgui.wire.control import (
 )
 from soulsgui.wire.fleet import ClientState
 from soulsgui.wire.messages.metrics import CheckpointRow
+from soulsgui.wire.messages.node import STALENESS_BOUNDS, Staleness
 from tests.gui.fake_feed import refusal
 from tests.gui.plotting.curves import RUN, attempt_row
 
@@ -96,6 +97,15 @@ def test_a_best_mean_above_the_mean_is_explained() -> None:
     assert ended.detail == (
         "Mean return at its end 476.2; the highest during the run, that of its best model: 494.9."
     )
+
+
+def test_the_lag_tells_how_old_most_samples_are() -> None:
+    def tip(run: RunStatus) -> str:
+        return next(figure.tip for figure in figures(run) if figure.name == "lag")
+
+    accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
+    aged = RUNNING.model_copy(update={"staleness": Staleness(accepted=accepted)})
+    assert tip(aged) == f"{tip(RUNNING)}:\nhalf of the samples 0 updates old, 95 % at most 12"
 
 
 def test_what_was_lost_is_shown_only_when_something_was() -> None:
