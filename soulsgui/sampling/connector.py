@@ -9,6 +9,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -213,7 +214,7 @@ class Connector(ABC):
                 self._check_family(config)
             except ClientRegistrationError as error:
                 logger.info("%s Another run is waited for.", error.message)
-                if not self._link.wait(lambda view, told=told: _replaced(view, told), _ANOTHER_RUN_S):
+                if not self._link.wait(partial(_replaced, told), _ANOTHER_RUN_S):
                     raise
             else:
                 joined = self._join_run(config)
@@ -248,13 +249,13 @@ class Connector(ABC):
 
         def is_welcome(view: View) -> bool:
             views.append(view)
-            if _replaced(view, config):
+            if _replaced(config, view):
                 return True
             return self._link.answer_of_trainer(view) is not None and self._brings_weights(view)
 
         self._wait(is_welcome, _JOIN_TIMEOUT_S, _JOIN_TIMEOUT_S, "an answer of the trainer")
         view = views[-1]
-        if _replaced(view, config):
+        if _replaced(config, view):
             return False
         assert view.header is not None
         assert view.tensors is not None
@@ -372,7 +373,7 @@ def _describes_a_run(view: View) -> bool:
     return view.config is not None and bool(view.config.spaces)
 
 
-def _replaced(view: View, config: ServerConfig) -> bool:
+def _replaced(config: ServerConfig, view: View) -> bool:
     """Whether the server describes another run than before."""
     return view.config is not None and view.config.run_id != config.run_id
 
