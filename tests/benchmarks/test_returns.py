@@ -78,3 +78,15 @@ def test_a_goal_that_evaluations_judge_ends_a_run_and_no_other() -> None:
 def test_the_best_model_counts_where_it_ended_the_run_and_the_newest_elsewhere() -> None:
     assert Trained(1, 400.0, 490.0, 10_000, 60.0, solved=True).value == 490.0
     assert Trained(1, 400.0, 490.0, 10_000, 60.0).value == 400.0
+
+
+def test_a_task_without_a_preset_takes_what_is_shipped_with_its_agent() -> None:
+    solved, trained = (
+        next(task for task in returns.TASKS if task.name == name)
+        for name in ("default_cartpole_r2d2", "default_hopper_sac")
+    )
+    first, second = (
+        returns.combined(one, returns.assignments(one, 1, quick=False)) for one in (solved, trained)
+    )
+    assert (first.network.recurrent, first.stop.mean_return, first.stop.env_steps) == ("lstm", 490, 60_000)
+    assert (second.network.activation, second.stop.mean_return) == ("relu", None)

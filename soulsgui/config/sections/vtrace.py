@@ -12,7 +12,7 @@ class VTraceSettings(Section):
 
     gamma: float = shared.gamma()
     trace_lambda: float = setting(
-        1.0,
+        0.9,
         "Weight of longer returns in the targets: 1 as in the paper, less trusts the value network more.",
         ge=0,
         le=1,
@@ -28,7 +28,7 @@ class VTraceSettings(Section):
         1.0, "Largest factor by which what comes later counts: less makes targets calmer.", gt=0, le=100
     )
     batch_size: int = setting(
-        512,
+        256,
         "Transitions per batch, of whole segments as they come. Divided by the environments that play, about "
         "how many steps a trace (IMPALA's unroll) reaches: segments of one episode are joined.",
         unit="transitions",
@@ -36,13 +36,13 @@ class VTraceSettings(Section):
         le=1_000_000,
     )
     epochs: int = setting(
-        1, "Gradient steps on each batch, the targets computed anew for each.", unit="steps", ge=1, le=100
+        4, "Gradient steps on each batch, the targets computed anew for each.", unit="steps", ge=1, le=100
     )
     learning_rate: Annotated[Scheduled, Within(gt=0, le=1)] = setting(
         1e-3, "Step size of the optimiser (Adam): a number, or a schedule as for `ppo.learning_rate`."
     )
     clip: Annotated[Scheduled | None, Within(gt=0, le=10)] = setting(
-        None,
+        0.2,
         "How far the probability ratio to the policy that played may move away from 1 before its gradient "
         "is cut off, as in PPO (APPO): a number, or a schedule; empty for the plain policy gradient of "
         "IMPALA.",
@@ -53,10 +53,10 @@ class VTraceSettings(Section):
     value_coef: float = setting(0.5, "Weight of the value loss.", gt=0, le=100)
     max_grad_norm: float = setting(0.5, "Gradients longer than this are shortened to it.", gt=0, le=1e15)
     normalize_advantage: bool = setting(
-        False, "Scale the advantages of each gradient step to mean 0 and deviation 1."
+        True, "Scale the advantages of each gradient step to mean 0 and deviation 1."
     )
     buffer_size: int = setting(
-        1024,
+        512,
         "Transitions that may wait to be learned from, at least two batches. While so many wait the streams "
         "are not read, and clients may have no more than this on their way: small values keep samples young.",
         unit="transitions",
