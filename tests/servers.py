@@ -14,8 +14,7 @@ import redis
 from soulsgui.runner.server_binary import packaged_binary
 from soulsgui.system import free_port
 from soulsgui.wire.connection import AWAY, Address, connect
-
-_START_LIMIT_S = 10.0
+from tests.faults.waiting import LIMIT_S
 
 
 def server_binary() -> str:
@@ -68,7 +67,7 @@ def wait_until_it_answers(address: Address, process: "subprocess.Popen[bytes]", 
         RuntimeError: It ended, or did not answer in time.
     """
     client = connect(address)
-    deadline = time.monotonic() + _START_LIMIT_S
+    deadline = time.monotonic() + LIMIT_S
     try:
         while time.monotonic() < deadline and process.poll() is None:
             try:

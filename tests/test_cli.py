@@ -47,6 +47,7 @@ from soulsgui.wire.control import (
 )
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import command_line
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.runner.fake_program import save
 
@@ -681,7 +682,7 @@ def test_a_link_is_kept_in_a_private_file_and_vanishes_from_the_command_line(fol
         assert Invitation.load(kept).link == link
     finally:
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(LIMIT_S) == 0
 
 
 @pytest.mark.parametrize("word", ["mine.soulsgui", "MINE.SOULSGUI", "soulsgui://join/abc"])
@@ -771,7 +772,7 @@ def test_the_owner_pauses_continues_and_ends_a_join_from_a_second_terminal(
         assert soulsgui(folder, "join", "stop") == 0
         assert "helps no longer" in capsys.readouterr().out
         assert not control.exists()
-        assert join.wait(10) == 0
+        assert join.wait(LIMIT_S) == 0
     finally:
         join.kill()
         join.wait()

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.faults.waiting import LIMIT_S
+
 WIDTH, HEIGHT = 1280, 800
 _BUTTON_PX = 50
 _STILL_S = 0.25
@@ -59,7 +61,7 @@ class Screen:
     def close(self) -> None:
         """End it."""
         self._server.terminate()
-        self._server.wait(10)
+        self._server.wait(LIMIT_S)
 
     def pixels(self) -> Pixels:
         """Return what is on the screen, `[height, width, 3]`, red, green, blue."""

@@ -15,8 +15,8 @@ import redis
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.control import ControlFile, Status
+from tests.faults.waiting import LIMIT_S
 
-START_LIMIT_S = 30.0
 _LOOK_EVERY_S = 0.05
 
 T = TypeVar("T")
@@ -28,14 +28,14 @@ def command_line(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "soulsgui", *words, *places]
 
 
-def soulsgui(*words: str, folder: Path, timeout_s: float = 60.0) -> "subprocess.CompletedProcess[str]":
+def soulsgui(*words: str, folder: Path, timeout_s: float = LIMIT_S) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
     return subprocess.run(
         command_line(*words, folder=folder), capture_output=True, text=True, timeout=timeout_s, check=False
     )
 
 
-def wait_for(look: Callable[[], T], what: str, timeout_s: float = 30.0) -> T:
+def wait_for(look: Callable[[], T], what: str, timeout_s: float = LIMIT_S) -> T:
     """Look until something true is seen, and return it."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -63,9 +63,7 @@ class RunningServer:
                 command_line("serve", *words, folder=folder), stdout=log, stderr=subprocess.STDOUT
             )
         control = folder / "data" / "server" / CONTROL_FILE
-        wait_for(
-            lambda: control.exists() or self.process.poll() is not None, "the control file", START_LIMIT_S
-        )
+        wait_for(lambda: control.exists() or self.process.poll() is not None, "the control file", LIMIT_S)
         assert self.process.poll() is None, self.log.read_text()
         self.api = ApiClient(ControlFile.load(control))
 
@@ -96,7 +94,7 @@ class RunningServer:
         self.wait_updates(1)
         return Path(result["run_dir"])
 
-    def wait_updates(self, more: int, timeout_s: float = 40.0) -> int:
+    def wait_updates(self, more: int, timeout_s: float = LIMIT_S) -> int:
         """Wait for so many updates from now on; return the number of updates."""
         start = self.status().run.updates
         return wait_for(
@@ -123,7 +121,7 @@ class RunningServer:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(LIMIT_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -15,6 +15,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.session import CHUNK_FIELD
 from tests.end_to_end.server import RunningServer, soulsgui, wait_for
 from tests.faults.report import Report
+from tests.faults.waiting import LIMIT_S
 
 KEYS = Keys()
 
@@ -222,7 +223,7 @@ def test_shut_down_leaves_nothing(tmp_path: Path) -> None:
     below = psutil.Process(server.process.pid).children(recursive=True)
     assert len(below) >= 5
     server.api.command("server.shutdown", {})
-    assert server.process.wait(15) == 0
+    assert server.process.wait(LIMIT_S) == 0
     _, left = psutil.wait_procs(below, timeout=1.0)
     assert left == []
     server.close()

@@ -11,6 +11,7 @@ import pytest
 import soulsgui
 from soulsgui.wire.api_client import CommandFailedError
 from tests.end_to_end.server import RunningServer, command_line, wait_for
+from tests.faults.waiting import LIMIT_S
 
 GAME = """
 import os
@@ -87,7 +88,7 @@ def test_the_first_client_tells_the_spaces_and_others_must_have_the_same(server:
         assert json.loads(told.read_text())["action"]["masked"] is True
         other = play(server, "other", size=4)
         try:
-            assert other.wait(30) == 2
+            assert other.wait(LIMIT_S) == 2
         finally:
             end(other)
         assert "has other spaces here than on the server" in (server.folder / "other.log").read_text()

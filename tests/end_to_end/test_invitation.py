@@ -28,6 +28,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.end_to_end.server import RunningServer, command_line, last_json, soulsgui, wait_for
 from tests.faults.report import Report
+from tests.faults.waiting import LIMIT_S
 
 KEYS = Keys()
 _PROGRAMS = [found for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
@@ -72,7 +73,7 @@ class Pc:
             below = psutil.Process(self.process.pid).children(recursive=True)
         self.process.terminate()
         try:
-            self.process.wait(20)
+            self.process.wait(LIMIT_S)
         finally:
             self.process.kill()
             self.process.wait()
@@ -354,7 +355,7 @@ class Cable:
         assert looking.stdout is not None
         try:
             assert looking.stdout.readline() == "looking\n"
-            yield lambda: float(looking.communicate(timeout=30)[0])
+            yield lambda: float(looking.communicate(timeout=LIMIT_S)[0])
         finally:
             looking.kill()
             looking.communicate()

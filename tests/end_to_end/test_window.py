@@ -16,6 +16,7 @@ from soulsgui.wire.api_client import ApiClient
 from soulsgui.wire.control import ControlFile, Status
 from tests.end_to_end.screen import MISSING, Screen, seconds_until
 from tests.end_to_end.server import command_line, processes_below, soulsgui, wait_for
+from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 
 START_S = 30.0
@@ -66,7 +67,7 @@ class User:
         """Let the window crash."""
         assert self.window is not None
         self.window.kill()
-        self.window.wait(10)
+        self.window.wait(LIMIT_S)
 
     def left(self) -> int:
         """Wait until the window has ended; return its exit code."""

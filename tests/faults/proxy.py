@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from soulsgui.wire.connection import Address
+from tests.faults.waiting import LIMIT_S
 
 T = TypeVar("T")
 
 _PIECE = 65_536
-_LIMIT_S = 10.0
 
 
 @dataclass(eq=False)
@@ -83,11 +83,11 @@ class Proxy:
 
         self._run(end())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LIMIT_S)
+        self._thread.join(LIMIT_S)
         self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LIMIT_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT_S)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -216,7 +216,7 @@ def test_bad_masks_states_and_frames_reach_no_learner_and_are_all_counted(
             for player in (bad, good):
                 player.send(_pack(player, _played(player, rng)))
                 steps += STEPS
-        until(lambda: node.node.env_steps == steps, "all that is good was taken in", 60)
+        until(lambda: node.node.env_steps == steps, "all that is good was taken in")
         state = node.wait_for(lambda now: now.rejected == dict(expected), f"{dict(expected)} were refused")
         assert state.rejected_by_client == {"bad": dict(expected)}
         assert set(expected) == {"action_mask", "not_finite", "out_of_bounds", "shape", "too_large"}

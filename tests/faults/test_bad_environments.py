@@ -19,7 +19,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from tests.faults.bad_games import HOOKED
 from tests.faults.report import Report
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import RunningNode, running_node, small_settings
 
 ROOT = Path(soulsgui.__file__).parents[1]
@@ -54,7 +54,7 @@ class Playing:
     def until_it_plays_on(self, updates: int, report: Report) -> None:
         """Wait until the run goes on with what the client plays; note how long that took."""
         began, before = time.monotonic(), self.node.told()
-        until(lambda: self.beat.phase in ("sampling", "waiting"), f"it plays: {self.log}", 40)
+        until(lambda: self.beat.phase in ("sampling", "waiting"), f"it plays: {self.log}")
         self.node.wait_for_updates(updates + 1)
         report.recovered(time.monotonic() - began)
         self.node.wait_for_updates(updates + 3)
@@ -147,7 +147,7 @@ def test_a_supervised_client_ends_with_an_error_for_its_runner_to_start_it_again
     report.injected("an environment that hangs in a client that a runner started")
     playing = play("BadHangs", supervised=True, client__hang_seconds=1.0)
     playing.until_failed("The environment hangs")
-    assert playing.process.wait(15) == 1
+    assert playing.process.wait(LIMIT_S) == 1
     beat = playing.beat
     assert (beat.phase, beat.leaving) == ("restarting", False)
     assert "time.sleep(100_000)" in beat.error_details
@@ -186,7 +186,7 @@ def test_the_restart_hook_is_called_before_a_game_is_made_anew(
 
 def test_a_restart_hook_that_is_not_there_is_told_at_once(play: Play) -> None:
     playing = play("BadRaises", client__restart_hook="tests.faults.bad_games:start_the_gam")
-    assert playing.process.wait(20) == 2
+    assert playing.process.wait(LIMIT_S) == 2
     assert "The nearest known name is start_the_game" in playing.log.read_text()
 
 

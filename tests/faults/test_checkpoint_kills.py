@@ -16,6 +16,7 @@ import pytest
 from soulsgui.config.paths import RunFolder
 from soulsgui.training.checkpoint import newest_resumable, read_checkpoint
 from tests.faults import checkpoint_writer
+from tests.faults.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are made of POSIX processes")
 
@@ -36,7 +37,7 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(LIMIT_S) == 0
     process.stdout.close()
 
 

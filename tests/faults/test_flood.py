@@ -87,7 +87,7 @@ def _deliver(player: Player) -> None:
             return False
         return True
 
-    until(sent, "the server takes a chunk", 60)
+    until(sent, "the server takes a chunk")
 
 
 def _rounds(node: RunningNode, player: Player, count: int) -> float:
@@ -99,12 +99,12 @@ def _rounds(node: RunningNode, player: Player, count: int) -> float:
 
     longest = 0.0
     for _ in range(count):
-        until(to_play, "a round to play", 60)
+        until(to_play, "a round to play")
         share = player.share()
         assert share is not None
         _deliver(player)
         began = time.monotonic()
-        until(lambda last=share: player.weights()[0].model_id > last.round_id, "new weights", 60)
+        until(lambda last=share: player.weights()[0].model_id > last.round_id, "new weights")
         longest = max(longest, time.monotonic() - began)
     return longest
 

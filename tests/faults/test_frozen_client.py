@@ -40,7 +40,7 @@ def _freeze_one(
         running_node(address, folder / "run", settings) as node,
         fleet(address, folder / "fleet", clients) as them,
     ):
-        until(lambda: node.node.agent.updates > 2, "rounds of all", 60)
+        until(lambda: node.node.agent.updates > 2, "rounds of all")
         them.freeze("c1")
         frozen_at = time.monotonic()
         report.injected(f"SIGSTOP of 1 of {clients} clients, ppo.lost_member: {policy}")

@@ -193,7 +193,7 @@ def test_a_half_open_connection_is_noticed(
         began = time.monotonic()
         swallowed = proxy.swallow()
         taken = proxy.accepted
-        until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew", 30.0)
+        until(lambda: proxy.accepted >= taken + swallowed, "each connection is made anew")
         report.injected(f"{swallowed} half-open connections ({client.progress.phase})")
         report.recovered(time.monotonic() - began)
         trainer.wish("pause")

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable
 
+LIMIT_S = 120.0
+"""Longest wait for what is to happen, in every test: only a hang reaches it, however busy the machine is."""
+
 _PAUSE_S = 0.005
 
 
-def until(condition: Callable[[], object], what: str, limit_s: float = 20.0) -> None:
+def until(condition: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     """Return when the condition holds.
 
     Args:

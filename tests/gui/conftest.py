@@ -3,8 +3,10 @@
 import gc
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
+from pytestqt.qtbot import QtBot
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -12,11 +14,20 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from soulsgui.gui.theme import Theme, ThemeChoice
+from tests.faults.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="session")
 def theme(qapp: QApplication) -> Theme:
     return Theme(qapp, ThemeChoice.LIGHT)
+
+
+@pytest.fixture
+def qtbot(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> QtBot:
+    """It waits as long as all tests do, where a test does not say otherwise."""
+    for name in ("waitUntil", "waitSignal", "waitSignals", "waitExposed", "waitActive"):
+        monkeypatch.setattr(qtbot, name, partial(getattr(qtbot, name), timeout=round(1000 * LIMIT_S)))
+    return qtbot
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from soulsgui.gui.loop import Tasks, catching, report, run
+from tests.faults.waiting import LIMIT_S
 
 
 class Told:
@@ -42,7 +43,7 @@ def test_timers_of_qt_and_coroutines_run_beside_each_other(qapp: QApplication, t
     async def life() -> int:
         fired = asyncio.get_running_loop().create_future()
         QTimer.singleShot(5, lambda: fired.set_result(7))
-        return int(await asyncio.wait_for(fired, 5))
+        return int(await asyncio.wait_for(fired, LIMIT_S))
 
     assert run_for(qapp, told, life) == 7
 

@@ -28,7 +28,7 @@ from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ServerConfig
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 SPEC = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
 BALANCING, FALLING = 1.0, 0.0
@@ -96,7 +96,7 @@ def at_work(run: Run, address: Address, given: Settings) -> Iterator[Evaluator]:
         yield evaluator
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(LIMIT_S)
         assert not thread.is_alive()
 
 

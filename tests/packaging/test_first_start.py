@@ -19,6 +19,7 @@ from first_start.venv import Venv
 
 from soulsgui import system
 from soulsgui.system import free_port
+from tests.faults.waiting import LIMIT_S
 
 MACHINE = "Linux x86_64, Python 3.11.2"
 
@@ -90,7 +91,7 @@ def test_a_driver_is_seen_by_its_files() -> None:
 class _Answers(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/slow":
-            self.server.release.wait(10)  # type: ignore[attr-defined]
+            self.server.release.wait(LIMIT_S)  # type: ignore[attr-defined]
         self.send_response(404 if self.path == "/missing" else 200)
         self.end_headers()
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import psutil
 
 from soulsgui.runner.service import Health, ServiceSpec
-
-LIMIT_S = 10.0
+from tests.faults.waiting import LIMIT_S
 
 OBEDIENT = "import time; print('ready', flush=True); time.sleep(600)"
 """Ends at SIGTERM."""

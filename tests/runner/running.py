@@ -14,9 +14,9 @@ from soulsgui.runner.app import Runner
 from soulsgui.runner.probe import Told
 from soulsgui.wire.control import COMMANDS
 from soulsgui.wire.messages.base import Message
+from tests.faults.waiting import LIMIT_S
 
 FAKE_PROGRAM = Path(__file__).with_name("fake_program.py")
-WAIT_S = 20.0
 
 
 async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
@@ -26,7 +26,7 @@ async def fake_probe(_settings: Settings, _told: Told) -> dict[str, Any]:
 
 async def until(condition: Callable[[], object]) -> None:
     """Return once a condition holds; the test fails when it does not within a while."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():
             await asyncio.sleep(0.02)
 

@@ -27,6 +27,7 @@ from soulsgui.wire.messages.client_log import LINE_FIELD, SentLine
 from soulsgui.wire.messages.node import Verdict
 from soulsgui.wire.messages.rejects import Reject, Rejects
 from soulsgui.wire.messages.session import Grant
+from tests.faults.waiting import LIMIT_S
 from tests.runner.running import call, fake_probe, new_runner, until
 
 
@@ -196,7 +197,7 @@ async def test_nobody_else_starts_a_game_in_real_time_while_it_is_checked(
 
 async def test_steps_goal_ends_the_run(runner: Runner) -> None:
     await call(runner, "run.start", overrides={"stop.env_steps": 300})
-    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
     assert (runner.conductor.record.state, runner.conductor.record.reached) == ("finished", "env_steps")
     assert runner.conductor.record.env_steps >= 300
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
@@ -233,7 +234,7 @@ async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner:
     say_verdict(run, Verdict(best_model_id=5, best_score=1.5))
     await until(run.best_model.is_dir)
     say_verdict(run, Verdict(best_model_id=9, best_score=2.5, reached=True))
-    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
     assert runner.conductor.record.reached == "mean_return"
     best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
     assert (best.model_id, best.score) == (9, 2.5)
@@ -245,7 +246,7 @@ async def test_a_trainer_that_wants_the_run_stopped_is_heard(runner: Runner) -> 
     await runner.bus.call(lambda connection: connection.set(runner.bus.keys.config, "a run"))
     reason = "The round lost b (paused) (ppo.lost_member: stop)"
     say_more(run, stop_reason=reason)
-    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
     record = runner.conductor.record
     assert (record.state, record.reached, record.error) == ("stopped", "stopped", reason)
     assert run.checkpoint.is_dir(), "saved, as at every stop"
@@ -473,7 +474,7 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     monkeypatch.setattr(runner.library, "create", doomed)
     with pytest.raises(Refused, match="fake: crash"):
         await call(runner, "run.start")
-    await asyncio.wait_for(runner.conductor.over.wait(), 20)
+    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
     assert (runner.conductor.record.state, runner.conductor.record.reached) == ("failed", "failed")
     assert "exit 1" in runner.conductor.record.error
     assert service_states(runner)["telemetry"] == "stopped"
@@ -707,7 +708,7 @@ async def test_end_that_can_not_be_written_down_is_an_end(
     with pytest.raises(ValueError, match="encoded"):
         await call(runner, "runs.edit", run="latest", name="after")
     assert runner.status().run.name == "before"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await call(runner, "run.stop")
     assert runner.conductor.over.is_set()
 
@@ -723,7 +724,7 @@ async def test_nothing_is_started_while_the_run_is_being_ended(
     for command in ("service.start", "service.restart"):
         with pytest.raises(Refused, match="being ended"):
             await call(runner, command, name="telemetry")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await stopping
         with pytest.raises(SoulsGuiError):
             await restarting
@@ -760,7 +761,7 @@ async def test_watching_goes_on_after_a_reading_that_broke(
     loop = asyncio.get_running_loop()
     with monkeypatch.context() as patched:
         patched.setattr(runner._reader, "turn", broken)
-        await asyncio.wait_for(broke.wait(), 5)
+        await asyncio.wait_for(broke.wait(), LIMIT_S)
         await until(lambda: not runner.supervisor.server_up)
     await until(lambda: runner.supervisor.server_up)
 

@@ -13,6 +13,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ErrorCode
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
+from tests.faults.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ async def bus(redis_address: Address) -> AsyncIterator[Bus]:
 async def test_answer_reaches_the_one_who_asked(bus: Bus, redis_client: redis.Redis) -> None:
     asking = asyncio.create_task(bus.ask("trainer", NodeCommand(command="save"), 5.0))
     reader, found = CommandReader(bus.keys, "trainer"), []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while not found:
             found = reader.poll(redis_client)
             await asyncio.sleep(0.01)

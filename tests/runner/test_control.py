@@ -23,6 +23,7 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
 )
+from tests.faults.waiting import LIMIT_S
 
 TOKEN = "the-token"
 
@@ -194,16 +195,16 @@ async def test_feed_begins_with_a_snapshot_and_resumes_from_a_cursor(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
-        assert (await socket.receive_json(timeout=5))["type"] == "snapshot"
+        assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
         tell(fake)
         tell(fake)
-        assert [(await socket.receive_json(timeout=5))["cursor"] for _ in range(2)] == [1, 2]
+        assert [(await socket.receive_json(timeout=LIMIT_S))["cursor"] for _ in range(2)] == [1, 2]
     async with web.ws_connect(f"{url}/feed?cursor=1") as socket:
-        message = await socket.receive_json(timeout=5)
+        message = await socket.receive_json(timeout=LIMIT_S)
         assert (message["type"], message["cursor"]) == ("event", 2)
     for never_ours in ("x", "\u00b2", "1" * 5000):
         async with web.ws_connect(f"{url}/feed?cursor={never_ours}") as socket:
-            assert (await socket.receive_json(timeout=5))["type"] == "snapshot"
+            assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
 
 
 def tell(fake: FakeRunner) -> None:
@@ -214,7 +215,7 @@ async def test_window_that_does_not_read_costs_no_memory(
     web: aiohttp.ClientSession, url: str, fake: FakeRunner
 ) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
-        assert (await socket.receive_json(timeout=5))["type"] == "snapshot"
+        assert (await socket.receive_json(timeout=LIMIT_S))["type"] == "snapshot"
         long = Event(number=1, time=0.0, level="info", what="x" * 100_000)
         for _ in range(2000):
             fake.feed.push(EventChange, event=long)
@@ -222,7 +223,7 @@ async def test_window_that_does_not_read_costs_no_memory(
         assert fake.feed._bytes <= 8 * 2**20
         last = fake.feed.cursor
         kinds = set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             while True:
                 message = await socket.receive_json()
                 kinds.add(message["type"])
@@ -233,9 +234,12 @@ async def test_window_that_does_not_read_costs_no_memory(
 
 async def test_feed_ends_when_the_runner_does(web: aiohttp.ClientSession, url: str, fake: FakeRunner) -> None:
     async with web.ws_connect(f"{url}/feed") as socket:
-        await socket.receive_json(timeout=5)
+        await socket.receive_json(timeout=LIMIT_S)
         fake.feed.close()
-        assert (await socket.receive(timeout=5)).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        assert (await socket.receive(timeout=LIMIT_S)).type in (
+            aiohttp.WSMsgType.CLOSE,
+            aiohttp.WSMsgType.CLOSED,
+        )
 
 
 async def test_remembered_port_is_taken_again_while_it_is_free(fake: FakeRunner) -> None:

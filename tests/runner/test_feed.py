@@ -20,6 +20,7 @@ from soulsgui.wire.control import (
     Snapshot,
     Status,
 )
+from tests.faults.waiting import LIMIT_S
 
 
 def feed(**limits: int) -> Feed:
@@ -32,7 +33,7 @@ def push(target: Feed, count: int = 1) -> None:
 
 
 async def take(messages: AsyncIterator[str], count: int) -> list[FeedMessage]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         return [FEED_MESSAGE.validate_json(await anext(messages)) for _ in range(count)]
 
 
@@ -97,7 +98,7 @@ async def test_waiting_window_is_woken_and_ends_with_the_feed() -> None:
     push(source)
     await asyncio.sleep(0)
     source.close()
-    assert await asyncio.wait_for(reading, 5) == ["snapshot", "event"]
+    assert await asyncio.wait_for(reading, LIMIT_S) == ["snapshot", "event"]
 
 
 class Collected(Feed):

@@ -32,6 +32,7 @@ from soulsgui.wire.access import secret_hash, user_of
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import until_now
 from tests.wire.test_access import ALLOWED, OF_OTHERS, OF_THE_SERVER, OTHER, OWN, OWN_KEYS_MISUSED
 
@@ -206,12 +207,12 @@ async def test_a_subscription_outlives_the_rules_being_issued_again(house: House
     with guest(await house.invite("a")) as own:
         heard = own.pubsub()
         heard.subscribe(KEYS.weights_event)
-        assert heard.get_message(timeout=2) is not None
+        assert heard.get_message(timeout=LIMIT_S) is not None
         house.gate.lost()
         await house.gate.look(time.monotonic())
         await house.invite("b")
         await house.bus.call(lambda admin: admin.publish(KEYS.weights_event, "1"))
-        message = heard.get_message(timeout=2)
+        message = heard.get_message(timeout=LIMIT_S)
         assert message is not None
         assert message["data"] == b"1"
         heard.close()

@@ -21,11 +21,11 @@ from soulsgui.runner.run import Reached, RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile
+from tests.faults.waiting import LIMIT_S
 from tests.runner.fake_program import CHECKING, LOADING, PATIENT, REPORT
 from tests.runner.fake_serve import READY_LIMIT
 
 FAKE_SERVE = Path(__file__).with_name("fake_serve.py")
-LIMIT_S = 20.0
 
 
 class Serving:

@@ -19,6 +19,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.control import COMMANDS, ControlFile
 from soulsgui.wire.messages.owner import ClientFolder, OwnerPause, OwnerWish
 from soulsgui.wire.messages.session import Wish
+from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import NAME, call, client, service, wish
 from tests.runner.running import until
 
@@ -222,7 +223,7 @@ async def test_a_client_that_a_crashed_runner_left_is_taken_over_with_what_its_o
     await call(runner, "clients.resume", client=NAME)
     await until(lambda: client(runner).state == "online")
     await runner.close()
-    assert left.wait(5) is not None
+    assert left.wait(LIMIT_S) is not None
 
 
 async def test_close_ends_the_client_and_leaves_no_way_in(folders: Folders, address: Address) -> None:
@@ -255,7 +256,7 @@ async def test_without_a_window_it_ends_and_with_one_it_goes_on(folders: Folders
         await asyncio.wait_for(runner.closing.wait(), 1.2)
     window.cancel()
     await asyncio.gather(window, return_exceptions=True)
-    await asyncio.wait_for(runner.closing.wait(), 10)
+    await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
     assert service(runner).pid is None
     assert "asked to stop" in service(runner).outcome
     await runner.close()

@@ -19,6 +19,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ClientStatus, ServiceStatus
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.messages.owner import ClientFolder, OwnerWish
+from tests.faults.waiting import LIMIT_S
 from tests.runner.running import until
 
 FAKE_CLIENT = Path(__file__).with_name("join_client.py")
@@ -158,7 +159,7 @@ async def test_a_client_left_playing_for_another_server_is_ended_not_taken_over(
     runner = ClientRunner(folders, NAME, invitation=invitation)
     await runner.open()
     try:
-        assert left.wait(10) is not None
+        assert left.wait(LIMIT_S) is not None
         await until(lambda: client(runner).state == "online")
         assert service(runner).pid not in (None, left.pid)
         assert Address.read(here.server_address) == good_address(invitation)

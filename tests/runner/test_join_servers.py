@@ -17,6 +17,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
+from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import NAME, SECRET, call, client, service
 from tests.runner.running import until
 
@@ -167,7 +168,7 @@ async def test_an_idle_runner_ends_soon_after_the_last_window(
     runner = ClientRunner(folders, "this-pc", unwatched_limit_s=3600.0, idle=True)
     await runner.open()
     try:
-        await asyncio.wait_for(runner.closing.wait(), 10)
+        await asyncio.wait_for(runner.closing.wait(), LIMIT_S)
     finally:
         await runner.close()
 

@@ -19,6 +19,7 @@ from soulsgui.wire.invitation import Invitation
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.versions import Lack
+from tests.faults.waiting import LIMIT_S
 from tests.runner.joining import SECRET, call, client
 from tests.runner.running import until
 
@@ -201,12 +202,12 @@ async def test_a_client_that_gave_up_for_its_version_begins_anew_once_it_fits(
     monkeypatch.setattr(runner.player, "restart", restart)
     monkeypatch.setattr(runner._server.search, "address", Address("127.0.0.1", 1))
     waiting = asyncio.create_task(runner._join_when_it_fits())
-    await asyncio.wait_for(asked.wait(), 5)
+    await asyncio.wait_for(asked.wait(), LIMIT_S)
     if times:
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), LIMIT_S)
     else:
         asked.clear()
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), LIMIT_S)
         assert not began.is_set()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)

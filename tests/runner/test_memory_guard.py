@@ -14,6 +14,7 @@ from soulsgui.runner.memory_guard import Level, MemoryGuard, level_of
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
+from tests.faults.waiting import LIMIT_S
 from tests.servers import running_server
 
 LIMIT = 20 * 2**20
@@ -173,7 +174,7 @@ async def test_each_client_is_told_of_once_while_the_memory_is_full(guarded: Gua
     await guarded.guard.look()
     assert "flood was cut off" in guarded.told[-1][1], "that is news"
     guarded.connection.delete(guarded.keys.metrics, guarded.keys.chunks("flood"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while guarded.guard.words:  # the server may free memory a moment later
             await guarded.guard.look()
     guarded.trainer_runs = False

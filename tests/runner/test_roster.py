@@ -14,6 +14,7 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Answer, Heartbeat
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import Grant, Wish
+from tests.faults.waiting import LIMIT_S
 
 
 def beat(name: str, counter: int = 1, **fields: Any) -> Heartbeat:
@@ -259,12 +260,12 @@ def test_wish_is_written_with_its_wake_up_and_taken_back_once_obeyed(
     reader, roster = ServerReader(redis_address), Roster(keys)
     listening = redis_client.pubsub()
     listening.subscribe(keys.wake_up("a"))
-    assert listening.get_message(timeout=1) is not None
+    assert listening.get_message(timeout=LIMIT_S) is not None
     roster.wishing("a", Wish(command_id="w", state="finish"))(redis_client)
     wish = Wish.read(redis_client.get(keys.wish("a")))  # type: ignore[arg-type]
     assert wish is not None
     assert wish.state == "finish"
-    woken = listening.get_message(timeout=1)
+    woken = listening.get_message(timeout=LIMIT_S)
     assert woken is not None
     assert woken["data"].decode() == wish.command_id
     listening.close()

@@ -20,6 +20,7 @@ from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.service import Health
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import new_session_kwargs
+from tests.faults.waiting import LIMIT_S
 from tests.runner.children import (
     FAILING,
     OBEDIENT,
@@ -189,8 +190,9 @@ async def test_services_are_stopped_together(supervisor: Supervisor, tmp_path: P
         await supervisor.start(spec(tmp_path, STUBBORN, name))
     for name in names:
         await supervisor.wait_ready(name, 10)
-    async with asyncio.timeout(1.5):
-        await supervisor.stop(*names, "nobody", grace_s=0.5)
+    grace_s = 2.0
+    async with asyncio.timeout(len(names) * grace_s):  # one after the other they would take longer
+        await supervisor.stop(*names, "nobody", grace_s=grace_s)
     assert {status.state for status in supervisor.statuses()} == {"stopped"}
 
 
@@ -521,7 +523,7 @@ async def test_stop_during_a_restart_wins_and_both_end(tmp_path: Path, superviso
     assert await supervisor.wait_ready("worker", 10)
     restarting = asyncio.create_task(supervisor.restart("worker"))
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await supervisor.stop("worker")
         with pytest.raises(ServiceError, match="asked to stop meanwhile"):
             await restarting
@@ -535,7 +537,7 @@ async def test_stop_waits_for_the_process_of_that_moment_alone(
     assert await supervisor.wait_ready("worker", 10)
     stopping = asyncio.create_task(supervisor.stop("worker"))
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         await supervisor.start(spec(tmp_path, POLITE))
         await stopping
     assert supervisor.pid_of("worker") is not None
@@ -628,7 +630,7 @@ async def test_a_service_that_prints_without_end_does_not_fill_the_disk(
     follower = LogFollower({"worker": log})
     await supervisor.start(spec(tmp_path, FLOOD, health=lambda: Health(ready=True)))
     lines = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         while not any(line.text == "over" for line in lines):
             lines += await asyncio.to_thread(follower.poll)
             await asyncio.sleep(0.05)

@@ -12,9 +12,9 @@ import pytest
 
 from soulsgui.process import setup_logging
 from soulsgui.runner.terminal import Terminal, own_terminal
+from tests.faults.waiting import LIMIT_S
 
 HOLD, GO_ON = b"\x13", b"\x11"  # Ctrl+S, Ctrl+Q
-LIMIT_S = 10.0
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its terminals can't be held")
 
 

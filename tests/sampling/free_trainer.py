@@ -26,7 +26,7 @@ from soulsgui.wire.messages.server_config import ServerConfig, contract_hash, fa
 from soulsgui.wire.messages.session import Grant, Hello, Wish
 from soulsgui.wire.weights import WeightsHeader
 from tests.environments.toys import Counter
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.wire.unpacking import unpack_chunk
 
 ENOUGH = 2**40
@@ -199,7 +199,7 @@ class PlayingClient:
 
     def join(self) -> None:
         """Wait for its end."""
-        self._thread.join(20)
+        self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     def end(self) -> None:

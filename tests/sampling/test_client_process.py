@@ -22,7 +22,7 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Wish
 from tests.faults.server import faulty_server
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import running_node, small_settings
 
 PROGRAM = """
@@ -97,7 +97,7 @@ def test_a_client_plays_pauses_goes_on_and_says_goodbye(
 
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT_S) == 0
         assert time.monotonic() - began < 2
         beat = _beat(redis_client, keys)
         assert beat is not None
@@ -130,7 +130,7 @@ def test_a_killed_client_is_taken_over_by_the_next_one_at_once(
         assert newer.instance.pid == following.pid
         assert newer.session > beat.session
         _wish(redis_client, keys, "stop")
-        assert following.wait(10) == 0
+        assert following.wait(LIMIT_S) == 0
 
 
 @pytest.mark.allow_warnings
@@ -143,7 +143,7 @@ def test_a_client_ends_when_asked_while_the_server_is_away(tmp_path: Path, start
             node.wait_for_updates(1)
         server.kill()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT_S) == 0
 
 
 @pytest.mark.parametrize(

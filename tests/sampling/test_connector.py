@@ -23,7 +23,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.episode import Episode
 from soulsgui.wire.messages.heartbeat import Heartbeat
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import STEPS, RunningNode, running_node, small_settings
 from tests.training.players import Player
 
@@ -121,7 +121,7 @@ def test_two_loops_train_a_node_for_three_rounds(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(LIMIT_S)
         assert errors == []
         state = node.wait_for_updates(3)
         assert (state.env_steps, state.rejected, state.lost_chunks) == (3 * 2 * STEPS, {}, 0)
@@ -243,7 +243,7 @@ def test_weights_and_their_id_stay_the_same_inside_the_context(
             assert syncing.is_alive()
             assert connector.model_id == before
             assert pair.agent(np.zeros(4)) in (0, 1)
-        syncing.join(20)
+        syncing.join(LIMIT_S)
         assert connector.model_id == before + 1
 
 
@@ -350,7 +350,7 @@ def test_settings_come_in_three_forms_and_names_by_themselves(
         until(listed, "the beat")
         assert beats[0] is not None
         node.connection.hset(keys.clients, beats[0].client, "{}")  # as the runner does
-        maker.join(20)
+        maker.join(LIMIT_S)
         made[0].sync(20)
         assert made[0].steps_left == STEPS
         made[0].close()

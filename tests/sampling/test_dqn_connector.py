@@ -17,7 +17,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from tests.environments.toys import Counter
 from tests.faults.server import FaultyServer
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import ENV_ID, LENGTH, FreeTrainer, check_weights, check_whole
 
 OBS = np.zeros(2, np.float32)
@@ -45,7 +45,7 @@ def _connected(trainer: FreeTrainer, address: Address) -> DQNConnector:
     maker = threading.Thread(target=lambda: made.append(DQNConnector(CONFIG, address, "c")))
     maker.start()
     trainer.grant(None)
-    maker.join(20)
+    maker.join(LIMIT_S)
     (connector,) = made
     return connector
 
@@ -361,7 +361,7 @@ def test_the_run_of_the_trainer_before_is_not_held_against_the_one_that_begins(
     trainer.publish(2)
     until(lambda: any(hello.run_id == "run-2" for hello in trainer.hellos()), "it greets the new run")
     trainer.grant(None)
-    maker.join(60)
+    maker.join(LIMIT_S)
     (connector,) = made
     assert connector.model_id == 2
     connector.close()

@@ -20,7 +20,7 @@ from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.owner import ClientFolder, ClientReport, OwnerState, OwnerWish
 from soulsgui.wire.messages.session import Wish
 from tests.faults.server import faulty_server
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.slow_toy import LENGTHS
 from tests.training.nodes import RunningNode, running_node, small_settings
 
@@ -149,7 +149,7 @@ def test_the_owner_pauses_at_once_and_after_the_episode_and_the_stricter_wish_wi
     steps = _beat(node).env_steps
     # Both end it together: nobody plays, so there is no episode to wait for.
     _server_wants(node, "finish")
-    assert client.process.wait(5) == 0
+    assert client.process.wait(LIMIT_S) == 0
     assert _beat(node).env_steps == steps
     last = client.report
     assert last is not None
@@ -161,7 +161,7 @@ def test_the_servers_finish_ends_the_episodes_first_and_then_the_process(
 ) -> None:
     wish = _server_wants(node, "finish")
     before = client.until_phase("finishing")
-    assert client.process.wait(10) == 0
+    assert client.process.wait(LIMIT_S) == 0
     after, beat = client.report, _beat(node)
     assert after is not None
     assert before.beat.episodes < after.beat.episodes <= before.beat.episodes + ENVS
@@ -189,7 +189,7 @@ def test_garbage_in_its_stream_costs_a_session_a_takeover_the_process(
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         check=True,
     )
-    assert client.process.wait(10) == 1
+    assert client.process.wait(LIMIT_S) == 1
     assert "Another process took over the name c." in client.log.read_text()
     report = client.report
     assert report is not None
@@ -209,7 +209,7 @@ def test_it_obeys_its_owner_while_there_is_no_server_and_ends_without_its_runner
         client.want("pause")
         client.folder.runner.unlink()
         began = time.monotonic()
-        assert client.process.wait(10) == 0
+        assert client.process.wait(LIMIT_S) == 0
         assert time.monotonic() - began < 8
         assert "the runner of client mode is gone" in client.log.read_text()
         report = client.report

@@ -17,7 +17,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.session import Grant, Hello
 from tests.faults.server import FaultyServer
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 Make = Callable[..., Uploader]
 
@@ -316,7 +316,7 @@ def test_an_uploader_whose_name_was_taken_over_tells_the_pusher_and_stays_silent
     # The trainer admits the other one a moment later.
     time.sleep(0.1)
     client.grant(10, session=newer)
-    client.uploader.join(10)
+    client.uploader.join(LIMIT_S)
     with pytest.raises(ClientRegistrationError, match="took over"):
         client.push()
     assert "took over" in client.progress.error
@@ -387,7 +387,7 @@ def test_an_uploader_that_fails_does_not_leave_the_pusher_waiting(
     monkeypatch.setattr(StreamSession, "flush", fail)
     client.push(3, size=5000)
     client.grant(10)
-    client.uploader.join(10)
+    client.uploader.join(LIMIT_S)
     with pytest.raises(ServiceError, match="a defect"):
         client.push()
     assert "a defect" in client.progress.error

@@ -12,6 +12,7 @@ from soulsgui.errors import EnvironmentFault, ProcessFault
 from soulsgui.sampling import watchdog
 from soulsgui.sampling.patience import HEALTHY_S, Patience
 from soulsgui.sampling.watchdog import Limits, SampleRate, Watchdog
+from tests.faults.waiting import LIMIT_S
 
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute() -> None:
@@ -75,7 +76,7 @@ def _watching(limits: Limits, hangs: _Hangs) -> Iterator[Watchdog]:
 def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
     hangs = _Hangs()
     with _watching(Limits(0.1), hangs) as dog, dog.inside("a step"):
-        assert hangs.heard.wait(10)
+        assert hangs.heard.wait(LIMIT_S)
     (fault,) = hangs.told
     assert fault.message == "The environment hangs: a step takes longer than 0.1 s."
     assert "test_what_takes_too_long_is_a_hang_and_tells_where" in fault.details
@@ -103,7 +104,7 @@ def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatc
     hangs = _Hangs()
     with _watching(Limits(1000.0, max_memory=200 * 2**20), hangs) as dog:
         monkeypatch.setattr(watchdog, "family_memory", memory)
-        assert measured.wait(10)
+        assert measured.wait(LIMIT_S)
         with pytest.raises(ProcessFault, match=r"300 MB, more than the 200 of client\.max_memory"):
             dog.enter("a step")
 
@@ -160,7 +161,7 @@ def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
     dog.start()
     try:
         with dog.inside("a step"):
-            assert twice.wait(10)
+            assert twice.wait(LIMIT_S)
     finally:
         dog.close()
     failed = {type(record.exc_info[1]) for record in caplog.records if record.exc_info}

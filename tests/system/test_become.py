@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from soulsgui.system import become
+from tests.faults.waiting import LIMIT_S
 
 SECRET = "a-word-nobody-should-see"
 
@@ -41,7 +42,7 @@ def test_the_command_line_is_gone_while_the_process_stays() -> None:
     assert SECRET not in " ".join(psutil.Process(child.pid).cmdline())
     child.stdin.close()
     child.stdout.close()
-    assert child.wait(10) == 7
+    assert child.wait(LIMIT_S) == 7
 
 
 def test_on_windows_a_child_takes_over_with_its_exit_code() -> None:

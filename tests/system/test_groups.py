@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from soulsgui.system import kill_group, new_session_kwargs, stop_signals, terminate_group
+from tests.faults.waiting import LIMIT_S
 
 Spawn = Callable[[str], subprocess.Popen[str]]
 
@@ -56,7 +57,7 @@ def test_a_polite_child_ends_when_asked(spawn: Spawn) -> None:
     child = spawn(WAITS)
     assert first_line(child) == "ready"
     assert terminate_group(child.pid)
-    assert child.wait(10) == -signal.SIGTERM
+    assert child.wait(LIMIT_S) == -signal.SIGTERM
 
 
 def test_a_child_that_ignores_the_request_is_killed(spawn: Spawn) -> None:
@@ -66,14 +67,14 @@ def test_a_child_that_ignores_the_request_is_killed(spawn: Spawn) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(0.3)
     assert kill_group(child.pid)
-    assert child.wait(10) == -signal.SIGKILL
+    assert child.wait(LIMIT_S) == -signal.SIGKILL
 
 
 def test_grandchildren_are_killed_also_after_the_leader_ended(spawn: Spawn) -> None:
     leader = spawn(FAMILY)
     grandchild = psutil.Process(int(first_line(leader)))
     terminate_group(leader.pid)
-    leader.wait(10)
+    leader.wait(LIMIT_S)
     assert grandchild.is_running()
     assert kill_group(leader.pid)
     psutil.wait_procs([grandchild], timeout=10)
@@ -84,7 +85,7 @@ def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
     leader = spawn(FAMILY)
     grandchild = psutil.Process(int(first_line(leader)))
     assert kill_group(leader.pid, platform="win32")
-    assert leader.wait(10) == -signal.SIGKILL
+    assert leader.wait(LIMIT_S) == -signal.SIGKILL
     psutil.wait_procs([grandchild], timeout=10)
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
 
@@ -92,7 +93,7 @@ def test_windows_kills_the_whole_family(spawn: Spawn) -> None:
 @pytest.mark.parametrize("platform", ["linux", "win32"])
 def test_an_ended_group_is_reported_as_gone(spawn: Spawn, platform: str) -> None:
     child = spawn("pass")
-    child.wait(10)
+    child.wait(LIMIT_S)
     assert not terminate_group(child.pid, "linux")
     assert not kill_group(child.pid, platform)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from soulsgui.system import FileLock, file_lock
+from tests.faults.waiting import LIMIT_S
 
 HOLD = """
 import sys
@@ -104,7 +105,7 @@ def test_the_system_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:
         assert not lock.acquire()
         assert lock.holder() == holder.pid
         holder.kill()
-        holder.wait(10)
+        holder.wait(LIMIT_S)
         assert lock.acquire()
         lock.release()
 

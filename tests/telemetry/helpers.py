@@ -26,9 +26,9 @@ from soulsgui.wire.messages.metrics import (
 )
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import EPISODE_FIELD, HELLO_FIELD
+from tests.faults.waiting import LIMIT_S
 
 RUN_ID = "2026-11-20_10-00-00"
-_PATIENCE_S = 10.0
 
 
 def make_run(folder: Path, **sections: dict[str, Any]) -> RunFolder:
@@ -103,7 +103,7 @@ def checkpoint_row(update: int, attempt: int = 1, saved: str = "current") -> Che
 
 def eventually(condition: Callable[[], Any], what: str) -> Any:
     """Return what the condition returns once that is true."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         found = condition()
         if found:
@@ -192,5 +192,5 @@ def node_at_work(run: RunFolder, address: Address, **sections: dict[str, Any]) -
         yield stop
     finally:
         stop.set()
-        thread.join(_PATIENCE_S)
+        thread.join(LIMIT_S)
         assert not thread.is_alive()

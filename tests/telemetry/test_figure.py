@@ -17,6 +17,7 @@ from soulsgui.telemetry.export import read_about, read_series
 from soulsgui.telemetry.figure import NO_MATPLOTLIB, draw
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.entry_id import EntryId
+from tests.faults.waiting import LIMIT_S
 from tests.telemetry.helpers import (
     RUN_ID,
     arrivals,
@@ -91,7 +92,7 @@ def test_a_drawing_starts_at_each_multiple_and_one_runs_at_a_time(run: RunFolder
     assert first is not None
     drawing.turn(170, ends_soon=False)
     assert drawing._child is first
-    first.wait(30)
+    first.wait(LIMIT_S)
     drawing.turn(170, ends_soon=False)
     second = drawing._child
     assert second is not None
@@ -118,7 +119,7 @@ def test_a_child_started_ahead_of_an_end_that_did_not_come_is_used_up(run: RunFo
     child = drawing._child
     assert child is not None
     drawing.turn(0, ends_soon=False)
-    assert child.wait(30) == 0
+    assert child.wait(LIMIT_S) == 0
     drawing.turn(0, ends_soon=False)
     assert drawing._child is None
 
@@ -147,7 +148,7 @@ def test_a_failing_drawing_warns_once(run: RunFolder, caplog: pytest.LogCaptureF
         drawing.turn(episodes, ends_soon=False)
         child = drawing._child
         assert child is not None
-        child.wait(30)
+        child.wait(LIMIT_S)
         drawing.turn(episodes, ends_soon=False)
     assert len([line for line in caplog.messages if "code 9" in line]) == 1
 

@@ -18,6 +18,7 @@ from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
+from tests.faults.waiting import LIMIT_S
 from tests.telemetry.helpers import RUN_ID, Stage, arrivals, attempt_row, episode, eventually, make_run
 
 _START = """
@@ -68,7 +69,7 @@ def test_a_kill_between_two_steps_neither_loses_nor_doubles(
     stage.tell(attempt_row(1, env_steps=100, episodes=10))
     stage.play("a", *(episode(float(n)) for n in range(50)))
     with _process(run, redis_address, _DIE_IN.format(module=module, owner=owner, method=method)) as process:
-        assert process.wait(20) != 0
+        assert process.wait(LIMIT_S) != 0
     assert _rows(run) == list(range(1, 51))
     assert stage.live_numbers() == []
     stage.play("a", *(episode(float(n)) for n in range(50, 60)))
@@ -145,7 +146,7 @@ def test_asked_to_stop_it_drains_draws_and_says_goodbye(
         stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "the goal")
         stage.play("a", episode(99.0))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LIMIT_S) == 0
     assert _rows(run) == list(range(1, 32))
     state = stage.state()
     assert state is not None
@@ -170,4 +171,4 @@ def test_it_waits_for_a_server_that_is_not_there_and_ends_when_asked(
     with _process(run, nowhere) as process:
         eventually(run.store.exists, "the store")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LIMIT_S) == 0

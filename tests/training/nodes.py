@@ -21,7 +21,7 @@ from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.metrics import ROW_FIELD, Row, read_row
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import RoundShare
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.sampling.free_trainer import PlayingClient
 from tests.training.players import Player
 
@@ -192,7 +192,7 @@ class RunningNode:
 
     def join(self) -> None:
         """Wait for its end."""
-        self._thread.join(30)
+        self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     def stop(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from soulsgui.rl.quickened import Quickened
 from soulsgui.training import compiling
 from soulsgui.training.compiling import Compiling, missing_compiler, repays
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 
 class Part:
@@ -20,7 +20,7 @@ class Part:
         self.compiled, self.prepared, self.go, self._failure = False, 0, threading.Event(), failure
 
     def prepare(self) -> None:
-        self.go.wait(10)
+        self.go.wait(LIMIT_S)
         self.prepared += 1
         if self._failure is not None:
             raise self._failure

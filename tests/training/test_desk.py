@@ -22,7 +22,7 @@ from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from tests.faults.checkpoint_writer import checkpoint
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 
 class _Node:
@@ -254,7 +254,7 @@ def test_orders_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pyt
     gate, order = threading.Event(), []
 
     def write(target: Path, made: Checkpoint) -> None:
-        assert gate.wait(10)
+        assert gate.wait(LIMIT_S)
         order.append(target.name)
 
     monkeypatch.setattr(saver_module, "write_checkpoint", write)

@@ -21,7 +21,7 @@ from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.server_config import ON_POLICY, ServerConfig, contract_hash
 from soulsgui.wire.messages.session import HELLO_FIELD, Hello
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import small_settings
 
 SETTINGS = small_settings(env__id="no_such_game:Game-v0", clients__local=0)
@@ -109,7 +109,7 @@ def test_it_describes_the_run_and_takes_the_first_spaces_that_fit(
     until(lambda: (now := _state(redis_client, keys)) and now.tick > tick + 4, "it looked again")
     assert not run.spaces.exists()
     _hello(redis_client, keys, SPACES)
-    waiting.thread.join(20)
+    waiting.thread.join(LIMIT_S)
     assert waiting.found is True
     assert json.loads(run.spaces.read_bytes()) == SPACES
     assert spaces_found(SETTINGS, run)
@@ -120,7 +120,7 @@ def test_masks_are_part_of_the_spaces_that_are_told(
 ) -> None:
     masked = SPACES | {"action": SPACES["action"] | {"masked": True}}
     _hello(redis_client, keys, masked)
-    waiting.thread.join(20)
+    waiting.thread.join(LIMIT_S)
     assert waiting.found is True
     assert find_spaces(SETTINGS, run).action.masked
 
@@ -130,7 +130,7 @@ def test_asked_to_stop_it_answers_and_ends(redis_client: redis.Redis, keys: Keys
     commands = [NodeCommand(command=name) for name in ("save", "stop")]
     for command in commands:
         send_command(redis_client, keys, "trainer", command)
-    waiting.thread.join(20)
+    waiting.thread.join(LIMIT_S)
     assert waiting.found is False
     answers = [read_answer(fields) for _, fields in redis_client.xrange(keys.done)]  # type: ignore[union-attr]
     assert [answer.ok for answer in answers if answer is not None] == [False, True]
@@ -159,7 +159,7 @@ def test_what_was_looked_at_once_is_not_read_again(
     until(looked_again, "it looked again")
     assert sent() - before < 2**20
     _hello(redis_client, keys, SPACES)
-    waiting.thread.join(20)
+    waiting.thread.join(LIMIT_S)
     assert waiting.found is True
 
 

@@ -48,7 +48,7 @@ def _helpers() -> list[psutil.Process]:
 
 def _gathered(node: RunningNode) -> None:
     """Wait until all processes are there: on a busy machine each takes a while to import torch."""
-    until(lambda: node.node.phase != "loading" or node.failure is not None, "its beginning", 90)
+    until(lambda: node.node.phase != "loading" or node.failure is not None, "its beginning")
 
 
 def test_two_processes_learn_what_one_does_and_end_with_it(redis_address: Address, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.fleet import LOST_S
 from soulsgui.wire.messages.metrics import UpdateRow
 from soulsgui.wire.messages.session import RoundShare
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.servers import delete_prefix, with_fresh_prefix
 from tests.training.nodes import SMALL, SMALL_DQN, join, next_round, running_node
 
@@ -121,7 +121,7 @@ def _client(address: Address, name: str) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(LIMIT_S)
         assert not thread.is_alive()
 
 

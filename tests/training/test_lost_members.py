@@ -16,7 +16,7 @@ from soulsgui.training.ppo_node import _LONGEST_TURN_S
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import TERMINATED, pack_chunk
 from soulsgui.wire.messages.metrics import UpdateRow
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 from tests.training.nodes import STEPS, RunningNode, join, next_round, play, running_node, small_settings
 from tests.training.players import Player
 
@@ -131,12 +131,12 @@ def test_the_others_make_what_a_lost_member_owes(redis_address: Address, tmp_pat
         node.wait_for(lambda _: node.node._round.members["b"].delivered, "a part is there")
         listener = node.connection.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         listener.subscribe(node.keys.wake_up("a"))
-        listener.get_message(timeout=5)
+        listener.get_message(timeout=LIMIT_S)
         going.beat(leaving=True)
         until(
             lambda: (share := staying.share()) and share.steps == 2 * QUOTA - QUOTA // 4, "it is granted more"
         )
-        assert listener.get_message(timeout=5), "it is woken up for it"
+        assert listener.get_message(timeout=LIMIT_S), "it is woken up for it"
         listener.close()
         assert node.node.agent.updates == 0
         staying.deliver(STEPS - STEPS // 4)

@@ -26,6 +26,7 @@ from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant
 from soulsgui.wire.weights import unpack_weights
+from tests.faults.waiting import LIMIT_S
 from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=2, contract="x", spaces={}, policy={})
@@ -41,9 +42,9 @@ def test_weights_config_and_grants_appear_together(redis_client: redis.Redis, ke
     assert redis_client.get(keys.weights) is None
     listener = redis_client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
     listener.subscribe(keys.weights_event)
-    listener.get_message(timeout=5)
+    listener.get_message(timeout=LIMIT_S)
     publisher.publish(redis_client, {"c": Grant(session="1-0", status="accepted")})
-    message = listener.get_message(timeout=5)
+    message = listener.get_message(timeout=LIMIT_S)
     listener.close()
     assert message is not None
     assert message["data"] == b"5"

@@ -14,6 +14,7 @@ from soulsgui.wire.access import client_of, client_rights, secret_hash, user_lin
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.keys import Keys
 from tests.faults.report import Report
+from tests.faults.waiting import LIMIT_S
 from tests.servers import running_server
 
 KEYS = Keys("t:")
@@ -175,9 +176,9 @@ def test_a_client_hears_of_new_weights_and_of_its_own_wake_ups(
 ) -> None:
     heard = client.pubsub()
     heard.subscribe(KEYS.weights_event, KEYS.wake_up(OWN))
-    assert [heard.get_message(timeout=2)["type"] for _ in range(2)] == ["subscribe"] * 2  # type: ignore[index]
+    assert [heard.get_message(timeout=LIMIT_S)["type"] for _ in range(2)] == ["subscribe"] * 2  # type: ignore[index]
     owner.publish(KEYS.wake_up(OWN), "grant")
-    message = heard.get_message(timeout=2)
+    message = heard.get_message(timeout=LIMIT_S)
     assert message is not None
     assert message["data"] == b"grant"
     heard.close()

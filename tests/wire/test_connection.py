@@ -15,7 +15,7 @@ from soulsgui.system import free_port
 from soulsgui.wire.beacon import Beacon
 from soulsgui.wire.connection import Address, Backoff, Link, Stopped, connect
 from tests.faults.server import FaultyServer, faulty_server
-from tests.faults.waiting import until
+from tests.faults.waiting import LIMIT_S, until
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_an_operation_outlives_a_killed_server(
 
     worker = threading.Thread(target=lambda: results.append(link.run(operate)))
     worker.start()
-    assert tried.wait(10)
+    assert tried.wait(LIMIT_S)
     server.start()
-    worker.join(10)
+    worker.join(LIMIT_S)
     link.close()
     assert results == [1]
     said = [record.getMessage() for record in caplog.records]

@@ -10,6 +10,7 @@ import redis
 from soulsgui.wire import connection
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import NOT_LET_IN, REVOKED, Address, Link, ShutOut, Stopped
+from tests.faults.waiting import LIMIT_S
 
 NO = redis.AuthenticationError("WRONGPASS invalid username-password pair or user is disabled.")
 
@@ -115,11 +116,11 @@ def test_a_client_is_in_again_once_the_server_knows_it(
 
     done = threading.Thread(target=link.run, args=(look,))
     done.start()
-    assert tried.wait(10)
+    assert tried.wait(LIMIT_S)
     words = user_words("late", address.prefix, secret_hash("s3cret"))
     redis_client.execute_command("ACL", "SETUSER", user_of("late"), *words)
     try:
-        done.join(20)
+        done.join(LIMIT_S)
         assert not done.is_alive()
     finally:
         redis_client.acl_deluser(user_of("late"))

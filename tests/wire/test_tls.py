@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from soulsgui.runner.certificate import Certificate, ensure_certificate
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.tls import AsyncPinnedConnection, PinnedConnection, WrongServer, check_pin, pin_of
+from tests.faults.waiting import LIMIT_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a server runs on Linux and macOS")
 
@@ -45,7 +46,7 @@ class Stranger:
                 self.heard = wrapped.recv(65_536)
 
     def close(self) -> None:
-        self._thread.join(10)
+        self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
 

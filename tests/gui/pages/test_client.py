@@ -24,11 +24,11 @@ from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import ClientStatus, ServiceStatus
 from tests.end_to_end.server import RunningServer, command_line, wait_for
+from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, qt_asyncio, until
 
 NAME = "gamer-01"
-LIMIT_S = 20.0
 ENVS, STEPS = 4, 128
 
 

@@ -20,11 +20,11 @@ from soulsgui.gui.theme import Theme
 from soulsgui.wire.api_client import CONTROL_FILE
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer, processes_below, wait_for
+from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeFeed, FakeShell
 from tests.gui.shell.driving import fail_loudly, finish, qt_asyncio, until
 
 NAME = "gamer-21"
-LIMIT_S = 30.0
 
 
 class _Shell(FakeShell):

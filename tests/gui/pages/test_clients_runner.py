@@ -22,8 +22,6 @@ from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 
-PATIENCE_MS = 20_000
-
 
 @pytest.fixture
 def page(qtbot: QtBot, feed: Feed, shell: FakeShell) -> Iterator[ClientsPage]:
@@ -40,12 +38,12 @@ def dialog(qtbot: QtBot, feed: Feed, shell: FakeShell) -> InviteDialog:
     made = InviteDialog(feed, shell)
     qtbot.addWidget(made)
     made.show()
-    qtbot.waitUntil(lambda: bool(made.reach.text()), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: bool(made.reach.text()))
     return made
 
 
 def soon(qtbot: QtBot, seen: Any) -> None:
-    qtbot.waitUntil(lambda: bool(seen()), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: bool(seen()))
 
 
 def click(qtbot: QtBot, button: QPushButton) -> None:

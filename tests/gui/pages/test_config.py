@@ -17,7 +17,6 @@ from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 
-LIMIT_MS = 10_000
 FORM, TEXT, DIFFERENCES = 0, 1, 2
 OWN = """# What this server trains by default.
 env:
@@ -50,8 +49,7 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell, file: Path) -> Iterator[Con
 
 def ready(qtbot: QtBot, editor: ConfigEditor) -> None:
     qtbot.waitUntil(
-        lambda: editor.views.filled and editor.presets.box.count() > 1 and editor.head.state == "Saved",
-        timeout=LIMIT_MS,
+        lambda: editor.views.filled and editor.presets.box.count() > 1 and editor.head.state == "Saved"
     )
 
 
@@ -71,10 +69,10 @@ def type_into(qtbot: QtBot, editor: ConfigEditor, key: str, words: str) -> None:
 
 
 def save(qtbot: QtBot, editor: ConfigEditor) -> None:
-    qtbot.waitUntil(editor.head.save.isEnabled, timeout=LIMIT_MS)
-    with qtbot.waitSignal(editor.head.save.finished, timeout=LIMIT_MS):
+    qtbot.waitUntil(editor.head.save.isEnabled)
+    with qtbot.waitSignal(editor.head.save.finished):
         qtbot.keyClick(editor, Qt.Key.Key_S, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(lambda: editor.head.state == "Saved", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: editor.head.state == "Saved")
 
 
 def open_question(page: QWidget) -> QMessageBox:
@@ -153,7 +151,7 @@ def test_a_value_typed_wrong_is_lost_in_no_view(qtbot: QtBot, page: ConfigPage, 
     editor.views.setCurrentIndex(TEXT)
     assert "hidden_sizes: many" in editor.views.text.toPlainText()
     editor.views.text.setPlainText(f"seed: 8\n{editor.text}")
-    qtbot.waitUntil(lambda: len(editor.views.text.problems) == 1, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: len(editor.views.text.problems) == 1)
     assert not editor.head.save.isEnabled()
     editor.views.setCurrentIndex(FORM)
     assert line_of(editor, "network.hidden_sizes").text() == "many"
@@ -169,7 +167,7 @@ def test_mistakes_in_the_text_are_shown_at_line_and_setting(
     editor = page.editor
     editor.views.setCurrentIndex(TEXT)
     editor.views.text.setPlainText(OWN.replace("gamma: 0.995", "gama: 0.995\n  clip: 70"))
-    qtbot.waitUntil(lambda: len(editor.problem_bar.problems) == 2, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: len(editor.problem_bar.problems) == 2)
     assert set(editor.views.text.problems) == {7, 8}
     assert "ppo.gamma" in editor.views.text.problems[7]
     editor.problem_bar.open("1")
@@ -188,7 +186,7 @@ def test_a_rule_between_settings_is_told_by_the_server(qtbot: QtBot, page: Confi
     editor = page.editor
     editor.views.setCurrentIndex(TEXT)
     editor.views.text.setPlainText("ppo:\n  learning_rate: {schedule: linear, from: 0.001, to: 0}\n")
-    qtbot.waitUntil(lambda: bool(editor.problem_bar.problems), timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: bool(editor.problem_bar.problems))
     assert "stop.env_steps" in editor.views.text.problems[2]
 
 
@@ -196,7 +194,7 @@ def test_text_that_is_no_yaml_leaves_the_form_alone(qtbot: QtBot, page: ConfigPa
     editor = page.editor
     editor.views.setCurrentIndex(TEXT)
     editor.views.text.setPlainText("ppo: [1,\n")
-    qtbot.waitUntil(lambda: editor.head.state == "1 mistake", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: editor.head.state == "1 mistake")
     editor.views.setCurrentIndex(FORM)
     assert editor.views.form is not None
     assert not editor.views.form.isEnabled()
@@ -211,7 +209,7 @@ def test_a_preset_lies_under_ones_own_settings_and_says_which_still_win(
     editor = page.editor
     file.write_text("env:\n  id: CartPole-v1\nstop:\n  mean_return: 50\n  window: 7\n")
     editor.refresh()
-    qtbot.waitUntil(lambda: "mean_return: 50" in editor.text, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: "mean_return: 50" in editor.text)
     place = editor.presets.box.findData("lunarlander_ppo")
     editor.presets.box.setCurrentIndex(place)
     editor.presets.box.activated.emit(place)
@@ -236,9 +234,9 @@ def change_meanwhile(qtbot: QtBot, editor: ConfigEditor, file: Path) -> str:
     theirs = OWN + "\nseed: 99   # theirs\n"
     type_into(qtbot, editor, "ppo.gamma", "0.9")
     file.write_text(theirs)
-    with qtbot.waitSignal(editor.head.save.problem, timeout=LIMIT_MS):
+    with qtbot.waitSignal(editor.head.save.problem):
         editor.head.save.click()
-    qtbot.waitUntil(editor.conflict_bar.isVisible, timeout=LIMIT_MS)
+    qtbot.waitUntil(editor.conflict_bar.isVisible)
     assert file.read_text() == theirs
     return theirs
 
@@ -263,7 +261,7 @@ def test_a_file_changed_meanwhile_can_be_taken(qtbot: QtBot, page: ConfigPage, f
 
 def test_a_file_changed_meanwhile_can_be_overwritten(qtbot: QtBot, page: ConfigPage, file: Path) -> None:
     change_meanwhile(qtbot, page.editor, file)
-    with qtbot.waitSignal(page.editor.head.save.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(page.editor.head.save.finished):
         page.editor.conflict_bar.overwrite_button.click()
     assert yaml.safe_load(file.read_text()) == {"env": {"num_envs": 2}, "ppo": {"gamma": 0.9}}
     assert not page.editor.conflict_bar.isVisible()
@@ -274,7 +272,7 @@ def test_a_file_changed_while_nothing_was_typed_is_simply_shown(
 ) -> None:
     file.write_text("seed: 5\n")
     page.editor.refresh()
-    qtbot.waitUntil(lambda: page.editor.text == "seed: 5\n", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: page.editor.text == "seed: 5\n")
     assert page.editor.views.form is not None
     assert page.editor.views.form.row("seed").editor.read() == (5, "")
     assert not page.editor.conflict_bar.isVisible()
@@ -301,7 +299,7 @@ def test_leaving_with_unsaved_changes_asks_and_saves(qtbot: QtBot, page: ConfigP
     assert went == [True, False]
     page.may_leave(went.append)
     answer(page, "Save")
-    qtbot.waitUntil(lambda: went == [True, False, True], timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: went == [True, False, True])
     assert yaml.safe_load(file.read_text())["seed"] == 11
 
 
@@ -330,7 +328,7 @@ def test_a_new_run_asks_about_unsaved_changes_it_would_not_use(
     assert file.read_text() == OWN
     page.before_run(begun.append)
     answer(page, "Save and use")
-    qtbot.waitUntil(lambda: len(begun) == 4, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: len(begun) == 4)
     assert begun[-1] is True
     assert yaml.safe_load(file.read_text())["seed"] == 13
 
@@ -353,7 +351,7 @@ def test_the_dialog_saves_and_asks_when_it_is_closed(
     type_into(qtbot, dialog.editor, "ppo.gamma", "0.9")
     dialog.close()
     assert dialog.isVisible()
-    with qtbot.waitSignal(dialog.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(dialog.finished):
         answer(dialog, "Save")
     assert yaml.safe_load(file.read_text())["seed"] == 21
 

@@ -30,7 +30,6 @@ from soulsgui.wire.control import (
 from tests.gui.fake_feed import LIVE, LOST, FakeFeed, FakeShell, refusal
 
 START = 1_790_000_000.0
-PATIENCE_MS = 30_000
 
 
 def line(number: int, service: str = "trainer", level: str = "info") -> LogLine:
@@ -242,9 +241,7 @@ def test_a_moment_is_looked_for_far_back_and_brought_into_view(
     logs.lines["trainer"] = [line(n) for n in range(1, 8001)]
     page.show_where(service="trainer", time=START + 1234)
     # Four questions, each with thousands of lines to draw: a busy machine takes its time.
-    qtbot.waitUntil(
-        lambda: "trainer line 1234" in text_of(page).textCursor().selectedText(), timeout=PATIENCE_MS
-    )
+    qtbot.waitUntil(lambda: "trainer line 1234" in text_of(page).textCursor().selectedText())
     assert not page.pane.follow
     assert numbers(page)[-1] == 6000
 

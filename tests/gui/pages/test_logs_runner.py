@@ -19,7 +19,7 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell) -> Iterator[LogsPage]:
     qtbot.addWidget(made)
     made.resize(900, 500)
     made.show()
-    qtbot.waitUntil(lambda: bool(made.pane.lines), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(made.pane.lines))
     yield made
     made.hide()
 
@@ -38,11 +38,11 @@ def test_the_log_of_a_service_is_paged_back_to_its_first_line(
 ) -> None:
     write(server, *(f"2026-11-20 10:00:00.000 INFO line {number}" for number in range(2300)))
     page.show_where(service="redis")
-    qtbot.waitUntil(lambda: len(page.pane.lines) == 1000, timeout=10_000)
+    qtbot.waitUntil(lambda: len(page.pane.lines) == 1000)
     while page.earlier.isEnabled():
         known = len(page.pane.lines)
         page.earlier.click()
-        qtbot.waitUntil(lambda known=known: len(page.pane.lines) > known, timeout=10_000)
+        qtbot.waitUntil(lambda known=known: len(page.pane.lines) > known)
     numbers = [line.number for line in page.pane.lines]
     assert numbers == list(range(1, len(redis_log(server).read_text("utf-8").splitlines()) + 1))
 
@@ -52,11 +52,11 @@ def test_a_line_appears_when_it_is_written_and_errors_are_found_in_the_whole_fil
 ) -> None:
     page.show_where(service="redis")
     write(server, "2026-11-20 10:00:01.000 ERROR no space left", "Traceback of it")
-    qtbot.waitUntil(lambda: "no space left" in page.pane.text, timeout=10_000)
+    qtbot.waitUntil(lambda: "no space left" in page.pane.text)
     write(server, *(f"2026-11-20 10:00:02.000 INFO later {number}" for number in range(1200)))
-    qtbot.waitUntil(lambda: "later 1199" in page.pane.text, timeout=10_000)
+    qtbot.waitUntil(lambda: "later 1199" in page.pane.text)
     page.show_where(service="redis")
-    qtbot.waitUntil(lambda: "no space left" not in page.pane.text, timeout=10_000)
+    qtbot.waitUntil(lambda: "no space left" not in page.pane.text)
     level = page.pane.findChild(QComboBox)
     assert level is not None
     level.setCurrentText("Errors")
@@ -65,10 +65,10 @@ def test_a_line_appears_when_it_is_written_and_errors_are_found_in_the_whole_fil
         timeout=10_000,
     )
     write(server, "2026-11-20 10:00:03.000 INFO fine again", "2026-11-20 10:00:03.000 ERROR worse")
-    qtbot.waitUntil(lambda: page.pane.shown[-1].text == "worse", timeout=10_000)
+    qtbot.waitUntil(lambda: page.pane.shown[-1].text == "worse")
     assert len(page.pane.shown) == 3
 
 
 def test_the_runners_own_log_is_there(qtbot: QtBot, page: LogsPage) -> None:
     page.show_where(service="runner")
-    qtbot.waitUntil(lambda: "control API" in page.pane.text, timeout=10_000)
+    qtbot.waitUntil(lambda: "control API" in page.pane.text)

@@ -113,7 +113,7 @@ def test_rows_before_the_answer_are_not_lost_when_it_is_refused(
     tell(curve, episodes([1, 2]))
     store.episodes = 2
     feed.answers["history.query"] = store.answer
-    qtbot.waitUntil(lambda: curve.complete, timeout=3000)
+    qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == [1, 2]
 
 
@@ -128,7 +128,7 @@ def test_updates_that_were_not_stored_yet_are_asked_for_until_the_history_meets_
     assert not curve.complete
     store.updates = [1, 2, 3, 4, 5]
     tell(curve, update(7, loss=7.0))
-    qtbot.waitUntil(lambda: curve.complete, timeout=3000)
+    qtbot.waitUntil(lambda: curve.complete)
     assert values(curve) == [1, 2, 3, 4, 5, 6, 7]
     asked = queries(feed)
     tell(curve, update(8, loss=8.0))

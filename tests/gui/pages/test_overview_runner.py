@@ -17,10 +17,9 @@ from soulsgui.gui.feed import Feed
 from soulsgui.gui.pages.overview import OverviewPage
 from soulsgui.wire.control import History, ServiceStatus
 from tests.end_to_end.server import RunningServer
+from tests.faults.waiting import LIMIT_S
 from tests.gui.fake_feed import FakeShell
 from tests.gui.plotting.curves import drawn
-
-PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +42,7 @@ def page(qtbot: QtBot, training: RunningServer, feed: Feed, shell: FakeShell) ->
 
 
 def eventually(qtbot: QtBot, seen: Callable[[], object]) -> None:
-    qtbot.waitUntil(lambda: bool(seen()), timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: bool(seen()))
 
 
 def shown(page: OverviewPage, *clients: str) -> bool:
@@ -60,7 +59,7 @@ def states(server: RunningServer) -> set[str]:
 
 def told(qtbot: QtBot, feed: Feed, command: str, **params: Any) -> dict[str, Any]:
     call = feed.call(command, params)
-    with qtbot.waitSignal(call.done, timeout=PATIENCE_MS) as answered:
+    with qtbot.waitSignal(call.done) as answered:
         pass
     result: dict[str, Any] = answered.args[0]
     return result
@@ -90,7 +89,7 @@ def same_rows_soon(qtbot: QtBot, page: OverviewPage, feed: Feed) -> None:
         xs, values = zip(*rows, strict=True)
         return count, max(xs), min(values), max(values)
 
-    deadline = time.monotonic() + PATIENCE_MS / 1000
+    deadline = time.monotonic() + LIMIT_S
     while True:
         stored = rows_stored(qtbot, page, feed)
         seen = summed_up(rounded(rows_drawn(page)), len(page.plot.curve.series))
@@ -127,7 +126,7 @@ def test_after_a_killed_trainer_the_card_counts_down_and_the_curve_goes_on_witho
     def counts_the_restart() -> None:
         assert re.search(r"\d restart", card.words), "\n".join(words[-5:])
 
-    qtbot.waitUntil(counts_the_restart, timeout=PATIENCE_MS)
+    qtbot.waitUntil(counts_the_restart)
     assert any(mark.text.startswith("Attempt 2") for mark in page.plot.marks.marks)
 
     page.clients.choose("client-1", "client-2")

@@ -16,8 +16,6 @@ from soulsgui.gui.pages.runs import RunsPage
 from tests.end_to_end.server import RunningServer
 from tests.gui.fake_feed import FakeShell
 
-LIMIT_MS = 45_000
-
 
 @pytest.fixture(scope="module")
 def run(server: RunningServer) -> Path:
@@ -38,7 +36,7 @@ def page(qtbot: QtBot, feed: Feed, shell: FakeShell, run: Path) -> Iterator[Runs
     qtbot.addWidget(made)
     made.resize(1100, 690)
     made.show()
-    qtbot.waitUntil(lambda: made.chosen is not None, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: made.chosen is not None)
     yield made
     made.hide()
 
@@ -80,7 +78,7 @@ def test_its_numbers_go_on_without_asking_for_the_list_again(qtbot: QtBot, page:
         now = page.chosen
         return now is not None and now.env_steps > before.env_steps and now.seconds > before.seconds
 
-    qtbot.waitUntil(goes_on, timeout=LIMIT_MS)
+    qtbot.waitUntil(goes_on)
 
 
 def test_name_and_note_are_written_to_the_record(qtbot: QtBot, page: RunsPage, run: Path) -> None:
@@ -88,22 +86,22 @@ def test_name_and_note_are_written_to_the_record(qtbot: QtBot, page: RunsPage, r
     dialog = note_dialog(page)
     dialog.name.setText("renamed")
     dialog.note.setPlainText("does it hold?")
-    with qtbot.waitSignal(dialog.accepted, timeout=LIMIT_MS):
+    with qtbot.waitSignal(dialog.accepted):
         dialog.save.click()
     assert record(run)["name"] == "renamed"
     assert record(run)["note"] == "does it hold?"
-    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.name == "renamed", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: page.chosen is not None and page.chosen.name == "renamed")
 
 
 def test_a_quicksave_is_on_disk_with_its_note_and_becomes_the_chosen_one(
     qtbot: QtBot, page: RunsPage, shell: FakeShell, run: Path
 ) -> None:
     tab = page.details.checkpoints
-    qtbot.waitUntil(tab.save.isEnabled, timeout=LIMIT_MS)
+    qtbot.waitUntil(tab.save.isEnabled)
     tab.note.setText("before the change")
-    with qtbot.waitSignal(tab.save.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(tab.save.finished):
         qtbot.keyClick(tab.note, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.kind == "manual", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.kind == "manual")
     assert tab.chosen is not None
     folder = run / tab.chosen.id
     assert (folder / "note.txt").read_text() == "before the change"
@@ -118,16 +116,16 @@ def test_the_note_of_a_checkpoint_is_written_beside_it(
     saved = server.api.command("checkpoint.save", {"note": "old"})["checkpoint"]["id"]
     tab = page.details.checkpoints
     # Nobody told the page: the row of the checkpoint on the curves did.
-    qtbot.waitUntil(lambda: tab.model.row_of(saved) is not None, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: tab.model.row_of(saved) is not None)
     tab.choose(saved)
     tab.edit.click()
     dialog = note_dialog(page)
     assert dialog.note.toPlainText() == "old"
     dialog.note.setPlainText("new")
-    with qtbot.waitSignal(dialog.accepted, timeout=LIMIT_MS):
+    with qtbot.waitSignal(dialog.accepted):
         dialog.save.click()
     assert (run / saved / "note.txt").read_text() == "new"
-    qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.note == "new", timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: tab.chosen is not None and tab.chosen.note == "new")
 
 
 def test_a_damaged_checkpoint_says_why_it_can_not_be_loaded(
@@ -137,14 +135,14 @@ def test_a_damaged_checkpoint_says_why_it_can_not_be_loaded(
     (run / saved / "weights.safetensors").write_bytes(b"nothing")
     tab = page.details.checkpoints
     page.refresh()
-    qtbot.waitUntil(lambda: tab.model.row_of(saved) is not None, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: tab.model.row_of(saved) is not None)
     page.refresh()
 
     def damaged() -> bool:
         tab.choose(saved)
         return tab.chosen is not None and tab.chosen.id == saved and not tab.chosen.valid
 
-    qtbot.waitUntil(damaged, timeout=LIMIT_MS)
+    qtbot.waitUntil(damaged)
     assert not tab.load.isEnabled()
     assert "weights.safetensors" in tab.load.toolTip()
 
@@ -154,13 +152,13 @@ def test_events_and_settings_of_the_run_stand_in_their_tabs(
 ) -> None:
     events, settings = page.details.events, page.details.settings
     page.details.tabs.setCurrentWidget(events)
-    qtbot.waitUntil(lambda: events.model.rowCount() > 0, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: events.model.rowCount() > 0)
     assert all(event.run_id == run.name for event in events.model.records)
     events.table.selectRow(0)
     events.log.click()
     assert shell.shown == [("logs", {"service": "trainer", "run": run.name})]
     page.details.tabs.setCurrentWidget(settings)
-    qtbot.waitUntil(lambda: settings.form is not None, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: settings.form is not None)
     assert settings.form is not None
     row = settings.form.row("ppo.n_steps")
     assert row.editor.read() == (64, "")
@@ -170,7 +168,7 @@ def test_events_and_settings_of_the_run_stand_in_their_tabs(
 
 
 def test_its_settings_are_offered_for_a_new_run(qtbot: QtBot, page: RunsPage, shell: FakeShell) -> None:
-    with qtbot.waitSignal(page.details.again.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(page.details.again.finished):
         page.details.again.click()
     ((what, given),) = shell.opened
     assert what == "new_run"
@@ -190,11 +188,11 @@ def test_loading_a_checkpoint_begins_the_next_attempt_from_it(
     before = server.status().run
     info = server.api.command("checkpoint.save", {"note": "back to here"})["checkpoint"]
     tab = page.details.checkpoints
-    qtbot.waitUntil(lambda: tab.model.row_of(info["id"]) is not None, timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: tab.model.row_of(info["id"]) is not None)
     tab.choose(info["id"])
     tab.load.click()
     assert server.status().run.attempt == before.attempt
-    with qtbot.waitSignal(tab.load.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(tab.load.finished):
         answer(page, "Load")
     now = server.status().run
     assert (now.id, now.attempt) == (before.id, before.attempt + 1)
@@ -209,10 +207,10 @@ def test_a_stopped_run_is_resumed_from_its_newest_checkpoint(
     assert not resume.isEnabled()
     assert "already" in resume.toolTip()
     server.api.command("run.stop")
-    qtbot.waitUntil(resume.isEnabled, timeout=LIMIT_MS)
+    qtbot.waitUntil(resume.isEnabled)
     assert not page.details.checkpoints.save.isEnabled()
-    with qtbot.waitSignal(resume.finished, timeout=LIMIT_MS):
+    with qtbot.waitSignal(resume.finished):
         resume.click()
     now = server.status().run
     assert (now.id, now.attempt) == (run.name, attempt + 1)
-    qtbot.waitUntil(lambda: not resume.isEnabled(), timeout=LIMIT_MS)
+    qtbot.waitUntil(lambda: not resume.isEnabled())

@@ -11,8 +11,7 @@ from soulsgui.config.paths import Folders
 from soulsgui.gui.connecting import Connector
 from soulsgui.gui.feed import Feed
 from soulsgui.gui.loop import Tasks, close_loop, new_loop
-
-_ENDING_LIMIT_S = 10.0
+from tests.faults.waiting import LIMIT_S
 
 
 def fail_loudly(words: str, error: BaseException) -> None:
@@ -36,7 +35,7 @@ def qt_asyncio(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
     assert not errors, errors
 
 
-def until(qapp: QApplication, done: Callable[[], object], what: str, limit_s: float = 10.0) -> None:
+def until(qapp: QApplication, done: Callable[[], object], what: str, limit_s: float = LIMIT_S) -> None:
     """Let Qt and asyncio run until something is true."""
     from PySide6.QtCore import QDeadlineTimer, QEventLoop
 
@@ -63,4 +62,4 @@ def connected_feed(qapp: QApplication, folders: Folders) -> Iterator[Feed]:
 def finish(qapp: QApplication, tasks: Tasks) -> None:
     """End all coroutines and what they hold open."""
     ending = asyncio.ensure_future(tasks.cancel_all())
-    until(qapp, ending.done, "the coroutines end", _ENDING_LIMIT_S)
+    until(qapp, ending.done, "the coroutines end", LIMIT_S)

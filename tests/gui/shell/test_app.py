@@ -17,10 +17,10 @@ from pytestqt.qtbot import QtBot
 from soulsgui.gui.app import Mishaps, WindowLog, status_command
 from soulsgui.gui.runner_process import control_path
 from tests.end_to_end.server import RunningServer, command_line, processes_below, soulsgui, wait_for
+from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 
 ON_POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows ends a window by closing it")
-LIMIT_S = 30.0
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from soulsgui.system import free_port, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.control import ApiError, ControlFile, Job
 from tests.end_to_end.server import RunningServer, soulsgui
+from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import connected_feed, fail_loudly, finish, until
 from tests.gui.shell.proxy import Proxy, beside
@@ -42,7 +43,7 @@ class Link:
         self.states: list[Connection] = []
         feed.connection_changed.connect(self.states.append)
 
-    def until(self, state: ConnectionState, limit_s: float = 15.0) -> Connection:
+    def until(self, state: ConnectionState, limit_s: float = LIMIT_S) -> Connection:
         until(self._qapp, lambda: self.feed.connection.state is state, f"{state}, not {self.states}", limit_s)
         return self.feed.connection
 
@@ -121,7 +122,7 @@ def test_a_runner_is_started_crashes_is_taken_over_and_is_ended(
     qapp: QApplication, qtbot: QtBot, qt_loop: Loop, own_runner: Folders
 ) -> None:
     with link(qapp, own_runner, may_start=True) as made:
-        with qtbot.waitSignal(made.connector.runner_started, timeout=15_000) as started:
+        with qtbot.waitSignal(made.connector.runner_started) as started:
             pass
         made.until(S.NO_RUN)
         assert made.seen(S.STARTING).phase
@@ -155,7 +156,7 @@ def test_a_runner_that_somebody_starts_later_is_found(
         made.until(S.WELCOME)
         server = RunningServer(tmp_path)
         try:
-            made.until(S.NO_RUN, 2.0)
+            made.until(S.NO_RUN)
         finally:
             server.close()
         made.until(S.SHUT_DOWN)
@@ -400,7 +401,7 @@ def test_after_sleep_the_whole_state_is_taken_anew_and_nothing_is_called_lost(
         made.until(S.NO_RUN)
         states = len(made.states)
         sleep.now = True
-        with qtbot.waitSignal(made.feed.snapshot_taken, timeout=5000):
+        with qtbot.waitSignal(made.feed.snapshot_taken):
             pass
         assert len(made.states) == states
 

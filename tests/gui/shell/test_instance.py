@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from soulsgui.config.paths import Folders
 from soulsgui.errors import UsageError
 from soulsgui.gui.instance import Instance, socket_name
+from tests.faults.waiting import LIMIT_S
 
 SECOND = """
 import sys
@@ -43,9 +44,9 @@ def start_second(folders: Folders) -> "subprocess.Popen[bytes]":
 def test_a_second_start_raises_the_first_window_and_ends(qtbot: QtBot, folders: Folders) -> None:
     first = Instance(folders)
     assert first.claim()
-    with qtbot.waitSignal(first.raise_wanted, timeout=10_000):
+    with qtbot.waitSignal(first.raise_wanted):
         second = start_second(folders)
-    assert second.wait(10) == 0
+    assert second.wait(LIMIT_S) == 0
     first.release()
 
 
@@ -56,11 +57,11 @@ def test_a_second_start_hands_its_invitation_over(qtbot: QtBot, folders: Folders
     first = Instance(folders)
     assert first.claim()
     path = str(folders.data / "grüße mine.soulsgui")
-    with qtbot.waitSignals([first.raise_wanted, first.open_wanted], timeout=10_000):
+    with qtbot.waitSignals([first.raise_wanted, first.open_wanted]):
         handed: list[str] = []
         first.open_wanted.connect(handed.append)
         second = subprocess.Popen([sys.executable, "-c", OPENING, str(folders.data), path])
-    assert second.wait(10) == 0
+    assert second.wait(LIMIT_S) == 0
     assert handed == [path]
     first.release()
 
@@ -69,9 +70,9 @@ def raised_once(qtbot: QtBot, folders: Folders) -> "weakref.ref[Instance]":
     """The right to a folder, held through a second start and then given up."""
     first = Instance(folders)
     assert first.claim()
-    with qtbot.waitSignal(first.raise_wanted, timeout=10_000):
+    with qtbot.waitSignal(first.raise_wanted):
         second = start_second(folders)
-    assert second.wait(10) == 0
+    assert second.wait(LIMIT_S) == 0
     qtbot.waitUntil(lambda: not first.findChildren(QLocalSocket))
     first.release()
     return weakref.ref(first)
@@ -146,7 +147,7 @@ def test_a_window_that_was_busy_is_raised_as_soon_as_it_answers(qtbot: QtBot, fo
     first = Instance(folders)
     assert first.claim()
     second = start_while_busy(folders, "wait")
-    qtbot.waitUntil(lambda: second.poll() is not None, timeout=30_000)
+    qtbot.waitUntil(lambda: second.poll() is not None)
     assert second.communicate() == ("", None)
     assert second.returncode == 0
     first.release()
@@ -158,7 +159,7 @@ def test_who_waits_for_a_window_that_ends_becomes_the_window(qtbot: QtBot, folde
     second = start_while_busy(folders, "wait")
     first._server.close()
     first._lock.release()
-    assert second.wait(30) == 7
+    assert second.wait(LIMIT_S) == 7
     second.communicate()
 
 

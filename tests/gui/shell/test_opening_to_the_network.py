@@ -19,11 +19,11 @@ from soulsgui.gui.runner_process import control_path
 from soulsgui.gui.theme import Theme
 from soulsgui.wire.invitation import Invitation
 from tests.end_to_end.server import processes_below, wait_for
+from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
 
-LIMIT_S = 30.0
 LEFT = Qt.MouseButton.LeftButton
 
 

@@ -23,6 +23,7 @@ from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.theme import Theme
 from tests.end_to_end.server import RunningServer
+from tests.faults.waiting import LIMIT_S
 from tests.gui.shell.conftest import folders_below
 from tests.gui.shell.driving import fail_loudly, finish, until
 from tests.gui.shell.stub_pages import stub_pages
@@ -82,7 +83,7 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     dialog.note.setPlainText("from a test")
     dialog.clients.setValue(1)
     dialog.goal.setText("1000")
-    with qtbot.waitSignal(dialog.started, timeout=30_000) as started:
+    with qtbot.waitSignal(dialog.started) as started:
         qtbot.mouseClick(dialog.start, LEFT)
     run = RunFolder(Path(started.args[0]["run_dir"]))
     settings = json.loads(run.config.read_text())
@@ -94,20 +95,20 @@ def test_a_run_is_begun_saved_stopped_and_resumed(qtbot: QtBot, opened: Open, se
     until(opened.qapp, lambda: feed.status.run.updates > 0, "it learns", START_S)
 
     until(opened.qapp, toolbar.quicksave.isEnabled, "it can be saved")
-    with qtbot.waitSignal(toolbar.saved, timeout=30_000):
+    with qtbot.waitSignal(toolbar.saved):
         qtbot.mouseClick(toolbar.quicksave, LEFT)
     assert [one.name for one in run.manual_saves.iterdir()], "the checkpoint is on the disk"
 
     trainer = server.pid("trainer") or 0
     assert psutil.pid_exists(trainer)
-    with qtbot.waitSignal(toolbar.stop.finished, timeout=30_000):
+    with qtbot.waitSignal(toolbar.stop.finished):
         qtbot.mouseClick(toolbar.stop, LEFT)
     assert not psutil.pid_exists(trainer)
     assert json.loads(run.run.read_text())["state"] == "stopped"
     opened.until_run("stopped")
 
     until(opened.qapp, toolbar.resume.isEnabled, "it can be resumed")
-    with qtbot.waitSignal(toolbar.resume.finished, timeout=30_000):
+    with qtbot.waitSignal(toolbar.resume.finished):
         qtbot.mouseClick(toolbar.resume, LEFT)
     until(opened.qapp, lambda: feed.status.run.attempt == 2, "a second attempt", START_S)
     assert feed.status.run.id == run.run_id
@@ -126,7 +127,7 @@ def test_closing_in_a_run_with_stop_saves_and_ends_it_but_not_the_runner_of_some
     dialog = window.closer.dialog
     assert dialog is not None
     assert window.isVisible()
-    with qtbot.waitSignal(window.closer.closed, timeout=30_000) as closed:
+    with qtbot.waitSignal(window.closer.closed) as closed:
         qtbot.mouseClick(dialog.stop, LEFT)
     assert closed.args == [False]
     assert json.loads(run.run.read_text())["state"] == "stopped"
@@ -154,7 +155,7 @@ def test_shutting_down_from_the_menu_ends_the_runner(
             "the server is shut down",
             START_S,
         )
-        assert own.process.wait(20) == 0
+        assert own.process.wait(LIMIT_S) == 0
         assert opened.window.banner.isVisible()
     finally:
         opened.close()
