@@ -274,7 +274,7 @@ class AsynchronousTrainingNode(TrainingNode):
     def _steps_ahead(self) -> int:
         """Transitions that all clients together may have on their way."""
         least_s, pace = self._least_publish_s, self._pace.steps_per_s
-        return limits.steps_ahead(self._delays, least_s, pace, self._steps_per_update)
+        return max(limits.steps_ahead(self._delays, least_s, pace, self._steps_per_update), 1)
 
     @property
     def _least_publish_s(self) -> float:

@@ -35,7 +35,8 @@ class Sessions:
     Attributes:
         by_client: The session of each client that has one.
         playing: How many of them take part, as far as is known.
-        steps_ahead: Transitions all clients together may have on the way; None for any number.
+        steps_ahead: Transitions all clients together may have on the way; None for any number, 0 for no more
+            than was granted before.
         exploration: How those who play explore; None: as their policy says.
         held: Whether nobody is granted more than was before: the server's memory fills up.
         resting: Whether the run is paused: nobody is granted more, and everybody is told why.
@@ -150,8 +151,8 @@ class Sessions:
         )
 
     def _steps_ahead(self, session: Session) -> int | None:
-        if self.steps_ahead is None:
-            return None
+        if not self.steps_ahead:
+            return self.steps_ahead
         # Less than a step of each of its environments would hold a client up for ever.
         part = self._shares.part(session.client, self.playing)
         return max(int(self.steps_ahead * part), session.num_envs)

@@ -172,8 +172,9 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
             band.inserted += count
             lags += [updates - made_with] * count
         outstanding = sum(count for _, count, _ in under_way)
-        ahead = max(steps_ahead(settings, 0.02, pace, per_update) - int(band.waiting), 8)
-        if outstanding <= ahead // 2:
+        most, waiting = steps_ahead(settings, 0.02, pace, per_update), int(band.waiting)
+        ahead = most - waiting if waiting <= most // 2 else 0
+        if outstanding < ahead // 2:
             under_way.append((now + 2 * way_s, ahead - outstanding, weights))
         debt += tick * learner
         while debt >= 1:
