@@ -13,7 +13,7 @@ from soulsgui.config.declaring import Section, setting
 from soulsgui.config.sections.clients import ClientSettings, ClientsSettings
 from soulsgui.config.sections.dqn import DQNSettings
 from soulsgui.config.sections.environment import EnvSettings
-from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY, EvaluationSettings
+from soulsgui.config.sections.evaluation import EVERY, EvaluationSettings
 from soulsgui.config.sections.guard import GuardSettings
 from soulsgui.config.sections.learner import LearnerSettings
 from soulsgui.config.sections.network import NetworkSettings, NormalizeSettings
@@ -115,13 +115,20 @@ class Settings(Section):
         every = self.evaluation.every_updates
         if every is not None:
             return every
-        return OFF_POLICY_EVERY if self.explores else 0
+        return EVERY[self.algorithm]
 
     @property
     def best_by_evaluation(self) -> bool:
         """Whether the best model is chosen by its evaluation."""
         chosen = self.evaluation.best_by
-        return chosen == "evaluation" or (chosen == "auto" and self.explores and self.evaluates_every > 0)
+        return chosen == "evaluation" or (chosen == "auto" and self.evaluates_every > 0)
+
+    @property
+    def goal_judged_by(self) -> Literal["training", "evaluation", "both"]:
+        """Whose mean return has to reach `stop.mean_return`; `both`: greedy ones confirm that of training."""
+        if self.stop.judged_by == "evaluation":
+            return "evaluation"
+        return "both" if self.evaluates_every else "training"
 
     @property
     def longest_segment(self) -> int:

@@ -1,8 +1,8 @@
 """The evaluator of a run: a process of its own that plays greedy episodes with the newest weights.
 
-Every `evaluation.every_updates` updates it takes them, plays, and puts what they gave on the curves. Weights
-that are better than all before are written aside: the trainer may have let go of them when somebody asks for
-the best model.
+Every `evaluation.every_updates` updates it takes them, plays, and puts what they gave on the curves; besides
+when training episodes claim that the goal is reached, and at the end of the run. Weights that are better than
+all before are written aside: the trainer may have let go of them when somebody asks for the best model.
 """
 
 import logging
@@ -16,9 +16,10 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
-from soulsgui.policies.policy import make_policy
+from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.policies.still import without_noise
 from soulsgui.sampling.identity import derived_seed
 from soulsgui.training.checkpoint import Checkpoint, Tensors, UnsavedError, write_checkpoint
@@ -28,7 +29,7 @@ from soulsgui.training.rows import Rows
 from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.instance import own_instance
-from soulsgui.wire.keys import EVALUATOR, Keys
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER, Keys
 from soulsgui.wire.manifest import Manifest, read_manifest
 from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.node import NodePhase, NodeState
@@ -39,6 +40,11 @@ logger = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
 _RETRY_S = 5.0
+_TRIES = 3
+_REST = 9.0
+"""Where nobody says how often to evaluate: rest in between, in times of what an evaluation took."""
+FINAL_WITHIN_S, FINAL_WITHIN_HURRIED_S = 10.0, 5.0
+"""Time for the evaluation at the end of a run that has reached a goal; of one that was stopped."""
 _KEPT = 2
 """Weights written aside that are kept: while the newest is asked for, the one before may still be read."""
 
@@ -71,6 +77,13 @@ class Evaluator:
         self._tick = 0
         self._previous = (0, 0)
         self._seen: WeightsHeader | None = None
+        self._due = False
+        self._rests_until = 0.0
+        self._deadline = float("-inf")  # for what is played once it is to end
+        self._confirmed: int | None = None  # what was asked for last, and is answered
+        self._refuted: WeightsHeader | None = None
+        self._confirming: int | None = None
+        self._failures = 0
         self._last: tuple[WeightsHeader, Evaluation] | None = None
         self._best = best_aside(run)
         self._instance = own_instance()
@@ -83,6 +96,8 @@ class Evaluator:
             while not self._stop.is_set():
                 self._turn()
                 self._stop.wait(_LOOK_EVERY_S)
+            if self._phase != "frozen":
+                self._finish()
             self._farewell = "ended as asked"
         except Stopped:
             self._farewell = "ended as asked"
@@ -111,7 +126,35 @@ class Evaluator:
         except Unfinished:
             logger.info("an evaluation was given up")
         except SoulsGuiError as error:
+            self._failures += 1
+            if self._failures >= _TRIES:  # telemetry does without
+                self._confirmed = self._confirming
             self._trouble(error.message, isinstance(error, EnvironmentCheckError))
+
+    def _finish(self) -> None:
+        """Evaluate the weights that the run ends with, as long as there is time."""
+        self._confirming = None
+        try:
+            connection = self._link.redis
+            telemetry, trainer = (self._told_by(connection, name) for name in (TELEMETRY, TRAINER))
+            verdict = None if telemetry is None else telemetry.verdict
+            reached = (verdict is not None and verdict.reached) or (
+                trainer is not None and trainer.stop_reached
+            )
+            self._deadline = time.monotonic() + (FINAL_WITHIN_S if reached else FINAL_WITHIN_HURRIED_S)
+            header = self._newest(connection)
+            if header is not None and header.update and (self._last is None or header != self._last[0]):
+                self._evaluate(connection)
+            self._rows.flush(connection, self._keys)
+        except Unfinished:
+            logger.warning("no evaluation at the end: it would have taken too long")
+        except (*AWAY, redis.ResponseError, SoulsGuiError) as error:
+            logger.warning("no evaluation at the end: %s", error)
+
+    def _told_by(self, connection: redis.Redis, name: str) -> NodeState | None:
+        data = connection.get(self._keys.node(name))
+        state = NodeState.read(data if isinstance(data, bytes) else None)
+        return state if state is not None and state.run_id == self._run.run_id else None
 
     def _trouble(self, words: str, for_good: bool) -> None:
         """Say what keeps it from evaluating; without an environment it waits for its end."""
@@ -129,17 +172,34 @@ class Evaluator:
         free = family_of(self._settings.algorithm) == OFF_POLICY and self._settings.determinism != "lockstep"
         return "it can't play here" + (": a client is asked to" if free else "")
 
-    def _look(self, connection: redis.Redis) -> None:
+    def _newest(self, connection: redis.Redis) -> WeightsHeader | None:
         head = connection.getrange(self._keys.weights, 0, HEADER_BYTES - 1)
         header = _header(head if isinstance(head, bytes) else b"")
-        if header is None or header.run_id != self._run.run_id or header == self._seen:
+        return header if header is not None and header.run_id == self._run.run_id else None
+
+    def _look(self, connection: redis.Redis) -> None:
+        header = self._newest(connection)
+        if header is None:
             return
-        if self._seen is None:
-            check_spaces_of(connection, self._keys, self._make)
-        self._seen = header
-        self._rest()
-        if self._schedule.due(header.attempt, header.update):
+        if header != self._seen:
+            if self._seen is None:
+                check_spaces_of(connection, self._keys, self._make)
+            self._seen = header
+            self._rest()
+            self._due |= self._schedule.due(header.attempt, header.update)
+        self._confirming = None if header == self._refuted else self._asked(connection)
+        if self._confirming is not None:
             self._evaluate(connection)
+        elif self._due and time.monotonic() >= self._rests_until:
+            self._due = False
+            self._evaluate(connection)
+
+    def _asked(self, connection: redis.Redis) -> int | None:
+        """Return what is to be confirmed now, None for nothing."""
+        telemetry = self._told_by(connection, TELEMETRY)
+        verdict = None if telemetry is None else telemetry.verdict
+        asked = None if verdict is None else verdict.to_confirm
+        return None if asked == self._confirmed else asked
 
     def _rest(self) -> None:
         self._phase, self._detail = "waiting", ""
@@ -162,12 +222,8 @@ class Evaluator:
         tensors = without_noise(published)  # what explores is no part of how good it is
         policy.load(tensors)
         self._phase, self._detail = "evaluating", f"model {header.model_id}"
-        wanted = self._settings.evaluation
-        longest = self._make.longest_episode(otherwise=wanted.max_steps)
-        found = evaluate(
-            policy, self._make, wanted.episodes, self._seed, go_on=self._go_on, max_steps=longest
-        )
-        self._error = ""
+        found = self._play(policy)
+        self._error, self._failures = "", 0
         self._last = header, found
         logger.info(
             "update %d, model %d: mean return %.2f ± %.2f, in %.1f s",
@@ -177,11 +233,36 @@ class Evaluator:
             logger.warning("model %d: %s", header.model_id, found.cut_words)
         self._keep_if_best(header, tensors, config, found.mean_return)
         self._rows.add(self._row(header, found))
+        if self._confirming is not None:
+            self._confirmed, self._confirming, self._refuted = self._confirming, None, header
+        if self._settings.evaluation.every_updates is None:
+            self._rests_until = time.monotonic() + _REST * found.seconds
         self._rest()
+
+    def _play(self, policy: Policy) -> Evaluation:
+        """Play as many episodes as are wanted, or as it takes to say whether the goal is reached.
+
+        Raises:
+            Unfinished: It is to end.
+        """
+        wanted, stop = self._settings.evaluation, self._settings.stop
+        longest = self._make.longest_episode(otherwise=wanted.max_steps)
+
+        def play(episodes: int, begun: int) -> Evaluation:
+            return evaluate(
+                policy, self._make, episodes, self._seed + begun, go_on=self._go_on, max_steps=longest
+            )
+
+        goal, confirms = stop.mean_return, self._confirming is not None
+        found = play(max(wanted.episodes, LEAST_TO_CONFIRM if confirms else 1), 0)
+        confirms |= stop.judged_by == "evaluation" and goal is not None and found.mean_return >= goal
+        while confirms and goal is not None and not found.settles(goal):
+            found += play(LEAST_TO_CONFIRM, found.episodes)
+        return found
 
     def _go_on(self) -> bool:
         self._tick += 1
-        return not self._stop.is_set()
+        return not self._stop.is_set() or time.monotonic() < self._deadline
 
     def _row(self, header: WeightsHeader, found: Evaluation) -> UpdateRow:
         previous = self._previous[1] if self._previous[0] == header.attempt else 0
@@ -197,6 +278,7 @@ class Evaluator:
             model_id=header.model_id,
             time=time.time(),
             values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
+            confirms=self._confirming,
         )
 
     def _keep_if_best(

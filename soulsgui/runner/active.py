@@ -17,6 +17,7 @@ from soulsgui.runner.opening import ActiveRun, choose_checkpoint, spaces_are_kno
 from soulsgui.runner.probe import Told
 from soulsgui.runner.run import Reached, new_attempt_words
 from soulsgui.runner.saved import SaveNews
+from soulsgui.runner.services import EVALUATOR_HURRIED_GRACE_S
 from soulsgui.system import atomic_write
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodeState, Verdict
@@ -40,6 +41,7 @@ class Active:
         ending: Why it is being ended; empty while it is not.
         error: What is wrong with it, when that is why.
         saves: Whether it is saved at its end.
+        evaluates: Whether its last weights are evaluated at its end, as far as there is time.
         loss: What of it no checkpoint holds, in words, once it has ended; empty when everything is saved.
         save_news: Watches whether it can be saved.
         written_at: When its record was last written, monotonic seconds.
@@ -68,6 +70,7 @@ class Active:
         self.ending: Reached = ""
         self.error = ""
         self.saves = True
+        self.evaluates = True
         self.loss = ""
         self.save_news = SaveNews()
         self.written_at = float("-inf")
@@ -237,7 +240,9 @@ class Active:
         """
         await self.best.settle()
         # What the clients played last may make another model the best: they end first.
-        await self.crew.end_clients()
+        reached = self.ending in ("mean_return", "env_steps")
+        hurried_s = EVALUATOR_HURRIED_GRACE_S if self.saves and self.evaluates else 0.0
+        await self.crew.end_clients(None if reached and self.evaluates else hurried_s)
         verdict = await last_verdict() if self.saves else None
         # Asked for before the stop, so the trainer obeys in this order, and one wait serves both.
         last_best = asyncio.create_task(self.best.last(verdict))

@@ -110,7 +110,7 @@ class Runner(BaseRunner):
         """
         try:
             if self.conductor.run is not None:
-                await self.conductor.stop(self.save_at_end)
+                await self.conductor.stop(self.save_at_end, evaluate=False)
         finally:
             await self.conductor.close()
             self._reader.ending = True

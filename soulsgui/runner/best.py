@@ -50,8 +50,8 @@ class BestKeeper:
             now: Monotonic time, seconds.
         """
         due = self._best.due(verdict, now)
-        if due is not None:
-            self._asking = asyncio.create_task(self._ask(*due, ANSWER_LIMIT_S))
+        if verdict is not None and due is not None:
+            self._asking = asyncio.create_task(self._ask(*due, verdict.best_by))
 
     async def settle(self) -> None:
         """Return when what was asked for is answered, or after a moment."""
@@ -61,14 +61,14 @@ class BestKeeper:
     async def last(self, verdict: Verdict | None) -> None:
         """Ask for the last one, without the usual gap, and return when it is answered."""
         due = self._best.due(verdict, time.monotonic(), hurry=True)
-        if due is not None:
-            await self._ask(*due, ANSWER_LIMIT_S)
+        if verdict is not None and due is not None:
+            await self._ask(*due, verdict.best_by)
 
-    async def _ask(self, model_id: int, score: float, limit_s: float) -> None:
-        args = {"kind": "best", "model_id": model_id, "score": score}
+    async def _ask(self, model_id: int, score: float, scored_by: str) -> None:
+        args = {"kind": "best", "model_id": model_id, "score": score, "scored_by": scored_by}
         delivered = False
         try:
-            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), limit_s)
+            await self._bus.ask(TRAINER, NodeCommand(command="save", args=args), ANSWER_LIMIT_S)
             delivered = True
         except Refused as error:
             # A refusal is final: the weights are gone. Without an answer it is asked again.

@@ -293,11 +293,12 @@ class Conductor:
 
     # --- ending ------------------------------------------------------------------------------------
 
-    async def stop(self, save: bool = True) -> RunFolder:
+    async def stop(self, save: bool = True, evaluate: bool = True) -> RunFolder:
         """Save and end the run, and return it.
 
         Args:
             save: Whether to save; without it the last checkpoint is what remains.
+            evaluate: Whether to evaluate its last weights, as far as there is time.
 
         Raises:
             Refused: No run goes on.
@@ -306,6 +307,7 @@ class Conductor:
         if active is None:
             raise no_run()
         await self._beginning.cancel()
+        active.evaluates &= evaluate
         if self._active is active:
             if active.ending:
                 await self.over.wait()
@@ -324,7 +326,7 @@ class Conductor:
     def hurry(self) -> None:
         """Note that nobody waits for the end of the run to be saved any more."""
         if self._active is not None:
-            self._active.saves = False
+            self._active.saves = self._active.evaluates = False
 
     async def fail(self, error: str) -> None:
         """Save and end the run because it can't reach what it was begun for; nothing happens without one.

@@ -152,11 +152,18 @@ class Crew:
                 return False
         return True
 
-    async def end_clients(self) -> None:
-        """End clients and evaluator; the trainer takes nothing of them any more, telemetry all that came."""
+    async def end_clients(self, evaluator_grace_s: float | None) -> None:
+        """End clients and evaluator; the trainer takes nothing of them any more, telemetry all that came.
+
+        Args:
+            evaluator_grace_s: Time for the evaluator, which plays with the last weights; None takes its own.
+        """
         if self._supervisor.running(TRAINER):
             await self._ask_to_rest()
-        await self._supervisor.stop(*self.clients, *self._evaluator)
+        await asyncio.gather(
+            self._supervisor.stop(*self.clients),
+            self._supervisor.stop(*self._evaluator, grace_s=evaluator_grace_s),
+        )
 
     async def _ask_to_rest(self) -> None:
         """Let the trainer take nothing in any more: what comes after the end is no fault of the clients."""

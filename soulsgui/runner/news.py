@@ -6,7 +6,7 @@ from soulsgui.config.sections.dqn import BEYOND_SUPPORT, BEYOND_SUPPORT_REMEDY, 
 from soulsgui.runner.active import Active
 from soulsgui.runner.events import EventLog, Level
 from soulsgui.wire.keys import EVALUATOR, TRAINER
-from soulsgui.wire.messages.metrics import EVALUATION_CUT, AttemptRow, Row, UpdateRow
+from soulsgui.wire.messages.metrics import EVALUATION_CUT, EVALUATION_RETURN, AttemptRow, Row, UpdateRow
 from soulsgui.wire.messages.node import NodeState
 
 
@@ -39,6 +39,8 @@ class News:
             if words:
                 self._add(active, "info", words)
             if isinstance(row, UpdateRow):
+                if row.confirms is not None:
+                    self._note_confirmation(active, row)
                 cut = "Greedy episodes of the evaluation did not end and were cut"
                 remedy = "The environment sets no limit of steps: evaluation.max_steps is what they get."
                 self._warn_once(
@@ -80,6 +82,15 @@ class News:
         if news is not None:
             what, remedy = news
             self._add(active, "error" if remedy else "info", f"The run {what}", remedy)
+
+    def _note_confirmation(self, active: Active, row: UpdateRow) -> None:
+        """Tell whether greedy episodes confirm that the goal is reached."""
+        goal, mean = active.settings.stop.mean_return, row.values.get(EVALUATION_RETURN)
+        if goal is None or mean is None:
+            return
+        confirmed = "confirm the goal" if mean >= goal else "do not confirm the goal that training reached"
+        words = f"Greedy episodes of model {row.model_id} {confirmed}: mean return {mean:.1f} of {goal:g}"
+        self._add(active, "info", words if mean >= goal else f"{words}. The run goes on", service=EVALUATOR)
 
     def _add(
         self, active: Active, level: Level, words: str, remedy: str = "", service: str = TRAINER

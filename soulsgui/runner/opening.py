@@ -161,7 +161,7 @@ def goals(settings: Settings) -> dict[str, Any]:
         "goal_return": settings.stop.mean_return,
         "goal_env_steps": settings.stop.env_steps,
         "goal_window": settings.stop.window,
-        "goal_judged_by": settings.stop.judged_by,
+        "goal_judged_by": settings.goal_judged_by,
         "local_clients": settings.clients.local,
     }
 

@@ -65,6 +65,8 @@ class RunView:
         server_up: Whether Redis answers.
         disk_full: Whether Redis refuses writes because of its disk.
         check: What the check of the environment does, in words.
+        evaluating: Whether the evaluator plays.
+        confirming: Whether greedy episodes are to confirm the goal.
     """
 
     trainer: ServiceStatus | None
@@ -73,12 +75,16 @@ class RunView:
     server_up: bool = True
     disk_full: bool = False
     check: str = ""
+    evaluating: bool = False
+    confirming: bool = False
 
 
 def run_state(view: RunView) -> tuple[RunState, str]:
     """Return the state of a run that goes on, and in words what it waits for or does."""
     trainer = view.trainer
     if view.stopping:
+        if view.evaluating:
+            return "saving", "evaluating its last weights"
         return "saving", "saving and ending its services"
     if not view.server_up:
         return "waiting", "for Redis"
@@ -113,7 +119,7 @@ def _by_phase(view: RunView) -> tuple[RunState, str]:
     if node.phase == "stopping":
         return "saving", node.detail
     # A regular checkpoint takes a moment of a running run: not a state of its own.
-    return "running", node.detail
+    return "running", "confirming the goal by greedy episodes" if view.confirming else node.detail
 
 
 def goal_reached(trainer: NodeState | None, telemetry: NodeState | None) -> Reached:

@@ -27,6 +27,8 @@ _LOAD_LIMIT_S = 120.0
 
 # A single step of a game may take long.
 _EVALUATOR_LIVE_S = 120.0
+# Longer than the evaluation at the end of a run may take, whether it has reached a goal or was stopped.
+_EVALUATOR_GRACE_S, EVALUATOR_HURRIED_GRACE_S = 13.0, 7.0
 
 # Nodes read the settings of their run, which no other try would change. Clients are tried again: what they
 # refuse may be put right meanwhile, by another run or by their owner.
@@ -178,6 +180,7 @@ class RunServices:
             log_path=self._run.logs / "evaluator.log",
             health=node_health(EVALUATOR, self._view),
             refusal_code=_REFUSAL_CODE,
+            grace_s=_EVALUATOR_GRACE_S,
             live_limit_s=_EVALUATOR_LIVE_S,
             binding=self._binding,
             env=child_env(),

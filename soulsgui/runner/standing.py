@@ -9,7 +9,7 @@ from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.opening import choose_checkpoint, remember_active
 from soulsgui.runner.run import Reached, RunRecord, RunView, goal_reached, seen_as, with_progress
-from soulsgui.wire.keys import TELEMETRY, TRAINER
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
 from soulsgui.wire.messages.node import NodeState
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,18 @@ class Standing:
         status = active.crew.trainer_status() if active.begun else None
         present = trainer if status is not None and status.state == "running" else None
         known = self._knowledge
-        view = RunView(status, present, bool(active.ending), known.reachable, known.disk_full, active.check)
+        evaluator = self.node(EVALUATOR)
+        verdict = telemetry.verdict if telemetry is not None else None
+        view = RunView(
+            status,
+            present,
+            bool(active.ending),
+            known.reachable,
+            known.disk_full,
+            active.check,
+            evaluating=evaluator is not None and evaluator.phase == "evaluating",
+            confirming=verdict is not None and verdict.to_confirm is not None,
+        )
         active.note_progress(trainer)
         progress = with_progress(self.record, trainer, telemetry, wall_time)
         seen = seen_as(progress, view, active.seconds(now))

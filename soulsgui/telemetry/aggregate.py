@@ -5,7 +5,7 @@ A new attempt carries the window of the curve it goes on with, so that the shown
 """
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,6 +27,7 @@ class Window:
     def __init__(self, size: int, carried: Iterable[float] = ()) -> None:
         self._size = size
         self._values: deque[float] = deque()
+        self._models: deque[int] = deque(maxlen=size)
         self._partials: list[float] = []
         self._own = 0
         for value in carried:
@@ -42,10 +43,21 @@ class Window:
         """Whether all it holds came through `add`, as many as it can hold."""
         return self._own == self._size
 
-    def add(self, value: float) -> None:
-        """Take in one return and let go of the oldest one when there are too many."""
+    @property
+    def model_id(self) -> int:
+        """The model that played most of what came through `add`, the newest of several."""
+        counts = Counter(self._models)
+        return max(counts, key=lambda model_id: (counts[model_id], model_id))
+
+    def add(self, value: float, model_id: int) -> None:
+        """Take in one return, and whose it is, and let go of the oldest one when there are too many."""
         self._take(value)
+        self._models.append(model_id)
         self._own = min(self._own + 1, self._size)
+
+    def begin_anew(self) -> None:
+        """Count what it holds for the mean only, as if it had been carried."""
+        self._own = 0
 
     def _take(self, value: float) -> None:
         if len(self._values) == self._size:
@@ -74,7 +86,7 @@ class Best:
 
     Attributes:
         score: Its mean return.
-        model_id: Weights in use at the end of its last episode.
+        model_id: Weights in use at the end of most of its episodes.
     """
 
     score: float
@@ -89,18 +101,28 @@ class Aggregator:
         goal: Mean return to reach; None for no goal.
         best: The best so far, of any attempt.
         training_judges: Whether full windows of its episodes reach the goal; otherwise only `judge` does.
+        confirms: Whether such a window only claims the goal, until `answer` confirms it.
 
     Attributes:
         training_judges: As the argument; it may be changed.
+        confirms: As the argument; it may be changed.
+        claim: Mean of the window that claims the goal; None while none does.
     """
 
     def __init__(
-        self, window: int, goal: float | None, best: Best | None = None, training_judges: bool = True
+        self,
+        window: int,
+        goal: float | None,
+        best: Best | None = None,
+        training_judges: bool = True,
+        confirms: bool = False,
     ) -> None:
         self.window = window
         self.goal = goal
         self.best = best
         self.training_judges = training_judges
+        self.confirms = confirms
+        self.claim: float | None = None
         self.attempt = 0
         self.reached_with: float | None = None
         self._windows: dict[int, Window] = {0: Window(window)}
@@ -115,19 +137,21 @@ class Aggregator:
         """Mean of the last `window` episodes on the curve, fewer at its beginning; None before the first."""
         return self._windows[self.attempt].mean
 
-    def begin_attempt(self, attempt: int, carried: Iterable[float], own: Iterable[float] = ()) -> None:
+    def begin_attempt(
+        self, attempt: int, carried: Iterable[float], own: Iterable[tuple[float, int]] = ()
+    ) -> None:
         """Go on with an attempt; its goal is open again.
 
         Args:
             attempt: Its number.
             carried: Returns of the curve before it, oldest first (the last `window` are enough).
-            own: Returns of its own that were judged already, oldest first.
+            own: Returns of its own that were judged already, and whose they are, oldest first.
         """
         self.attempt = attempt
-        self.reached_with = None
+        self.reached_with = self.claim = None
         window = self._windows[attempt] = Window(self.window, carried)
-        for value in own:
-            window.add(value)
+        for value, model_id in own:
+            window.add(value, model_id)
         while len(self._windows) > _WINDOWS_KEPT:
             del self._windows[min(self._windows)]
 
@@ -146,20 +170,38 @@ class Aggregator:
         window = self._windows.get(attempt)
         if window is None:
             window = self._windows[attempt] = Window(self.window)
-        window.add(total_return)
+        window.add(total_return, model_id)
         mean = window.mean
         assert mean is not None
         if window.full:
             if self.best is None or mean > self.best.score:
-                self.best = Best(mean, model_id)
-            if self.training_judges:
+                self.best = Best(mean, window.model_id)
+            if self.training_judges and not self.confirms:
                 self.judge(attempt, mean)
+            elif self.training_judges and self.claim is None and self._reaches(attempt, mean):
+                self.claim = mean
         return mean
 
     def judge(self, attempt: int, mean: float) -> None:
         """Hold a mean return against the goal; one of an earlier attempt can't reach it."""
-        if attempt == self.attempt and self.reached_with is None:
-            self.reached_with = mean if self.goal is not None and mean >= self.goal else None
+        if self._reaches(attempt, mean):
+            self.reached_with = mean
+
+    def _reaches(self, attempt: int, mean: float) -> bool:
+        reaches = self.goal is not None and mean >= self.goal
+        return reaches and attempt == self.attempt and not self.reached
+
+    def answer(self, mean: float | None = None) -> None:
+        """Take in what became of the claim; one that is not confirmed needs a whole new window.
+
+        Args:
+            mean: Mean return of greedy episodes; None where nobody can play them, and the claim counts.
+        """
+        claim, self.claim = self.claim, None
+        if mean is None or (self.goal is not None and mean >= self.goal):
+            self.reached_with = claim
+        else:
+            self._windows[self.attempt].begin_anew()
 
 
 def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:

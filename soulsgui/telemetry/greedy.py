@@ -65,4 +65,5 @@ def evaluation_row(run_id: str, found: Complete, last: tuple[int, int]) -> Updat
         model_id=order.model_id,
         time=time.time(),
         values=evaluation_values(found.returns, found.lengths, found.seconds),
+        confirms=order.confirms,
     )

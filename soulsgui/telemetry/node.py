@@ -42,6 +42,8 @@ _STATE_S = 0.25
 _RETRY_S = 0.5
 _ROW_WAIT_S = 1.0
 _DRAIN_S = 2.0
+# Longer than a step of a game may take in the evaluator.
+_GONE_S = 120.0
 _DRAIN_QUIET_MS = 50
 # With what is done before and after, less than the grace of a node that was asked to end.
 _FIGURE_S = 20.0
@@ -71,7 +73,8 @@ class TelemetryNode:
         self._link = Link(address, stop, TELEMETRY)
         self._by_evaluation = settings.best_by_evaluation
         goals = settings.stop
-        self._judged_by_evaluation = goals.judged_by == "evaluation"
+        self._judged_by_evaluation = settings.goal_judged_by == "evaluation"
+        self._confirms = settings.goal_judged_by == "both"
         self._recorder = Recorder(
             run.store,
             run.run_id,
@@ -79,8 +82,11 @@ class TelemetryNode:
             goals.mean_return,
             self._by_evaluation,
             self._judged_by_evaluation,
+            self._confirms,
         )
         self._plays = True
+        self._waits_for: tuple[int | None, int | None] = (None, None)
+        self._waits_since = 0.0
         self._metrics = MetricsStream(self._keys, run.run_id, self._recorder.cursor)
         self._streams = EpisodeStreams(self._keys)
         self._drawing = Drawing(run.root, settings.telemetry.figure_every_episodes, self._recorder.last_row)
@@ -306,15 +312,16 @@ class TelemetryNode:
 
     def _choose_ranking(self, connection: redis.Redis) -> None:
         """Go by training where evaluator and clients say that they can't evaluate: nobody will."""
-        if not (self._by_evaluation or self._judged_by_evaluation):
+        if not (self._by_evaluation or self._judged_by_evaluation or self._confirms):
             return
         keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]
         told = cast("list[bytes | None]", connection.mget(keys))
         evaluator, trainer = (self._of_run(NodeState.read(data)) for data in told)
         if any(node is not None and node.phase in ("loading", "stopping") for node in (evaluator, trainer)):
             return  # what it can is not known yet, or matters no more
+        absent = evaluator is not None and evaluator.phase == "frozen"
         clients_do = trainer is not None and trainer.asks_clients is not False
-        plays = evaluator is None or evaluator.phase != "frozen" or clients_do
+        plays = clients_do if absent else not self._evaluator_is_gone(evaluator)
         if plays != self._plays:
             logger.warning(
                 "best model and goal go by %s",
@@ -324,6 +331,16 @@ class TelemetryNode:
         self._recorder.by_evaluation = plays and self._by_evaluation
         if not self._recorder.verdict.reached:  # what has reached the goal stays what has
             self._recorder.judged_by_evaluation = plays and self._judged_by_evaluation
+            self._recorder.confirms = plays and self._confirms
+
+    def _evaluator_is_gone(self, evaluator: NodeState | None) -> bool:
+        """Whether nothing is to be expected of it any more, though it does not say so: the run must end."""
+        asked, now = self._recorder.verdict.to_confirm, time.monotonic()
+        at_work = evaluator is not None and evaluator.phase == "evaluating"
+        seen = (asked, evaluator.tick if evaluator is not None and at_work else None)
+        if seen != self._waits_for:
+            self._waits_for, self._waits_since = seen, now
+        return asked is not None and now >= self._waits_since + _GONE_S
 
     def _of_run(self, state: NodeState | None) -> NodeState | None:
         return state if state is not None and state.run_id == self._run_id else None
@@ -351,7 +368,11 @@ class TelemetryNode:
             mean_return=recorder.mean_return,
             best_mean_return=verdict.best_score,
             evaluation_return=recorder.evaluation_return,
-            judged_by="evaluation" if recorder.judged_by_evaluation else "training",
+            judged_by="evaluation"
+            if recorder.judged_by_evaluation
+            else "both"
+            if recorder.confirms
+            else "training",
             rejected=dict(total),
             rejected_by_client={client: dict(counts) for client, counts in self._rejected.items()},
             timings_s={"record": self._stored_in_s},

@@ -40,6 +40,7 @@ class Recorder:
     Attributes:
         by_evaluation: As the argument; it may be changed.
         judged_by_evaluation: As the argument; it may be changed.
+        confirms: As the argument; it may be changed: what claims the goal then counts at once.
         evaluation_due: Row of an evaluation by a client whose episodes all came; it is to be told, and counts
             when it is read as a row. None while there is none.
         evaluation_return: Mean return of the newest evaluation on the curve; None before the first.
@@ -53,6 +54,7 @@ class Recorder:
         by_evaluation: Whether the best model is the one with the best evaluation, not the one with the best
             mean of training episodes.
         judged_by_evaluation: Whether an evaluation reaches the goal, not the mean of training episodes.
+        confirms: Whether greedy episodes have to confirm a goal that training episodes reach.
 
     Raises:
         StoreError: The store can't be used. A damaged one is set aside, and a new one begun.
@@ -67,9 +69,12 @@ class Recorder:
         goal: float | None,
         by_evaluation: bool = False,
         judged_by_evaluation: bool = False,
+        confirms: bool = False,
     ) -> None:
         self.by_evaluation = by_evaluation
         self._judged_by_evaluation = judged_by_evaluation
+        self._confirms = confirms
+        self._claimed_at: int | None = None
         self._path = path
         self._run_id = run_id
         self._window = window
@@ -160,12 +165,26 @@ class Recorder:
         self._aggregator.training_judges = not judges
 
     @property
+    def confirms(self) -> bool:
+        """Whether greedy episodes have to confirm a goal that training episodes reach."""
+        return self._confirms
+
+    @confirms.setter
+    def confirms(self, confirms: bool) -> None:
+        self._confirms = self._aggregator.confirms = confirms
+        if not confirms and self._aggregator.claim is not None:
+            logger.warning("nobody confirms the goal by greedy episodes: what training reached counts")
+            self._aggregator.answer()
+
+    @property
     def verdict(self) -> Verdict:
         """Best model so far, and whether the goal is reached."""
         best = self._evaluated if self.by_evaluation else self._aggregator.best
         return Verdict(
             best_model_id=best.model_id if best else None,
             best_score=best.score if best else None,
+            best_by="evaluation" if self.by_evaluation else "training",
+            to_confirm=None if self._aggregator.claim is None else self._claimed_at,
             reached=self._aggregator.reached,
             reached_with=self._aggregator.reached_with,
         )
@@ -245,13 +264,13 @@ class Recorder:
         self._curve = Curve(store.starts(), store.places())
         standing = store.standing
         best, training_judges = self._restored_best(standing), not self._judged_by_evaluation
-        self._aggregator = Aggregator(self._window, self._goal, best, training_judges)
+        self._aggregator = Aggregator(self._window, self._goal, best, training_judges, self._confirms)
         attempt = self._curve.attempt
         end = store.curve_end(self._window)
         self._aggregator.begin_attempt(
             attempt,
-            carried=[value for one, value in end if one != attempt],
-            own=[value for one, value in end if one == attempt],
+            carried=[value for one, value, _ in end if one != attempt],
+            own=[(value, model_id) for one, value, model_id in end if one == attempt],
         )
         if standing and standing.attempt == attempt and standing.goal == self._goal:
             self._aggregator.reached_with = standing.reached_with
@@ -281,8 +300,8 @@ class Recorder:
                 if due is not None and (row.attempt, row.update) == (due.attempt, due.update):
                     self.evaluation_due = None
                 self._look_at_evaluations()
-                if self._judged_by_evaluation and EVALUATION_RETURN in row.values:
-                    self._aggregator.judge(row.attempt, row.values[EVALUATION_RETURN])
+                if EVALUATION_RETURN in row.values:
+                    self._judge(row, row.values[EVALUATION_RETURN])
             case UpdateRow():
                 self._store.add_update(row)
             case CheckpointRow():
@@ -292,6 +311,15 @@ class Recorder:
                 self._begin(row)
                 # It may begin before the newest evaluation.
                 self._look_at_evaluations()
+
+    def _judge(self, row: UpdateRow, mean: float) -> None:
+        """Hold an evaluation against the goal."""
+        if self._judged_by_evaluation:
+            self._aggregator.judge(row.attempt, mean)
+        elif row.confirms is not None and row.confirms == self.verdict.to_confirm:
+            self._aggregator.answer(mean)
+            words = "confirm" if self._aggregator.reached else "do not confirm"
+            logger.info("greedy episodes of model %d %s the goal: %.2f", row.model_id, words, mean)
 
     def _begin(self, row: AttemptRow) -> None:
         start = AttemptStart(
@@ -306,7 +334,7 @@ class Recorder:
             self._begin_aggregates(row.attempt)
 
     def _begin_aggregates(self, attempt: int) -> None:
-        carried = [value for _, value in self._store.curve_end(self._window)]
+        carried = [value for _, value, _ in self._store.curve_end(self._window)]
         self._aggregator.begin_attempt(attempt, carried)
 
     def _place(self, arrivals: Sequence[Arrival], now: float) -> list[EpisodeRecord]:
@@ -319,8 +347,12 @@ class Recorder:
             if episode.attempt > self._aggregator.attempt:
                 self._begin_aggregates(episode.attempt)
             env_steps, number = self._curve.advance(episode.attempt, episode.length)
-            mean = self._aggregator.add(episode.attempt, episode.total_return, episode.model_id)
             row += 1
+            claimed = self._aggregator.claim is not None
+            mean = self._aggregator.add(episode.attempt, episode.total_return, episode.model_id)
+            if self._aggregator.claim is not None and not claimed:
+                logger.info("%.2f over %d training episodes: to be confirmed", mean, self._window)
+                self._claimed_at = row
             records.append(
                 EpisodeRecord(
                     row,

@@ -16,7 +16,7 @@ from soulsgui.training.checkpoint import Checkpoint, UnsavedError
 from soulsgui.training.saver import Saver
 from soulsgui.wire.commands import CommandReader, NodeAnswer, NodeCommand
 from soulsgui.wire.connection import Backoff
-from soulsgui.wire.control import CheckpointKind
+from soulsgui.wire.control import CheckpointKind, ScoredBy
 from soulsgui.wire.keys import TELEMETRY, Keys
 from soulsgui.wire.manifest import NOTE, Manifest
 from soulsgui.wire.messages.node import NodeState
@@ -37,7 +37,7 @@ class Saveable(Protocol):
     ) -> Checkpoint:
         """Return a checkpoint of this instant, with the replay memory if that is wanted."""
 
-    def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
+    def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
         """Return a checkpoint of weights that were published a while ago."""
 
     def release(self, client: str) -> bool:
@@ -239,7 +239,8 @@ class CommandDesk:
         score = command.args.get("score", self._score)
         try:
             if kind == "best":
-                checkpoint = self._node.weights_snapshot(int(command.args["model_id"]), score)
+                by: ScoredBy = "evaluation" if command.args.get("scored_by") == "evaluation" else "training"
+                checkpoint = self._node.weights_snapshot(int(command.args["model_id"]), score, by)
                 self._save(self._run.best_model, checkpoint, command.id)
             elif kind == "manual":
                 note = str(command.args.get("note", ""))

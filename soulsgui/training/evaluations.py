@@ -5,21 +5,26 @@ that it is to play with; the weights are held until the evaluation after it is o
 when they are the best. Telemetry counts what comes.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import redis
 
 from soulsgui.config.schema import Settings
-from soulsgui.training.intake import Intake
-from soulsgui.training.publisher import Publisher, Standing
-from soulsgui.training.session import Session
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
 from soulsgui.wire.messages.session import GreedyOrder
+
+if TYPE_CHECKING:  # the evaluator uses `Schedule`, and does without torch
+    from soulsgui.training.intake import Intake
+    from soulsgui.training.publisher import Publisher, Standing
+    from soulsgui.training.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +161,8 @@ class ClientEvaluations:
         self._schedule = Schedule(max(self._every, 1))
         self._schedule.due(attempt, update)
         self._wanted = False
+        self._to_confirm: int | None = None
+        self._confirmed: int | None = None
         self._open: _Open | None = None
         self._asked_last = ""
         self._counted = -1  # weights of the last evaluation that telemetry has counted
@@ -170,7 +177,8 @@ class ClientEvaluations:
         """
         if not self._every:
             return
-        self._wanted |= self._schedule.due(self._attempt, standing.update)
+        confirms = None if self._to_confirm == self._confirmed else self._to_confirm
+        self._wanted |= self._schedule.due(self._attempt, standing.update) or confirms is not None
         if not (self._wanted and self.asks and self._open is None):
             return
         players = {client: one for client, one in self._known().items() if self._can_play(client)}
@@ -179,11 +187,12 @@ class ClientEvaluations:
             return
         order = GreedyOrder(
             model_id=standing.model_id,
-            count=self._count,
+            count=self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM),
             attempt=self._attempt,
             update=standing.update,
             env_steps=standing.env_steps,
             episodes=standing.episodes,
+            confirms=confirms,
         )
         logger.info("asks %s for %d greedy episodes of model %d", session.client, order.count, order.model_id)
         session.greedy, self._open = order, _Open(session, order, now, Moving(order.count, self._still_for_s))
@@ -206,6 +215,8 @@ class ClientEvaluations:
         passed_s, self._looked_at = min(now - self._looked_at, _LONGEST_GAP_S), now
         keys = [self._keys.node(name) for name in (EVALUATOR, TELEMETRY)]
         evaluator, telemetry = map(self._of_run, cast("list[bytes | None]", connection.mget(keys)))
+        verdict = None if telemetry is None else telemetry.verdict
+        self._to_confirm = None if verdict is None else verdict.to_confirm
         absent = evaluator is not None and evaluator.phase == "frozen"
         known = self._known() if absent else {}
         players = {client: one for client, one in known.items() if self._can_play(client)}
@@ -213,7 +224,7 @@ class ClientEvaluations:
         if self._open is None:
             return
         if telemetry is not None and telemetry.evaluated == self._open.order.model_id:
-            self._counted = telemetry.evaluated
+            self._counted, self._confirmed = telemetry.evaluated, self._open.order.confirms
             self._end(connection, self._open)
         elif why := self._given_up(self._open, players, now, passed_s):
             logger.info("%s does not play model %d to its end: %s", *self._names(self._open), why)

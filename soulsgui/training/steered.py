@@ -28,6 +28,7 @@ from soulsgui.training.rows import Rows
 from soulsgui.training.staleness import StalenessCount
 from soulsgui.training.trainee import Trainee
 from soulsgui.wire.connection import Address, Link
+from soulsgui.wire.control import ScoredBy
 from soulsgui.wire.keys import TRAINER
 from soulsgui.wire.manifest import MANIFEST, Manifest
 from soulsgui.wire.messages.base import Instance
@@ -165,12 +166,16 @@ class SteeredTrainee(Trainee):
         """Ask the node to save and end; the argument, a message, is not looked at."""
         self._stop.set()
 
-    def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
+    def weights_snapshot(self, model_id: int, score: float | None, scored_by: ScoredBy) -> Checkpoint:
         """Return a checkpoint of weights published a while ago.
 
         Raises:
             CheckpointError: They are not kept any more.
         """
+        found = self._weights_of(model_id, score)
+        return replace(found, info=found.info.model_copy(update={"scored_by": scored_by}))
+
+    def _weights_of(self, model_id: int, score: float | None) -> Checkpoint:
         kept = self._publisher.kept(model_id)
         if kept is None:
             return self._evaluated(model_id, score)
@@ -189,7 +194,7 @@ class SteeredTrainee(Trainee):
         if not (aside / MANIFEST).exists():
             raise CheckpointError(f"Model {model_id} is gone: only the last ones are kept.")
         found = read_checkpoint(aside)
-        best = {"kind": "best", "score": score, "scored_by": self._scored_by("best"), "resumable": False}
+        best = {"kind": "best", "score": score, "resumable": False}
         return Checkpoint(found.info.model_copy(update=best), found.weights)
 
     def _look_at_hold(self, now: float) -> None:

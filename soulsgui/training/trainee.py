@@ -26,7 +26,7 @@ from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_chec
 from soulsgui.training.hardware import choose_device
 from soulsgui.training.opening import find_spaces
 from soulsgui.training.publisher import Standing
-from soulsgui.wire.control import CheckpointKind, ScoredBy
+from soulsgui.wire.control import CheckpointKind
 from soulsgui.wire.manifest import Manifest
 from soulsgui.wire.messages.server_config import algorithm_name
 
@@ -232,10 +232,6 @@ class Trainee(ABC):
             memory,
         )
 
-    def _scored_by(self, kind: CheckpointKind) -> ScoredBy:
-        """Return what the score of a checkpoint is the mean of: evaluations rank the best model alone."""
-        return "evaluation" if kind == "best" and self.settings.best_by_evaluation else "training"
-
     def _standing(self) -> Standing:
         return Standing(self.model_id, self.agent.updates, self.env_steps, self.episodes)
 
@@ -256,7 +252,7 @@ class Trainee(ABC):
             policy=self.agent.policy_spec(),
             kind=kind,
             score=score,
-            scored_by="" if score is None else self._scored_by(kind),
+            scored_by="" if score is None else "training",
             created=time.time(),
             resumable=resumable,
         )

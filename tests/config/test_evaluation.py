@@ -6,21 +6,15 @@ import pytest
 
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.layers import Layer, combine
-from soulsgui.config.sections.evaluation import OFF_POLICY_EVERY
+from soulsgui.config.sections.evaluation import EVERY
 
 
 @pytest.mark.parametrize(
     ("values", "every", "by_evaluation"),
     [
-        ({"algorithm": "ppo"}, 0, False),
-        ({"algorithm": "ppo", "evaluation.every_updates": 3}, 3, False),
-        (
-            {"algorithm": "ppo", "evaluation.every_updates": 3, "evaluation.best_by": "evaluation"},
-            3,
-            True,
-        ),
-        ({"algorithm": "dqn"}, OFF_POLICY_EVERY, True),
-        ({"algorithm": "dqn", "evaluation.best_by": "training"}, OFF_POLICY_EVERY, False),
+        *(({"algorithm": algorithm}, every, True) for algorithm, every in EVERY.items()),
+        ({"algorithm": "ppo", "evaluation.every_updates": 3}, 3, True),
+        ({"algorithm": "dqn", "evaluation.best_by": "training"}, EVERY["dqn"], False),
         ({"algorithm": "dqn", "evaluation.every_updates": 0}, 0, False),
     ],
 )
@@ -31,4 +25,4 @@ def test_who_evaluates_and_ranks_by_it(values: dict[str, Any], every: int, by_ev
 
 def test_ranking_by_evaluations_that_never_come_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"evaluation\.every_updates"):
-        combine([Layer("test", {"evaluation.best_by": "evaluation"})])
+        combine([Layer("test", {"evaluation.best_by": "evaluation", "evaluation.every_updates": 0})])

@@ -27,7 +27,7 @@ R2D2: dict[str, Any] = {"algorithm": "dqn", "network": {"recurrent": "gru"}}
         ),
         (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 990}}, "dqn.buffer_size"),
         (R2D2 | {"dqn": {"agent": "r2d2", "buffer_size": 1000, "burn_in": 125}}, "dqn.buffer_size"),
-        ({"stop": {"judged_by": "evaluation"}}, "stop.judged_by"),
+        ({"stop": {"judged_by": "evaluation"}, "evaluation": {"every_updates": 0}}, "stop.judged_by"),
         ({"algorithm": "sac", "network": {"squash": "clip"}}, "network.squash"),
         ({"algorithm": "sac", "stop": {"env_steps": 1000}}, "stop.env_steps"),
         ({"algorithm": "sac", "network": {"recurrent": "gru"}}, "network.recurrent"),

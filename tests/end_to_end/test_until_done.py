@@ -33,8 +33,11 @@ def test_the_shipped_default_solves_cartpole_and_ends_by_itself(tmp_path: Path) 
     assert processes_below(tmp_path) == []
     saved = json.loads((run / "best_model" / "manifest.json").read_text())
     told = json.loads((run / "telemetry.json").read_text())
-    assert saved["model_id"] == told["best_model_id"]
-    assert saved["score"] == pytest.approx(told["best_mean_return"])
+    assert summary["goal_judged_by"] == "both"
+    assert saved["scored_by"] == "evaluation"
+    assert saved["model_id"] == told["best_evaluation_model_id"]
+    assert saved["score"] == pytest.approx(told["best_evaluation_return"])
+    assert saved["score"] == summary["best_mean_return"] >= 475
     refused = soulsgui("serve", "--resume", "latest", "--until-done", folder=tmp_path)
     assert refused.returncode == 1
     assert "has reached its return: it would end again at once" in refused.stderr
@@ -50,6 +53,21 @@ def test_a_goal_of_steps_ends_the_run_after_them(tmp_path: Path) -> None:
     summary = last_json(done.stdout)
     assert summary["reached"] == "env_steps"
     assert summary["env_steps"] == 3072  # three rounds of 4 environments × 256 steps
+
+
+def test_a_goal_out_of_reach_is_not_reached_by_chance(tmp_path: Path) -> None:
+    done = soulsgui(
+        "serve", "--set", "env.id=Blackjack-v1", "--set", "stop.mean_return=0.5", "--set", "seed=31337",
+        "--set", "stop.env_steps=10000", "--local-clients", "1", "--until-done", "--json",
+        folder=tmp_path, timeout_s=100,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = last_json(done.stdout)
+    assert (summary["reached"], summary["goal_judged_by"]) == ("env_steps", "both")
+    assert summary["evaluation_return"] < 0.5
+    assert (Path(summary["run_dir"]) / "best_model").is_dir()
+    told = (tmp_path / "data" / "server" / "events.jsonl").read_text()
+    assert "do not confirm the goal" in told, "windows of training did reach it"
 
 
 def test_without_a_goal_until_done_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from soulsgui.environments.make import Env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.modes.evaluate import (
+    LEAST_TO_CONFIRM,
     MOST_SIDE_BY_SIDE,
+    Evaluation,
     EvaluationError,
     Unfinished,
     check_spaces,
@@ -219,3 +221,31 @@ def test_an_episode_that_does_not_end_is_cut_and_that_is_told() -> None:
     assert (found.cut, found.to_json()["cut"], found.to_json()["max_steps"]) == (2, 2, 5)
     assert found.cut_words.startswith("2 of 7 episodes did not end and were cut at 5 steps")
     assert evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=7).cut_words == ""
+
+
+def of(*returns: float) -> Evaluation:
+    return Evaluation(returns, (1,) * len(returns), 0.0)
+
+
+def test_as_many_episodes_are_played_as_say_whether_a_goal_is_reached() -> None:
+    assert not of(*[500.0] * (LEAST_TO_CONFIRM - 1)).settles(475)
+    assert of(*[500.0] * LEAST_TO_CONFIRM).settles(475)
+    # A standard deviation of 10 over 20 episodes is a standard error of 2.2.
+    near, far = ([mean - 9.75, mean + 9.75] * 10 for mean in (480.0, 482.0))
+    assert not of(*near).settles(475)
+    assert of(*far).settles(475)
+    assert of(*near * 5).settles(480), "enough is enough"
+    assert (of(1.0) + of(2.0, 6.0)).mean_return == 3.0
+
+
+def test_a_goal_out_of_reach_is_not_confirmed_by_chance() -> None:
+    # Blackjack: what is lost and won makes -0.05 at best; windows of 20 training episodes reach 0.5 soon.
+    rng = np.random.default_rng(1)
+    returns = rng.choice([1.0, 0.0, -1.0], p=[0.43, 0.09, 0.48], size=(2000, 100))
+    windows = returns[:, :20].mean(axis=1)
+    assert (windows >= 0.5).sum() >= 5
+    confirmed = 0
+    for drawn in returns:
+        played = next(found for n in range(20, 101, 20) if (found := of(*drawn[:n])).settles(0.5))
+        confirmed += played.mean_return >= 0.5
+    assert confirmed == 0

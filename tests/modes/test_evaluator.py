@@ -25,8 +25,9 @@ from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.manifest import Manifest
+from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow, read_row
-from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.faults.waiting import LIMIT_S, until
 
@@ -71,6 +72,12 @@ class Run:
         standing = Standing(100 + update, update, 10 * update, update)
         self._publisher.prepare(standing, with_still(noisy, weights))
         self._publisher.publish(self._connection, {})
+
+    def claims(self, episode: int) -> None:
+        """Let telemetry say that training has reached the goal."""
+        told = NodeState(name="telemetry", instance=Instance(), tick=1, run_id=self.folder.run_id)
+        claim = told.model_copy(update={"verdict": Verdict(to_confirm=episode)})
+        self._connection.set(self._keys.node("telemetry"), claim.to_json())
 
     def rows(self) -> list[UpdateRow]:
         entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", self._connection.xrange(self._keys.metrics))
@@ -136,6 +143,52 @@ def test_weights_are_evaluated_told_and_the_best_of_them_written_aside(
     assert state is not None
     assert (state.model_id, state.best_mean_return) == (117, good["evaluation_return"])
     assert state.farewell == "ended as asked"
+
+
+def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(
+    redis_address: Address, run: Run
+) -> None:
+    run.publish(1, FALLING)
+    with at_work(run, redis_address, settings(stop__mean_return=475.0)):
+        run.claims(12)
+        until(lambda: len(run.rows()) == 1, "it is answered")
+        run.claims(13)
+        answered = run.state()
+        until(lambda: answered and (run.state() or answered).tick > answered.tick + 2, "it has looked again")
+        assert len(run.rows()) == 1, "the same weights would say the same"
+        run.publish(2, BALANCING)
+        until(lambda: len(run.rows()) == 2, "others are asked about")
+        told = [(row.update, row.confirms) for row in run.rows()]
+        assert told == [(1, 12), (2, 13)]
+        assert run.rows()[0].values["evaluation_return"] < 12
+
+
+def test_the_weights_of_the_end_are_evaluated_once(redis_address: Address, run: Run) -> None:
+    run.publish(0, FALLING)
+    with at_work(run, redis_address, settings()) as evaluator:
+        until(lambda: evaluator._seen is not None, "the first weights are seen")
+        run.publish(2, BALANCING)  # long before an evaluation is due
+        until(lambda: evaluator._seen.update == 2, "they are seen")  # type: ignore[union-attr]
+        assert run.rows() == []
+    assert [(row.update, row.confirms) for row in run.rows()] == [(2, None)]
+    assert (
+        read_checkpoint(run.folder.evaluated / "102").info.score == run.rows()[0].values["evaluation_return"]
+    )
+    with at_work(run, redis_address, settings(evaluation__max_steps=1)):
+        pass
+    assert len(run.rows()) == 2, "another attempt begins with them"
+
+
+@pytest.mark.allow_warnings
+def test_the_evaluation_at_the_end_is_given_up_when_it_takes_too_long(
+    redis_address: Address, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.modes.evaluator.FINAL_WITHIN_HURRIED_S", 0.0)
+    run.publish(2, BALANCING)
+    with at_work(run, redis_address, settings()):
+        until(run.state, "it is there")
+    assert run.rows() == []
+    assert getattr(run.state(), "farewell", "") == "ended as asked"
 
 
 @pytest.mark.allow_warnings

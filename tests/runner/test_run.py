@@ -61,6 +61,8 @@ def test_running_trainer_gives_the_run_its_phase(phase: NodePhase, state: RunSta
         (RunView(trainer("stopped"), node()), "waiting", "trainer is stopped"),
         (RunView(trainer("running"), node(), server_up=False), "waiting", "Redis"),
         (RunView(trainer("running"), node(), disk_full=True), "waiting", "disk full"),
+        (RunView(trainer("running"), node(), confirming=True), "running", "confirming the goal"),
+        (RunView(trainer("running"), node(), stopping=True, evaluating=True), "saving", "evaluating"),
         (RunView(trainer("running"), node(), stopping=True), "saving", "ending"),
         (RunView(trainer("failed"), node(), stopping=True, server_up=False), "saving", "ending"),
     ],

@@ -19,7 +19,7 @@ def test_the_mean_is_the_correctly_rounded_mean_of_the_window_whatever_went_befo
     window = Window(size, carried)
     last = deque(carried, size)
     for value in values:
-        window.add(value)
+        window.add(value, 1)
         last.append(value)
         assert window.mean == math.fsum(last) / len(last)
 
@@ -27,7 +27,7 @@ def test_the_mean_is_the_correctly_rounded_mean_of_the_window_whatever_went_befo
 def test_a_huge_return_leaves_no_trace_behind() -> None:
     window = Window(2)
     for value in (0.1, 1e30, 0.2, 0.3):
-        window.add(value)
+        window.add(value, 1)
     assert window.mean == (0.2 + 0.3) / 2
 
 
@@ -35,13 +35,16 @@ def test_an_empty_window_has_no_mean() -> None:
     assert Window(3).mean is None
 
 
-def test_only_full_windows_rank_models() -> None:
+def test_only_full_windows_rank_models_and_whoever_played_most_of_one_earned_it() -> None:
     aggregator = Aggregator(3, None)
     for value in (100.0, 1.0):
         aggregator.add(1, value, model_id=1)
     assert aggregator.best is None
     aggregator.add(1, 1.0, model_id=2)
-    assert aggregator.best == Best(34.0, 2)
+    assert aggregator.best == Best(34.0, 1)
+    for model_id in (3, 4, 5):
+        aggregator.add(1, 100.0 + model_id, model_id)
+    assert aggregator.best == Best(104.0, 5), "the newest of those that played as much"
 
 
 def test_the_first_of_equals_stays_the_best() -> None:
@@ -85,7 +88,7 @@ def test_what_a_resume_carries_over_counts_for_the_mean_only() -> None:
     aggregator.add(2, 0.0, 1)
     assert (aggregator.best, aggregator.reached) == (None, False)
     aggregator.add(2, 3.0, 8)
-    assert (aggregator.best, aggregator.reached) == (Best(1.0, 8), False)
+    assert (aggregator.best, aggregator.reached) == (Best(1.0, 1), False)
 
 
 def test_a_new_attempt_opens_the_goal_again_and_keeps_the_best() -> None:
@@ -121,3 +124,40 @@ def test_best_of_a_history_is_the_best_seen_live() -> None:
     for attempt, value, model_id in episodes:
         live.add(attempt, value, model_id)
     assert best_of(2, episodes) == live.best == Best(6.0, 3)
+
+
+def claiming() -> Aggregator:
+    """Two episodes of 11 claim a goal of 10."""
+    aggregator = Aggregator(2, 10.0, confirms=True)
+    aggregator.begin_attempt(1, ())
+    for _ in range(2):
+        aggregator.add(1, 11.0, 3)
+    assert (aggregator.claim, aggregator.reached) == (11.0, False)
+    return aggregator
+
+
+def test_greedy_episodes_confirm_a_claimed_goal() -> None:
+    aggregator = claiming()
+    aggregator.add(1, 99.0, 3)
+    assert aggregator.claim == 11.0, "there is one claim at a time"
+    aggregator.answer(10.0)
+    assert (aggregator.claim, aggregator.reached_with) == (None, 11.0)
+
+
+def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
+    aggregator = claiming()
+    aggregator.answer(9.9)
+    aggregator.add(1, 99.0, 4)
+    assert (aggregator.claim, aggregator.reached) == (None, False)
+    assert aggregator.mean_return == 55.0, "the shown mean goes on"
+    aggregator.add(1, 13.0, 4)
+    assert aggregator.claim == 56.0
+
+
+def test_a_claim_counts_where_nobody_can_confirm_it_and_ends_with_its_attempt() -> None:
+    aggregator = claiming()
+    aggregator.answer()
+    assert aggregator.reached_with == 11.0
+    aggregator = claiming()
+    aggregator.begin_attempt(2, [11.0, 11.0])
+    assert (aggregator.claim, aggregator.reached) == (None, False)

@@ -67,10 +67,12 @@ def test_what_was_asked_for_is_an_evaluation_and_no_training(
     with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
         stage.play("a", episode(99.0, model_id=6), greedy(0, 10.0, length=3))
         state = stage.wait_state(lambda state: state.episodes == 1, "the one of the training")
-        assert (state.verdict, state.evaluated) == (Verdict(), -1)
+        assert (state.verdict, state.evaluated) == (Verdict(best_by="evaluation"), -1)
         stage.play("a", greedy(1, 6.0, length=5))
-        state = stage.wait_state(lambda state: state.verdict != Verdict(), "the verdict")
-        assert state.verdict == Verdict(best_model_id=7, best_score=8.0, reached=True, reached_with=8.0)
+        state = stage.wait_state(lambda state: state.evaluated == 7, "the verdict")
+        state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "it counts")
+        best = Verdict(best_model_id=7, best_score=8.0, best_by="evaluation")
+        assert state.verdict == best.model_copy(update={"reached": True, "reached_with": 8.0})
         assert (state.episodes, state.mean_return, state.env_steps) == (1, 99.0, 10)
         assert (state.evaluated, state.rejected, state.evaluation_return) == (7, {}, 8.0)
         assert stage.live_numbers() == [1]
@@ -111,7 +113,7 @@ def test_training_ranks_only_where_it_is_known_that_no_client_can(
     with node_at_work(run, redis_address, algorithm="dqn", stop={"window": 1}):
         stage.play("a", episode(5.0, model_id=3))
         state = stage.wait_state(lambda state: state.episodes == 1, "counted")
-        assert state.verdict == Verdict()
+        assert state.verdict == Verdict(best_by="evaluation")
 
 
 def _recorder(folder: Path) -> Recorder:

@@ -85,9 +85,12 @@ def test_the_tick_moves_while_nothing_happens(run: RunFolder, redis_address: Add
         stage.wait_state(lambda state: state.tick > first.tick, "a later tick")
 
 
+OFF = {"every_updates": 0}
+
+
 def test_a_reached_goal_is_told_within_50_ms(run: RunFolder, redis_address: Address, stage: Stage) -> None:
     stage.join("a")
-    with node_at_work(run, redis_address, stop={"mean_return": 5.0, "window": 3}):
+    with node_at_work(run, redis_address, evaluation=OFF, stop={"mean_return": 5.0, "window": 3}):
         stage.play("a", episode(5.0), episode(5.0))
         stage.wait_state(lambda state: state.episodes == 2, "two of three")
         state = stage.state()
@@ -350,7 +353,7 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
     goals = {"window": 2, "mean_return": 5.0, "judged_by": "evaluation"}
     with node_at_work(run, redis_address, algorithm="dqn", stop=goals):
         state = stage.wait_state(lambda state: state.mean_return == 5.0, "counted")
-        assert (state.verdict, state.best_mean_return) == (Verdict(), None)
+        assert (state.verdict, state.best_mean_return) == (Verdict(best_by="evaluation"), None)
         assert state.judged_by == "evaluation", "it may yet be able to"
         frozen = evaluator.model_copy(update={"phase": "frozen"})
         stage.redis.set(stage.keys.node("evaluator"), frozen.to_json())
@@ -363,3 +366,17 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
         stage.redis.set(stage.keys.node("evaluator"), ending.to_json())
         state = stage.wait_state(lambda new: new.tick > state.tick + 4, "a few turns later")
         assert state.judged_by == "training", "also while the run is being ended"
+
+
+@pytest.mark.allow_warnings
+def test_a_goal_does_not_wait_for_an_evaluator_that_is_gone(
+    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.join("a")
+    with node_at_work(run, redis_address, stop={"mean_return": 5.0, "window": 2}):
+        stage.play("a", *(episode(5.0) for _ in range(2)))
+        state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.to_confirm), "it asks")
+        assert state.judged_by == "both"
+        monkeypatch.setattr("soulsgui.telemetry.node._GONE_S", 0.2)
+        state = stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "the goal")
+        assert (state.judged_by, state.verdict and state.verdict.reached_with) == ("training", 5.0)

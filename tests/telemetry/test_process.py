@@ -138,7 +138,7 @@ def _assert_as_if_never_killed(run: RunFolder) -> None:
 def test_asked_to_stop_it_drains_draws_and_says_goodbye(
     tmp_path: Path, redis_address: Address, stage: Stage
 ) -> None:
-    run = make_run(tmp_path, stop={"mean_return": 5.0, "window": 2})
+    run = make_run(tmp_path, evaluation={"every_updates": 0}, stop={"mean_return": 5.0, "window": 2})
     stage.join("a")
     with _process(run, redis_address) as process:
         stage.wait_state(lambda state: state.phase == "collecting", "at work")

@@ -193,15 +193,15 @@ def test_models_are_ranked_by_their_evaluation_where_that_is_chosen(tmp_path: Pa
     with _recorder(tmp_path) as recorder:
         recorder.by_evaluation = True
         _store(recorder, played)
-        assert recorder.verdict == Verdict()
+        assert recorder.verdict == Verdict(best_by="evaluation")
         _store(recorder, [], [_evaluation(5, 7.0), _evaluation(10, 9.0), _evaluation(15, 9.0)])
-        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0)
+        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
     with _recorder(tmp_path) as recorder:
         assert recorder.verdict == Verdict(best_model_id=1, best_score=100.0)
         recorder.by_evaluation = True
-        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0)
+        assert recorder.verdict == Verdict(best_model_id=10, best_score=9.0, best_by="evaluation")
         _store(recorder, [], [_evaluation(20, 9.5)])
-        assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5)
+        assert recorder.verdict == Verdict(best_model_id=20, best_score=9.5, best_by="evaluation")
 
 
 def test_an_evaluation_reaches_the_goal_where_that_is_chosen(tmp_path: Path) -> None:
@@ -240,6 +240,25 @@ def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> N
         recorder.judged_by_evaluation = False
         _store(recorder, arrivals(episode(100.0), client="b"), [_evaluation(5, 1.0)])
         assert recorder.verdict.reached_with == 100.0
+
+
+def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_path: Path) -> None:
+    def confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
+        return _evaluation(update, score).model_copy(update={"confirms": confirms})
+
+    with _recorder(tmp_path, goal=9.0) as recorder:
+        recorder.confirms = True
+        _store(recorder, arrivals(*(episode(10.0) for _ in range(5))), [attempt_row(1)])
+        assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, 3)
+        # What nobody asked for confirms nothing: a regular evaluation, or what a former claim was answered.
+        _store(recorder, [], [confirmation(1, 50.0, None), confirmation(2, 50.0, 2)])
+        assert recorder.verdict.to_confirm == 3
+        _store(recorder, [], [confirmation(3, 8.9, 3)])
+        assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, None)
+        _store(recorder, arrivals(*(episode(11.0) for _ in range(3)), client="b"))
+        assert recorder.verdict.to_confirm == 8
+        _store(recorder, [], [confirmation(4, 9.0, 8)])
+        assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)
 
 
 def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:

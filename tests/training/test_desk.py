@@ -39,7 +39,7 @@ class _Node:
         info = made.info.model_copy(update={"kind": kind, "score": score})
         return replace(made, info=info, note=note)
 
-    def weights_snapshot(self, model_id: int, score: float | None) -> Checkpoint:
+    def weights_snapshot(self, model_id: int, score: float | None, scored_by: str) -> Checkpoint:
         if model_id > self.updates:
             raise CheckpointError(f"Model {model_id} is gone.")
         made = checkpoint(model_id, size=4)

@@ -137,10 +137,10 @@ def test_the_best_of_the_newest_weights_holds_those_that_earned_it(tmp_path: Pat
     fill(made)
     learn(made)
     played = publish(made, 5)
-    at_once = made.weights_snapshot(5, 1.0)
+    at_once = made.weights_snapshot(5, 1.0, "evaluation")
     assert at_once.info.resumable
     learn(made)
-    later = made.weights_snapshot(5, 1.0)
+    later = made.weights_snapshot(5, 1.0, "evaluation")
     assert (later.info.updates, later.info.resumable) == (2, False)
     for found in (at_once, later):
         for name, array in played.items():
@@ -157,9 +157,9 @@ def test_the_best_weights_are_those_without_the_noise_that_explores(tmp_path: Pa
     policy.load(published)  # clients take the noisy ones out of it
     noisy = made.agent.export_weights()
     np.testing.assert_array_equal(published["policy.0.weight"], noisy["policy.0.weight"])
-    newest = made.weights_snapshot(5, 1.0).weights
+    newest = made.weights_snapshot(5, 1.0, "evaluation").weights
     publish(made, 6)
-    older = made.weights_snapshot(5, 1.0).weights
+    older = made.weights_snapshot(5, 1.0, "evaluation").weights
     for found in (newest, older, without_noise(published)):
         assert found.keys() == still.keys()
         for name, array in still.items():

@@ -247,7 +247,7 @@ def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
         assert order is not None
         assert (order.count, order.attempt) == (3, 1)
         assert order_for(node, old.name) is None
-        assert node.node.weights_snapshot(order.model_id, 1.0).info.updates == order.update
+        assert node.node.weights_snapshot(order.model_id, 1.0, "evaluation").info.updates == order.update
         counted = node_state("telemetry", tmp_path.name, evaluated=order.model_id)
         node.connection.set(node.keys.node("telemetry"), counted)
         until(lambda: order_for(node, "b") != order, "it asks no longer")

@@ -4,8 +4,11 @@ from typing import Literal
 
 from soulsgui.config.declaring import Section, setting
 
-OFF_POLICY_EVERY = 5_000
-"""Updates between two evaluations of an off-policy algorithm, where nothing else is set."""
+EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
+"""Updates between two evaluations of each algorithm, where nothing else is set."""
+
+LEAST_TO_CONFIRM, MOST_TO_CONFIRM = 20, 100
+"""Greedy episodes that say whether a goal is reached: as many as it takes."""
 
 
 class EvaluationSettings(Section):
@@ -17,9 +20,10 @@ class EvaluationSettings(Section):
 
     every_updates: int | None = setting(
         None,
-        "Updates between two evaluations; 0 switches them off. Empty: off for PPO, whose training episodes "
-        f"rank the models well enough, and {OFF_POLICY_EVERY} for algorithms whose training episodes carry "
-        "exploration (dqn, sac).",
+        "Updates between two evaluations. Empty: "
+        + ", ".join(f"{every} for {algorithm}" for algorithm, every in EVERY.items())
+        + ", and never more than a tenth of the time. 0 switches evaluations off: goal and best model "
+        "then go by training episodes alone, where chance has a part.",
         unit="updates",
         ge=0,
         le=1_000_000_000,
@@ -43,7 +47,6 @@ class EvaluationSettings(Section):
     )
     best_by: Literal["auto", "evaluation", "training"] = setting(
         "auto",
-        "What the best model is chosen by: the mean return of its evaluation, or that of the last "
-        "`stop.window` training episodes; `auto` takes the evaluation where training carries exploration and "
-        "there are evaluations.",
+        "What the best model is chosen by: the mean return of its evaluation, or that of `stop.window` "
+        "training episodes, most of which it played; `auto` takes the evaluation where there are any.",
     )

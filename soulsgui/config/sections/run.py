@@ -3,6 +3,7 @@
 from typing import Literal
 
 from soulsgui.config.declaring import Effect, Section, setting
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
 
 
 class PublishSettings(Section):
@@ -31,8 +32,9 @@ class StopSettings(Section):
         "training",
         "Whose mean return has to reach `stop.mean_return`: that of the last `stop.window` finished training "
         "episodes, or that of one evaluation (`evaluation.every_updates`). Where training episodes carry "
-        "exploration, an evaluation knows sooner what was learned. Where nobody can evaluate, neither the "
-        "server nor a client, training decides.",
+        "exploration, an evaluation knows sooner what was learned. Greedy episodes of the newest weights, "
+        f"{LEAST_TO_CONFIRM} to {MOST_TO_CONFIRM} as it takes, have to confirm either, while the training "
+        "goes on. Where nobody can play them, neither the server nor a client, training alone decides.",
         effect=Effect.RESUME,
     )
     env_steps: int | None = setting(

@@ -57,11 +57,11 @@ def end_words(run: RunStatus) -> EndWords | None:
             goal=goal_words(run.goal_return or 0.0), time=after
         )
         # Training goes on while an evaluation is played: the model that reached the goal is a little older.
-        words = (
-            tr("Mean of an evaluation: {value}. The run made {steps} steps.")
-            if run.goal_judged_by == "evaluation"
-            else tr("{mean}: {value}, after {steps} steps.")
-        )
+        words = {
+            "evaluation": tr("Mean of an evaluation: {value}. The run made {steps} steps."),
+            "both": tr("{mean}: {value}, confirmed by greedy episodes, after {steps} steps."),
+            "training": tr("{mean}: {value}, after {steps} steps."),
+        }[run.goal_judged_by]
         detail = words.format(
             mean=window_words(run), value=text.value(run.mean_return), steps=text.count(run.env_steps)
         )

@@ -127,7 +127,10 @@ def _returns(run: RunStatus) -> list[Figure]:
     best = best.format(value=text.value(run.best_mean_return))
     title = tr("Mean return")
     if run.goal_judged_by != "evaluation":
-        what = tr("{mean}: it decides whether the goal is reached.").format(mean=window_words(run))
+        decides = tr("{mean}: it decides whether the goal is reached.")
+        if run.goal_judged_by == "both":
+            decides = tr("{mean}: when it reaches the goal, greedy episodes have to confirm that.")
+        what = decides.format(mean=window_words(run))
         return [Figure("return", title, _of_goal(text.value(run.mean_return), goal), f"{what}\n{best}", tone)]
     # The mean of a run that has reached its goal is that of the evaluation that did.
     score = run.mean_return if run.reached == "mean_return" else run.evaluation_return

@@ -147,16 +147,16 @@ class StoreWriter:
         )
         return found.fetchone() is not None
 
-    def curve_end(self, n: int) -> list[tuple[int, float]]:
-        """Return (attempt, return) of the last `n` episodes that nothing overwrote, oldest first."""
+    def curve_end(self, n: int) -> list[tuple[int, float, int]]:
+        """Return (attempt, return, model id) of the last `n` episodes nothing overwrote, oldest first."""
         limits = Limits(self.starts())
-        found: list[tuple[int, float]] = []
+        found: list[tuple[int, float, int]] = []
         rows = self._db.execute(
-            "SELECT attempt, total_return, env_steps, episode FROM episodes ORDER BY row DESC"
+            "SELECT attempt, total_return, model_id, env_steps, episode FROM episodes ORDER BY row DESC"
         )
-        for attempt, total_return, env_steps, episode in rows:
+        for attempt, total_return, model_id, env_steps, episode in rows:
             if not limits.of(attempt).overwrites_episode(env_steps, episode):
-                found.append((attempt, total_return))
+                found.append((attempt, total_return, model_id))
                 if len(found) == n:
                     break
         rows.close()

@@ -52,8 +52,9 @@ class RunStatus(Message):
             where evaluations rank the models.
         evaluation_return: Mean return of the newest evaluation; None before the first.
         goal_window: Finished training episodes that `mean_return` is over (`stop.window`); 0 while unknown.
-        goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`); that of training also
-            where nobody can evaluate. When a run has ended because an evaluation did, `mean_return` is its.
+        goal_judged_by: Whose mean return has to reach `goal_return` (`stop.judged_by`): that of an
+            evaluation (when a run has ended because one did, `mean_return` is its), that of training alone,
+            where nobody can evaluate, or of both: greedy episodes confirm what training reached.
         wished_pause: Whether it is to rest (`run.pause`), until it is told to go on.
     """
 
@@ -77,7 +78,7 @@ class RunStatus(Message):
     goal_return: float | None = None
     goal_env_steps: int | None = None
     goal_window: int = 0
-    goal_judged_by: Literal["training", "evaluation"] = "training"
+    goal_judged_by: Literal["training", "evaluation", "both"] = "training"
     env_steps_per_s: float = 0.0
     updates_per_s: float = 0.0
     policy_lag: float = 0.0

@@ -91,6 +91,7 @@ class UpdateRow(Message):
             or by telemetry where a client plays it.
         previous: The update of the row of this kind before this one: whether there is a gap is told by it.
         values: Metric name to value: losses, entropy, rates, timings; or what an evaluation gave.
+        confirms: What an evaluation was to confirm (`node.Verdict.to_confirm`); None for nothing.
     """
 
     kind: Literal["update", "evaluation"] = "update"
@@ -103,6 +104,7 @@ class UpdateRow(Message):
     model_id: int
     time: float
     values: dict[str, float]
+    confirms: int | None = None
 
 
 class AttemptRow(Message):

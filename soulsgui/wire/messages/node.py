@@ -25,14 +25,19 @@ class Verdict(Message):
 
     Attributes:
         best_model_id: Best model so far, None before there is one.
-        best_score: What it is ranked by (`evaluation.best_by`): mean return of its evaluation, or of training
-            episodes.
+        best_score: What it is ranked by (`best_by`): mean return of its evaluation, or of training episodes.
+        best_by: Which of both that is now: as `evaluation.best_by` says, but training where nobody can
+            evaluate.
+        to_confirm: Number of the training episode whose window reached `stop.mean_return`, while greedy
+            episodes are yet to confirm it; None otherwise.
         reached: Whether `stop.mean_return` was reached, by what `stop.judged_by` says.
         reached_with: The mean return that reached it; what is played until the end may lower the mean again.
     """
 
     best_model_id: int | None = None
     best_score: float | None = None
+    best_by: Literal["training", "evaluation"] = "training"
+    to_confirm: int | None = None
     reached: bool = False
     reached_with: float | None = None
 
@@ -84,8 +89,9 @@ class NodeState(Message):
             evaluator can't; None while that is not known.
         evaluation_return: Set by telemetry: mean return of the newest evaluation, whoever played it; None
             before the first.
-        judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: as
-            `stop.judged_by` says, but that of training where nobody can evaluate.
+        judged_by: Set by telemetry: whose mean return has to reach `stop.mean_return` now: that of an
+            evaluation, that of training alone (where nobody can evaluate), or both: greedy episodes confirm
+            what training reached.
         evaluated: Set by telemetry: weights of the newest evaluation by a client all of whose episodes came,
             -1 before the first.
         lost_chunks: Chunks missing by their numbers in this attempt.
@@ -137,7 +143,7 @@ class NodeState(Message):
     stop_reached: bool = False
     verdict: Verdict | None = None
     asks_clients: bool | None = False
-    judged_by: Literal["", "training", "evaluation"] = ""
+    judged_by: Literal["", "training", "evaluation", "both"] = ""
     evaluated: int = -1
     error: str = ""
     unsaved: str = ""

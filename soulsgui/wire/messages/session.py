@@ -87,6 +87,7 @@ class GreedyOrder(Message):
         update: Updates of the agent up to them.
         env_steps: Environment steps of the run up to them.
         episodes: Finished episodes of the run up to them.
+        confirms: What it is to confirm (`node.Verdict.to_confirm`); None for nothing.
     """
 
     model_id: int = Field(ge=0)
@@ -95,6 +96,7 @@ class GreedyOrder(Message):
     update: int = Field(ge=0)
     env_steps: int = Field(ge=0)
     episodes: int = Field(ge=0)
+    confirms: int | None = None
 
 
 class Grant(Message):
