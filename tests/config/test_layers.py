@@ -9,7 +9,7 @@ import pytest
 from soulsgui.config.errors import ConfigError, Problem
 from soulsgui.config.layers import Layer, combine, parse_assignments, parse_layer, read_layer
 from soulsgui.config.like import as_settings
-from soulsgui.config.load import load_run_settings, load_settings
+from soulsgui.config.load import load_run_settings, load_settings, over_defaults
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import client_settings
@@ -201,7 +201,9 @@ def test_what_is_like_no_preset_is_told_all(folders: Folders) -> None:
 
 
 def test_missing_file_is_an_empty_layer(folders: Folders) -> None:
-    assert load_settings(folders) == Settings()
+    missing = load_settings(folders)
+    folders.overrides.write_text("")
+    assert load_settings(folders) == missing
 
 
 def test_assignments_are_yaml_values() -> None:
@@ -271,7 +273,8 @@ def test_missing_run_settings_are_refused(tmp_path: Path) -> None:
 
 
 def test_settings_may_be_given_as_dictionary_or_namespace() -> None:
-    expected = combine([Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})])
+    given = Layer("test", {"ppo.gamma": 0.5, "network.hidden_sizes": [8], "seed": 3})
+    expected = combine(over_defaults([given]))
     assert as_settings({"ppo": {"gamma": 0.5}, "network.hidden_sizes": (8,), "seed": 3}) == expected
     namespace = SimpleNamespace(
         ppo=SimpleNamespace(gamma=0.5), network=SimpleNamespace(hidden_sizes=[8]), seed=3

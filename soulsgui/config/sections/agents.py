@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SHIPPED_WITH: dict[str, dict[str, Any]] = {
+    "algorithm=ppo": {"normalize.rewards": True},
     "algorithm=dqn": {"network.hidden_sizes": [128, 128], "normalize.rewards": True},
     "dqn.agent=iqn": {"dqn.quantiles": 8},
     "dqn.agent=rainbow": {"dqn.priority_exponent": 0.5},

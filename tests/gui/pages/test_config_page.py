@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtWidgets import QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 
+from soulsgui.config.sections.agents import shipped_with
 from soulsgui.gui.config_editor.editor import ConfigEditor
 from soulsgui.gui.dialogs.config import ConfigDialog
 from soulsgui.gui.pages.config import ConfigPage
@@ -19,7 +20,7 @@ PRESET = Preset(name="small", title="Small networks", values={"ppo.epochs": 3})
 VALUES = ConfigValues(
     defaults=DEFAULTS,
     saved={"seed": 3},
-    running={**DEFAULTS, "seed": 5},
+    running={**DEFAULTS, **shipped_with(DEFAULTS), "seed": 5},
     text="seed: 3\n",
     hash="h1",
     path="/config/config.yaml",
@@ -177,7 +178,7 @@ def test_an_agent_brings_its_shipped_values_along(qtbot: QtBot, editor: ConfigEd
     batch.reset_asked.emit("dqn.batch_size")
     form.row("dqn.agent").typed.emit("dqn.agent", "dqn", "")
     qtbot.waitUntil(lambda: memory.editor.read() == ("none", ""))
-    assert batch.editor.read() == (64, "")
+    assert batch.editor.read() == (128, "")
 
 
 def test_a_preset_that_is_not_known_is_said_so(qtbot: QtBot, editor: ConfigEditor, server: FakeFeed) -> None:
