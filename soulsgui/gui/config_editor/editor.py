@@ -121,6 +121,9 @@ class ConfigEditor(QWidget):
 
     def _tell(self, error: ApiError) -> None:
         notify_problem(self._shell, error)
+        if error.code is ErrorCode.NO_ANSWER:
+            # A server that is merely busy would leave the page empty.
+            self.refresh()
 
     def _ask(self, command: str, params: dict[str, Any] | None = None) -> Call | None:
         return self._feed.call(command, params) if self._feed.connection.commands_possible else None

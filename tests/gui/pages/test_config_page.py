@@ -64,6 +64,21 @@ def test_a_hidden_page_asks_nothing(qtbot: QtBot, server: FakeFeed, shell: FakeS
     assert page.editor.views.form is None
 
 
+def test_a_file_that_a_busy_server_does_not_send_is_asked_for_again(
+    qtbot: QtBot, server: FakeFeed, shell: FakeShell
+) -> None:
+    del server.answers["config.get"]
+    page = ConfigPage(server, shell)  # type: ignore[arg-type]
+    qtbot.addWidget(page)
+    page.show()
+    qtbot.waitUntil(lambda: bool(server.sent_of("config.get")))
+    server.answers["config.get"] = VALUES
+    silence = refusal("No answer from my-server.", code=ErrorCode.NO_ANSWER)
+    server.sent_of("config.get")[0].call.silent.emit(silence)
+    qtbot.waitUntil(lambda: page.editor.head.state == "Saved")
+    page.hide()
+
+
 def test_the_dialog_is_gone_after_it_was_closed_by_its_window(
     qtbot: QtBot, server: FakeFeed, shell: FakeShell
 ) -> None:
