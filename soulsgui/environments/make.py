@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -113,9 +114,11 @@ def find_spec(env_id: str) -> EnvSpec:
         # What Gymnasium says of an unknown name is nothing but its own guess at the nearest one.
         unknown = isinstance(error, gymnasium.error.NameNotFound)
         why = "" if unknown else f": {_words(error)}"
-        raise EnvironmentCheckError(
-            f"There is no environment {env_id!r}{why}.", _nearest(name, list(gymnasium.registry))
-        ) from error
+        hint = _nearest(name, list(gymnasium.registry))
+        if colon and hasattr(sys.modules.get(module), name):
+            why = f": {module} has a {name}, but registers no environment of that name"
+            hint = f"Let {module} call gymnasium.register(id='{name}-v0', entry_point='{module}:{name}')."
+        raise EnvironmentCheckError(f"There is no environment {env_id!r}{why}.", hint) from error
 
 
 def longest_episode(

@@ -128,6 +128,12 @@ def test_a_path_is_no_module() -> None:
     assert "pip" not in caught.value.remedy
 
 
+def test_a_class_that_is_not_registered_is_told_from_a_name_that_is_not_there() -> None:
+    with pytest.raises(EnvironmentCheckError, match="registers no environment of that name") as caught:
+        make_env(f"{TOYS}:Counter", {}, [])
+    assert f"gymnasium.register(id='Counter-v0', entry_point='{TOYS}:Counter')" in caught.value.remedy
+
+
 def test_a_mistyped_name_is_corrected_once() -> None:
     with pytest.raises(EnvironmentCheckError) as caught:
         make_env("CartPoel-v1", {}, [])
