@@ -356,6 +356,8 @@ class ConfigEditor(QWidget):
         """Go back to what is saved."""
         self.views.forget()
         self._draft.write(self._draft.base_text)
+        if self._values is not None:
+            self._problems = read_problems(self._values.problems)  # a page that is left is not checked again
         self._fill()
         self._settle()
 

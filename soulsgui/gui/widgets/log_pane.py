@@ -175,6 +175,8 @@ class LogPane(QWidget):
             len(self._buffer), "The one line read does not fit.", "None of the {n} lines read fits."
         )
         self._text.setPlaceholderText(none_fits if len(self._buffer) else self._empty_text)
+        # Qt paints the place of the first line anew, and cuts the text that has more.
+        self._text.viewport().update()
 
     @property
     def text(self) -> str:

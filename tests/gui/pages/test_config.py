@@ -138,10 +138,11 @@ def test_whoever_goes_on_past_a_mistake_mends_it_or_goes_without(
     answer(page, "Cancel")
     assert went == [False, False]
     assert page.editor.head.state == "1 mistake"
+    qtbot.waitUntil(lambda: len(page.editor.views.text.problems) == 1)
     ask(went.append)
     answer(page, {"may_leave": "Discard", "before_run": "Start without"}[way])
     assert went == [False, False, True]
-    assert page.unsaved is (way == "before_run")
+    assert page.unsaved is bool(page.editor.problem_bar.problems) is (way == "before_run")
     assert file.read_text() == OWN
 
 
