@@ -36,7 +36,7 @@ def _advantages(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evaluation(group: dict[str, Any]) -> dict[str, Any]:
-    # Before there was `max_steps`, these were not evaluated unless that was asked for, and training chose the best.
+    # Before there was `max_steps`, evaluations had to be asked for, and training chose the best model.
     if "max_steps" not in group:
         if group.get("every_updates") is None:
             group["every_updates"] = 0
