@@ -18,6 +18,8 @@ def with_new_names(tree: Mapping[str, Any]) -> dict[str, Any]:
         renamed["ppo"] = _advantages(renamed["ppo"])
     if isinstance(tree.get("dqn"), dict):
         renamed["dqn"] = _window(_ramps(dict(tree["dqn"])))
+    if tree.get("algorithm") in ("ppo", "vtrace") and isinstance(tree.get("evaluation", {}), dict):
+        renamed["evaluation"] = _evaluation(dict(tree.get("evaluation", {})))
     return renamed
 
 
@@ -30,6 +32,16 @@ def _rate(group: dict[str, Any]) -> dict[str, Any]:
 def _advantages(group: dict[str, Any]) -> dict[str, Any]:
     if isinstance(group.get("normalize_advantage"), bool):
         group["normalize_advantage"] = "round" if group["normalize_advantage"] else "none"
+    return group
+
+
+def _evaluation(group: dict[str, Any]) -> dict[str, Any]:
+    # Before there was `max_steps`, evaluations had to be asked for, and training chose the best model.
+    if "max_steps" not in group:
+        if group.get("every_updates") is None:
+            group["every_updates"] = 0
+        if group.get("best_by", "auto") == "auto":
+            group["best_by"] = "training"
     return group
 
 

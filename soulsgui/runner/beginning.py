@@ -126,6 +126,7 @@ class Beginning:
             await asyncio.wait({self._opening})
 
     async def _start(self, active: Active) -> None:
+        title = self._standing.record.title
         try:
             await active.start(self._bus, self._probe)
         except BaseException as error:
@@ -133,9 +134,11 @@ class Beginning:
             self._standing.record = self._library.last_record()
             if not isinstance(error, asyncio.CancelledError):
                 # Whoever asked for it may have been answered long ago.
-                self._events.add("error", f"Run {active.run.run_id} could not be begun", cause=str(error))
+                self._events.add(
+                    "error", f"Run {title} could not be begun", cause=str(error), run_id=active.run.run_id
+                )
             raise
-        self._events.add("info", f"Run {self._standing.record.title} was started", run_id=active.run.run_id)
+        self._events.add("info", f"Run {title} was started", run_id=active.run.run_id)
 
     async def _resume(self, active: Active, resumed: Resumption, before: bytes) -> None:
         try:

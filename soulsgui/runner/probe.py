@@ -88,18 +88,23 @@ async def _report(
     """Return the report; None when the process ends before, or says what it should not.
 
     Raises:
-        EnvironmentCheckError: The environment hangs.
+        EnvironmentCheckError: The environment hangs, or the check does not begin.
     """
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(json.dumps(request).encode())
     process.stdin.close()
     client = settings.client
-    doing, limit_s = "loading the check", _LOAD_LIMIT_S
+    doing, limit_s = "", _LOAD_LIMIT_S
     while True:
         try:
             line = await asyncio.wait_for(process.stdout.readline(), limit_s)
         except TimeoutError as error:
+            if not doing:
+                raise EnvironmentCheckError(
+                    f"{settings.env.id} was not checked: its check had not begun after {limit_s:g} s.",
+                    "Try again when this computer is less busy.",
+                ) from error
             raise EnvironmentCheckError(
                 f"{settings.env.id} hangs: {doing} takes longer than {limit_s:g} s.",
                 "Mend it, or give it more time: client.hang_seconds.",

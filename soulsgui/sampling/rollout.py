@@ -119,10 +119,10 @@ class Rollout:
         self._obs: NDArray[Any] | None = None
 
     def begin_anew(self, stepper: Stepper) -> None:
-        """Go on with other environments, in new episodes; the old ones are closed already.
+        """Begin new episodes in all environments; those under way are broken off, and never told of.
 
         Args:
-            stepper: As many environments of the same kind.
+            stepper: As many environments of the same kind: new ones, or the same.
         """
         self._stepper = stepper
         self._recorder.break_off()
@@ -269,7 +269,8 @@ class Rollout:
         return self._aside is not None and self._aside.active and self._lengths[0] >= self._aside.longest
 
     def _end_aside(self) -> None:
-        """Cut an episode that would never end; only all environments can be begun anew together."""
+        """Cut an episode that would never end. Environments begin anew all together: the training episodes
+        of the others are broken off, and not told of."""
         logger.warning(
             "a greedy episode did not end and is cut at %d steps (evaluation.max_steps): "
             "the environment sets no limit",

@@ -190,9 +190,10 @@ def publish_interval(
 ) -> float:
     """Return the time between two publishes, in seconds.
 
-    So that weights are a quarter of `max_policy_lag` updates old at most; later when more is on its way than
-    `steps_ahead` says, because the learner has become slower or because clients came: what is on its way must
-    arrive within half of `max_model_delay` publishes.
+    The time of a quarter of `max_policy_lag` updates, so that weights are no older. It is longer where
+    `least_s` is: weights of 5 MB take 0.1 s, which is 50 updates at 500 a second, however small the lag that
+    is wanted. It is also longer after the learner has become slower, or clients have come, so that more is on
+    its way than `steps_ahead` allows: all of that must arrive within half of `max_model_delay` publishes.
 
     Args:
         delays: The settings.

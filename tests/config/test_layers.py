@@ -124,6 +124,10 @@ def test_a_mistake_says_file_line_key_value_and_reason_in_words() -> None:
         ("algorithm: r2d2\n", "should be dqn, with dqn.agent: r2d2."),
         ("network: {name: resnet}\n", "own as module:Class."),
         ("network: {name: 3}\n", "should be a valid string."),
+        (
+            "dqn: {n_step: null}\n",
+            "should be a valid integer, or left out for the shipped value (in steps).",
+        ),
     ],
 )
 def test_what_is_wanted_is_said_without_a_regular_expression(text: str, reason: str) -> None:

@@ -76,3 +76,25 @@ def test_a_run_of_an_earlier_version_goes_on_under_the_names_of_now(tmp_path: Pa
     assert (settings.dqn.epsilon, settings.dqn.temperature) == (ramp, ramp)
     assert settings.dqn.n_step == 3
     assert settings.dqn.priority_correction == {"schedule": "linear", "from": 0.3, "to": 1.0, "over": 90}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "every", "evaluated", "best_by_evaluation", "goal"),
+    [
+        ("ppo", None, 0, False, "training"),
+        ("ppo", 7, 7, False, "both"),
+        ("vtrace", None, 0, False, "training"),
+        ("dqn", None, 5000, True, "both"),
+    ],
+)
+def test_the_best_model_of_an_earlier_version_goes_on_by_what_it_was_chosen_by(
+    tmp_path: Path, algorithm: str, every: int | None, evaluated: int, best_by_evaluation: bool, goal: str
+) -> None:
+    tree = Settings.model_validate({"algorithm": algorithm}).model_dump(mode="json")
+    tree["evaluation"] = {"every_updates": every, "episodes": 10, "best_by": "auto"}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(tree))
+    settings = load_run_settings(file)
+    assert settings.evaluates_every == evaluated
+    assert settings.best_by_evaluation == best_by_evaluation
+    assert settings.goal_judged_by == goal

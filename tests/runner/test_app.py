@@ -164,14 +164,14 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_and_so_is_how_it_ends(
     await runner.open()
     try:
         with pytest.raises(Refused, match="it goes on starting") as caught:
-            await call(runner, "run.start")
+            await call(runner, "run.start", name="by hand")
         assert caught.value.code is ErrorCode.NO_ANSWER
         await until(lambda: runner.status().run.detail == "checking the environment: step 3")
         over.set()
         await until(lambda: runner.status().run.state == "none")
         event = runner.events.newest(1)[0]
         assert event.level == "error"
-        assert "could not be begun" in event.what
+        assert event.what == "Run by hand could not be begun"
         assert event.cause == "It raised in step 4."
         assert list(folders.runs.iterdir()) == []
     finally:

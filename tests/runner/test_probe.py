@@ -74,6 +74,16 @@ async def test_a_hang_is_told_after_hang_seconds_with_the_call_it_hangs_in(
     assert "client.hang_seconds" in caught.value.remedy
 
 
+async def test_a_check_that_does_not_begin_is_no_fault_of_the_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, monkeypatch, "import time; time.sleep(600)")
+    monkeypatch.setattr(probe, "_LOAD_LIMIT_S", 0.2)
+    with pytest.raises(EnvironmentCheckError, match=r"had not begun after 0\.2 s") as caught:
+        await probe_environment(Settings(), print)
+    assert "busy" in caught.value.remedy
+
+
 async def test_of_a_slow_game_fewer_steps_are_played(games: None) -> None:
     told: list[str] = []
     settings = Settings.model_validate(

@@ -194,6 +194,19 @@ def test_buckets_hold_every_row_of_the_range_once(
         before[attempt] = last
 
 
+@pytest.mark.parametrize("axis", ["episode", "time"])
+def test_rows_that_are_few_enough_are_kept_apart_though_blocks_go_beyond_them(
+    long: tuple[Path, dict[str, NDArray[np.float64]]], axis: str
+) -> None:
+    path, rows = long
+    start, end = float(rows[axis][777]), float(rows[axis][777 + 319])
+    params = HistoryQueryParams.model_validate({"x": axis, "start": start, "end": end, "points": 1000})
+    asked = int(((rows[axis] >= start) & (rows[axis] <= end)).sum())
+    few = params.model_copy(update={"points": asked})
+    for history in (query_history(path, params), query_history(path, few)):
+        assert history.count == [1] * asked
+
+
 def _without_blocks(path: Path, folder: Path) -> Path:
     """Return a store as earlier versions made it."""
     old = folder / "old.sqlite"

@@ -70,8 +70,9 @@ def max_policy_lag(default: int) -> Any:
     return setting(
         default,
         "How many updates the learner may be ahead of the weights that samples were made with: weights are "
-        "published as often, and clients have as little on their way, as this asks for. Samples of clients "
-        "that are slow or far away may be older, until they are refused.",
+        "published as often, and clients have as little on their way, as this asks for. An aim, no bound: "
+        "samples are older where a client is slow or far away, until they are refused, and where weights are "
+        "large: no more than 50 MB of them are published per second (5 MB every 0.1 s).",
         unit="updates",
         ge=1,
         le=1_000_000,

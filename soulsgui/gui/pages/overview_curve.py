@@ -103,8 +103,8 @@ class LiveCurve(QObject):
         self._axis = axis
         self.series.show_along(axis)
         self._finer.forget()
-        if self.series.in_buckets:
-            # They are of equal width along the other axis.
+        if self.series.in_buckets or not self.is_loaded:
+            # Buckets that are drawn, or on their way, are of equal width along the other axis.
             self.renew()
 
     def smooth_with(self, weight: float) -> None:

@@ -124,10 +124,20 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
     of_client = " AND client = (SELECT id FROM clients WHERE name = :client)" if params.client else ""
     each = f"FROM ({rows}) WHERE metric = :metric AND {x} BETWEEN :start AND :end{of_client}"
     blocks = f"FROM blocks WHERE metric = :metric AND size = :size AND first_{x} <= :end AND {x} >= :start"
-    extent = f"min(row), max(row), min({x}), max({x}), count(*) {each}"
-    if rolled_up:
-        extent = f"min(first), max(last), min(first_{x}), max({x}), sum(count) {blocks}"
-    spans = db.execute(f"SELECT attempt, {extent} GROUP BY attempt", asked).fetchall()
+    by_row = f"SELECT attempt, min(row), max(row), min({x}), max({x}), count(*) {each}"
+    by_block = f"SELECT attempt, min(first), max(last), min(first_{x}), max({x}), sum(count) {blocks}"
+    spans = db.execute(f"{by_block if rolled_up else by_row} GROUP BY attempt", asked).fetchall()
+    of_span = " AND attempt = :attempt AND row BETWEEN :first AND :last"
+    if rolled_up and sum(span[-1] for span in spans) <= params.points + 2 * SIZES[1] * len(spans):
+        # Without what the blocks at the ends hold beyond them, it may be few enough to keep rows apart.
+        spans = [
+            exact
+            for attempt, first, last, *_ in spans
+            for exact in db.execute(
+                f"{by_row}{of_span} GROUP BY attempt",
+                asked | {"attempt": attempt, "first": first, "last": last},
+            )
+        ]
     count = sum(span[-1] for span in spans)
     asked["size"] = next((size for size in (1, *SIZES) if count <= _MOST_READ * size), SIZES[-1])
     length = sum(min(last, asked["end"]) - max(first, asked["start"]) for *_, first, last, _ in spans)
@@ -136,23 +146,23 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
     def read_rows(attempt: int, first: int, last: int) -> Iterable[Part]:
         return db.execute(
             f"SELECT row, number, attempt, episode, env_steps, time, {x}, value, value, value, 1 {each}"
-            " AND attempt = :attempt AND row BETWEEN :first AND :last ORDER BY row",
+            f"{of_span} ORDER BY row",
             asked | {"attempt": attempt, "first": first, "last": last},
         )
 
     def read_blocks(attempt: int, first: int, last: int) -> Iterable[Part]:
         inside = f"first_{x} >= :start AND {x} <= :end"
         span = asked | {"attempt": attempt, "first": first, "last": last}
-        of_span = (
+        among = (
             f"{blocks} AND attempt = :attempt AND block BETWEEN (:first - 1) / :size AND (:last - 1) / :size"
         )
         whole = db.execute(
-            f"SELECT last, number, attempt, episode, env_steps, time, {x}, low, high, total, count {of_span}"
+            f"SELECT last, number, attempt, episode, env_steps, time, {x}, low, high, total, count {among}"
             f" AND {inside}",
             span,
         )
         # Of blocks that begin or end outside, the rows are read.
-        cut = db.execute(f"SELECT attempt, first, last {of_span} AND NOT ({inside})", span)
+        cut = db.execute(f"SELECT attempt, first, last {among} AND NOT ({inside})", span)
         return sorted(chain(whole, *(read_rows(*edge) for edge in cut)))
 
     read = read_blocks if rolled_up and asked["size"] > 1 else read_rows

@@ -309,6 +309,18 @@ def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
     assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time"}
 
 
+def test_an_answer_along_the_axis_before_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed) -> None:
+    del feed.answers["history.query"]
+    curve.follow(RUN, "return")
+    qtbot.waitUntil(lambda: queries(feed) == 1)
+    curve.show_along(Axis.TIME)
+    late = feed.sent_of("history.query")[0]
+    late.call.answer(bucketed(late.params).model_dump())
+    assert not curve.is_loaded
+    qtbot.waitUntil(lambda: queries(feed) == 2)
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time"}
+
+
 def test_many_live_rows_are_asked_for_again_in_buckets(
     qtbot: QtBot, curve: LiveCurve, feed: FakeFeed, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
