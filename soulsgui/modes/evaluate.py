@@ -4,7 +4,6 @@ Episode `k` begins from seed `s + k`, whatever was played before it, and every e
 the first ones to end would be the short ones.
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
 from soulsgui.environments.finite import ObservationCheck, check_rewards
 from soulsgui.environments.make import Env, WrapperEntry, longest_episode, make_env
 from soulsgui.environments.masks import KEY, read_mask
@@ -135,13 +133,6 @@ class Evaluation:
             f"{self.cut} of {self.episodes} episodes did not end and were cut at {self.max_steps:,} steps "
             "(evaluation.max_steps): the environment sets no limit"
         )
-
-    def settles(self, goal: float) -> bool:
-        """Whether it says on which side of a goal the policy is: three standard errors away, or by number."""
-        if not LEAST_TO_CONFIRM <= self.episodes < MOST_TO_CONFIRM:
-            return self.episodes >= MOST_TO_CONFIRM
-        error = float(np.std(self.returns, ddof=1)) / math.sqrt(self.episodes)
-        return abs(self.mean_return - goal) >= 3 * error
 
     def __add__(self, further: "Evaluation") -> "Evaluation":
         """Return both as one."""

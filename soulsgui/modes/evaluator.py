@@ -16,7 +16,7 @@ import redis
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.policy import Policy, make_policy
@@ -256,7 +256,7 @@ class Evaluator:
         goal, confirms = stop.mean_return, self._confirming is not None
         found = play(max(wanted.episodes, LEAST_TO_CONFIRM if confirms else 1), 0)
         confirms |= stop.judged_by == "evaluation" and goal is not None and found.mean_return >= goal
-        while confirms and goal is not None and not found.settles(goal):
+        while confirms and goal is not None and not settles(found.returns, goal):
             found += play(LEAST_TO_CONFIRM, found.episodes)
         return found
 

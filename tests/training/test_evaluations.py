@@ -21,7 +21,7 @@ from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import GreedyPlay, Heartbeat
-from soulsgui.wire.messages.node import NodeState
+from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.session import Grant, GreedyOrder
 from tests.faults.waiting import until
 from tests.training.nodes import STARTS, RunningNode, dqn_settings, join, running_node
@@ -107,7 +107,7 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
     assert stage.publish(4) == {}
     assert stage.publish(6) == {"a": 106}
     asked = stage.by_client["a"].greedy
-    assert asked == GreedyOrder(model_id=106, count=3, attempt=1, update=6, env_steps=60, episodes=6)
+    assert asked == GreedyOrder(model_id=106, count=3, attempt=1, update=6, env_steps=60, episodes=6, least=3)
     assert stage.held == {106}
     stage.beat("a", GreedyPlay(model_id=106))
     for update in (10, 15):
@@ -118,6 +118,31 @@ def test_one_client_is_asked_at_a_time_with_the_weights_that_are_due() -> None:
     assert stage.told == [("a", None)]
     assert stage.publish(16) == {"b": 116}, "the next one in turn"
     assert stage.held == {106, 116}, "the runner may yet want to save the best"
+
+
+@pytest.mark.parametrize(
+    ("judged_by", "scheduled", "confirming"),
+    [("training", (3, None, 3), (100, 50.0, 20)), ("evaluation", (100, 50.0, 3), None)],
+)
+def test_a_goal_takes_as_many_episodes_as_say_whether_it_is_reached(
+    judged_by: str, scheduled: tuple[int, float | None, int], confirming: tuple[int, float, int] | None
+) -> None:
+    stage = Stage(stop__mean_return=50.0, stop__judged_by=judged_by)
+    stage.join("a")
+    stage.look()
+    stage.publish(5)
+    asked = stage.by_client["a"].greedy
+    assert asked is not None
+    assert (asked.count, asked.goal, asked.least) == scheduled
+    if confirming is None:
+        return
+    verdict = Verdict(best_by="evaluation", to_confirm=40)
+    stage.telemetry = node_state("telemetry", evaluated=105, verdict=verdict)
+    stage.look()
+    stage.publish(6)
+    asked = stage.by_client["a"].greedy
+    assert asked is not None
+    assert (asked.confirms, (asked.count, asked.goal, asked.least)) == (40, confirming)
 
 
 @pytest.mark.parametrize("why", ["paused", "left", "silent", "quarantined"])

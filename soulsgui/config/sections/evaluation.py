@@ -1,5 +1,7 @@
 """Settings of the evaluation during a run."""
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from soulsgui.config.declaring import Section, setting
@@ -9,6 +11,21 @@ EVERY = {"ppo": 10, "dqn": 5_000, "sac": 5_000, "vtrace": 500}
 
 LEAST_TO_CONFIRM, MOST_TO_CONFIRM = 20, 100
 """Greedy episodes that say whether a goal is reached: as many as it takes."""
+
+
+def settles(returns: Sequence[float], goal: float) -> bool:
+    """Whether returns say on which side of a goal a policy is: three standard errors away, or by number.
+
+    Args:
+        returns: Return of each greedy episode, at least one.
+        goal: Mean return to reach.
+    """
+    count = len(returns)
+    if not LEAST_TO_CONFIRM <= count < MOST_TO_CONFIRM:
+        return count >= MOST_TO_CONFIRM
+    mean = sum(returns) / count
+    variance = sum((one - mean) * (one - mean) for one in returns) / (count - 1)
+    return abs(mean - goal) >= 3 * math.sqrt(variance / count)
 
 
 class EvaluationSettings(Section):

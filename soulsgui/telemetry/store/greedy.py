@@ -4,7 +4,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 
-from soulsgui.telemetry.greedy import Complete, Played
+from soulsgui.telemetry.greedy import Complete, Played, enough
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.messages.session import GreedyOrder
 
@@ -22,6 +22,7 @@ CREATE TABLE IF NOT EXISTS greedy_episodes (
     seconds REAL NOT NULL,
     env_index INTEGER NOT NULL,
     asked TEXT NOT NULL,
+    cut INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (attempt, model_id, number),
     UNIQUE (client, entry)
 );
@@ -39,6 +40,9 @@ class GreedyEpisodes:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        columns = {name for _, name, *_ in db.execute("PRAGMA table_info(greedy_episodes)")}
+        if "cut" not in columns:  # it is of an earlier version
+            db.execute("ALTER TABLE greedy_episodes ADD COLUMN cut INTEGER NOT NULL DEFAULT 0")
 
     def knows(self, client: str, entry: EntryId) -> bool:
         """Whether an entry is stored already."""
@@ -56,7 +60,7 @@ class GreedyEpisodes:
         """
         (client, entry, episode), order = played
         stored = self._db.execute(
-            f"INSERT OR IGNORE INTO greedy_episodes VALUES ({', '.join('?' * 12)})",
+            f"INSERT OR IGNORE INTO greedy_episodes VALUES ({', '.join('?' * 13)})",
             (
                 client,
                 _ENTRY.pack(*entry),
@@ -70,18 +74,22 @@ class GreedyEpisodes:
                 episode.seconds,
                 episode.env_index,
                 order.to_json(),
+                episode.cut,
             ),
         )
         return stored.rowcount > 0
 
     def newest_complete(self) -> Complete | None:
-        """Return the newest evaluation all of whose episodes are stored; None before the first."""
+        """Return the newest evaluation of which enough episodes are stored; None before the first."""
         for (asked,) in self._orders():
             order = GreedyOrder.read(asked)
-            episodes = [] if order is None else self._of(order)
-            if order is not None and len(episodes) == order.count:
-                returns, lengths, seconds = zip(*episodes, strict=True)
-                return Complete(order, returns, lengths, sum(seconds))
+            if order is None:
+                continue
+            episodes = self._of(order)
+            count = enough(order, [total_return for total_return, *_ in episodes])
+            if count is not None:
+                returns, lengths, seconds, cut = zip(*episodes[:count], strict=True)
+                return Complete(order, returns, lengths, sum(seconds), sum(cut))
         return None
 
     def _orders(self) -> Iterator[tuple[str]]:
@@ -90,9 +98,11 @@ class GreedyEpisodes:
             "SELECT asked FROM greedy_episodes WHERE number = 0 ORDER BY attempt DESC, model_id DESC"
         )
 
-    def _of(self, order: GreedyOrder) -> list[tuple[float, int, float]]:
-        return self._db.execute(
-            "SELECT total_return, length, seconds FROM greedy_episodes"
+    def _of(self, order: GreedyOrder) -> list[tuple[float, int, float, int]]:
+        """Return what came of an evaluation, up to the first episode that is missing."""
+        found = self._db.execute(
+            "SELECT number, total_return, length, seconds, cut FROM greedy_episodes"
             " WHERE attempt = ? AND model_id = ? ORDER BY number",
             (order.attempt, order.model_id),
-        ).fetchall()
+        )
+        return [told for index, (number, *told) in enumerate(found) if number == index]

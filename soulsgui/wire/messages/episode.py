@@ -18,6 +18,7 @@ class Episode(Message):
         seconds: Wall time it took.
         greedy: Whether it is part of an evaluation that the client was asked for (`session.GreedyOrder`): it
             counts as that, and is no episode of the training.
+        cut: Whether a greedy one did not end and was cut after `evaluation.max_steps`.
     """
 
     run_id: str
@@ -30,3 +31,4 @@ class Episode(Message):
     model_id: int
     seconds: float
     greedy: bool = False
+    cut: bool = False

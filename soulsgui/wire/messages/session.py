@@ -82,12 +82,15 @@ class GreedyOrder(Message):
     Attributes:
         model_id: Weights to play it with. They are published together with the order, under an id that no
             other order has: the order is named by it.
-        count: Episodes that are wanted.
+        count: Episodes that are wanted, at most.
         attempt: The attempt of the run that the weights are of.
         update: Updates of the agent up to them.
         env_steps: Environment steps of the run up to them.
         episodes: Finished episodes of the run up to them.
         confirms: What it is to confirm (`node.Verdict.to_confirm`); None for nothing.
+        goal: Mean return that it is held against: it is over as soon as it says on which side of it the
+            policy is. None: it takes `count` episodes.
+        least: With a goal, episodes after which that is looked at first.
     """
 
     model_id: int = Field(ge=0)
@@ -97,6 +100,8 @@ class GreedyOrder(Message):
     env_steps: int = Field(ge=0)
     episodes: int = Field(ge=0)
     confirms: int | None = None
+    goal: float | None = None
+    least: int = Field(1, ge=1)
 
 
 class Grant(Message):
