@@ -174,6 +174,19 @@ def steps_ahead(delays: Delays, publish_s: float, steps_per_s: float | None, ste
     return min(int(steps_per_s * min(publish_s * delays.max_model_delay / 2, AHEAD_S)), most)
 
 
+def beside_waiting(most: int, waiting: float) -> int:
+    """Return how many transitions may be on their way beside those that wait to be learned from.
+
+    When more than half of the most waits, none may be: many small chunks would cost more than a few large
+    ones.
+
+    Args:
+        most: Transitions on their way and waiting, together.
+        waiting: Transitions that wait.
+    """
+    return most - int(waiting) if int(waiting) <= most // 2 else 0
+
+
 def quarter_lag_s(delays: Delays, steps_per_s: float | None, steps_per_update: float) -> float:
     """Return in how many seconds the learner makes a quarter of `max_policy_lag` updates.
 

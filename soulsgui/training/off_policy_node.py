@@ -135,12 +135,8 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
 
     @property
     def _steps_ahead(self) -> int:
-        """Transitions on their way: with those that wait to be learned from no more than may be in all.
-
-        Beyond half of it nobody is granted anything: many small chunks would cost more than a few large ones.
-        """
-        most, waiting = super()._steps_ahead, int(self._band.waiting)
-        return most - waiting if waiting <= most // 2 else 0
+        """Transitions on their way: with those that wait to be learned from no more than may be in all."""
+        return limits.beside_waiting(super()._steps_ahead, self._band.waiting)
 
     def _takes(self, session: Session, steps: int) -> bool:
         return self._lockstep is None or self._lockstep.takes(session.client, steps)

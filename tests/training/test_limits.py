@@ -9,6 +9,7 @@ from soulsgui.training.limits import (
     PUBLISH_S,
     Pace,
     ReplayBand,
+    beside_waiting,
     entries_to_read,
     publish_interval,
     steps_ahead,
@@ -119,6 +120,15 @@ def test_as_much_is_on_its_way_as_the_learner_takes_in_while_it_is_fresh(
     assert steps_ahead(SETTINGS, publish_s, steps_per_s, STEPS_PER_UPDATE) == ahead
 
 
+@pytest.mark.parametrize(
+    ("waiting", "granted"), [(0, 101), (30.9, 71), (50.9, 51), (51, 0), (101, 0), (300, 0)]
+)
+def test_what_waits_counts_as_on_its_way_and_beyond_half_nothing_is_granted(
+    waiting: float, granted: int
+) -> None:
+    assert beside_waiting(101, waiting) == granted
+
+
 def test_while_the_pace_is_not_known_a_bounded_amount_will_do() -> None:
     assert steps_ahead(SETTINGS, 0.2, None, 1e6) == FIRST_STEPS
 
@@ -172,8 +182,7 @@ def test_samples_are_no_older_than_max_policy_lag_wants(learner: float, ratio: f
             band.inserted += count
             lags += [updates - made_with] * count
         outstanding = sum(count for _, count, _ in under_way)
-        most, waiting = steps_ahead(settings, 0.02, pace, per_update), int(band.waiting)
-        ahead = most - waiting if waiting <= most // 2 else 0
+        ahead = beside_waiting(steps_ahead(settings, 0.02, pace, per_update), band.waiting)
         if outstanding < ahead // 2:
             under_way.append((now + 2 * way_s, ahead - outstanding, weights))
         debt += tick * learner
