@@ -30,7 +30,7 @@ from soulsgui.printable import error_words
 
 _MOST_PROBLEMS = 10
 
-Told = Callable[[str, str], object]
+Progress = Callable[[str, str], object]
 """Takes what an environment is about to do, such as "step 3", and where that is written."""
 
 
@@ -84,7 +84,7 @@ def check(
     seed: int = 0,
     seconds: float = math.inf,
     clock: StepClock | None = None,
-    told: Told | None = None,
+    told: Progress | None = None,
 ) -> EnvironmentReport:
     """Make an environment, play random actions, and report; everything that is wrong stands in the report.
 
@@ -96,7 +96,7 @@ def check(
         seed: Of the environment and of the actions.
         seconds: After so long no further step is tried, but for the first one.
         clock: The pace of the steps; None steps as fast as it goes.
-        told: Is told what comes next; that it came to its end is told by the next one, or by the return.
+        told: Is called before each thing that is tried, and not when that is done.
     """
     trial = _Trial(told or (lambda _doing, _place: None))
     spaces, native, missing = None, False, False
@@ -138,7 +138,7 @@ def check(
 class _Trial:
     """Plays an environment and collects what is wrong with it, each kind of fault once."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Progress) -> None:
         self.told = told
         self.steps = 0
         self.episodes = 0

@@ -35,8 +35,8 @@ class Sessions:
     Attributes:
         by_client: The session of each client that has one.
         playing: How many of them take part, as far as is known.
-        steps_ahead: Transitions all clients together may have on the way; None for any number, 0 for no more
-            than was granted before.
+        steps_ahead: Transitions all clients together may have on the way. None: as many as they like.
+            0: nothing is granted beside what was granted before.
         exploration: How those who play explore; None: as their policy says.
         held: Whether nobody is granted more than was before: the server's memory fills up.
         resting: Whether the run is paused: nobody is granted more, and everybody is told why.

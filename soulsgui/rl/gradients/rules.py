@@ -24,8 +24,12 @@ class TensorRows(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What the numbers of the action taken are drawn to, and the share `[]` of samples whose return lies
-    beyond what they can tell; None where there is no such bound."""
+    """What the network is to say of the action taken.
+
+    Attributes:
+        numbers: The target of its numbers.
+        beyond: Share `[]` of samples whose return is out of the network's range; None where it has no range.
+    """
 
     numbers: Tensor
     beyond: Tensor | None = None
