@@ -153,8 +153,7 @@ class Evaluator:
 
     def _told_by(self, connection: redis.Redis, name: str) -> NodeState | None:
         data = connection.get(self._keys.node(name))
-        state = NodeState.read(data if isinstance(data, bytes) else None)
-        return state if state is not None and state.run_id == self._run.run_id else None
+        return NodeState.of_run(data if isinstance(data, bytes) else None, self._run.run_id)
 
     def _trouble(self, words: str, for_good: bool) -> None:
         """Say what keeps it from evaluating; without an environment it waits for its end."""

@@ -55,10 +55,6 @@ class Window:
         self._models.append(model_id)
         self._own = min(self._own + 1, self._size)
 
-    def begin_anew(self) -> None:
-        """Count what it holds for the mean only, as if it had been carried."""
-        self._own = 0
-
     def _take(self, value: float) -> None:
         if len(self._values) == self._size:
             self._accumulate(-self._values.popleft())
@@ -107,6 +103,8 @@ class Aggregator:
         training_judges: As the argument; it may be changed.
         confirms: As the argument; it may be changed.
         claim: Mean of the window that claims the goal; None while none does.
+        refuted: Weights that did not confirm the last claim of this attempt, -1 before: they claim no more.
+        claims_in: Episodes that are yet to come before a window claims again.
     """
 
     def __init__(
@@ -123,6 +121,8 @@ class Aggregator:
         self.training_judges = training_judges
         self.confirms = confirms
         self.claim: float | None = None
+        self.refuted = -1
+        self.claims_in = 0
         self.attempt = 0
         self.reached_with: float | None = None
         self._windows: dict[int, Window] = {0: Window(window)}
@@ -149,6 +149,7 @@ class Aggregator:
         """
         self.attempt = attempt
         self.reached_with = self.claim = None
+        self.refuted, self.claims_in = -1, 0
         window = self._windows[attempt] = Window(self.window, carried)
         for value, model_id in own:
             window.add(value, model_id)
@@ -173,12 +174,14 @@ class Aggregator:
         window.add(total_return, model_id)
         mean = window.mean
         assert mean is not None
+        if attempt == self.attempt:
+            self.claims_in = max(self.claims_in - 1, 0)
         if window.full:
             if self.best is None or mean > self.best.score:
                 self.best = Best(mean, window.model_id)
             if self.training_judges and not self.confirms:
                 self.judge(attempt, mean)
-            elif self.training_judges and self.claim is None and self._reaches(attempt, mean):
+            elif self.training_judges and self._may_claim(model_id) and self._reaches(attempt, mean):
                 self.claim = mean
         return mean
 
@@ -187,21 +190,25 @@ class Aggregator:
         if self._reaches(attempt, mean):
             self.reached_with = mean
 
+    def _may_claim(self, model_id: int) -> bool:
+        return self.claim is None and not self.claims_in and model_id > self.refuted
+
     def _reaches(self, attempt: int, mean: float) -> bool:
         reaches = self.goal is not None and mean >= self.goal
         return reaches and attempt == self.attempt and not self.reached
 
-    def answer(self, mean: float | None = None) -> None:
-        """Take in what became of the claim; one that is not confirmed needs a whole new window.
+    def answer(self, mean: float | None = None, model_id: int = -1) -> None:
+        """Take in what became of the claim; a refuted one needs a whole new window and newer weights.
 
         Args:
             mean: Mean return of greedy episodes; None where nobody can play them, and the claim counts.
+            model_id: Weights that they were played with.
         """
         claim, self.claim = self.claim, None
         if mean is None or (self.goal is not None and mean >= self.goal):
             self.reached_with = claim
         else:
-            self._windows[self.attempt].begin_anew()
+            self.refuted, self.claims_in = model_id, self.window
 
 
 def best_of(window: int, episodes: Iterable[tuple[int, float, int]]) -> Best | None:

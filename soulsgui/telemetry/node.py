@@ -316,12 +316,15 @@ class TelemetryNode:
             return
         keys = [self._keys.node(name) for name in (EVALUATOR, TRAINER)]
         told = cast("list[bytes | None]", connection.mget(keys))
-        evaluator, trainer = (self._of_run(NodeState.read(data)) for data in told)
-        if any(node is not None and node.phase in ("loading", "stopping") for node in (evaluator, trainer)):
-            return  # what it can is not known yet, or matters no more
+        evaluator, trainer = (NodeState.of_run(data, self._run_id) for data in told)
+        gone = self._evaluator_is_gone(evaluator)
+        # What such a one can is not known yet, or matters no more; but a claim does not wait for ever.
+        for node in (trainer,) if gone else (trainer, evaluator):
+            if node is not None and node.phase in ("loading", "stopping"):
+                return
         absent = evaluator is not None and evaluator.phase == "frozen"
         clients_do = trainer is not None and trainer.asks_clients is not False
-        plays = clients_do if absent else not self._evaluator_is_gone(evaluator)
+        plays = clients_do if absent else not gone
         if plays != self._plays:
             logger.warning(
                 "best model and goal go by %s",
@@ -341,9 +344,6 @@ class TelemetryNode:
         if seen != self._waits_for:
             self._waits_for, self._waits_since = seen, now
         return asked is not None and now >= self._waits_since + _GONE_S
-
-    def _of_run(self, state: NodeState | None) -> NodeState | None:
-        return state if state is not None and state.run_id == self._run_id else None
 
     def _write_state(self, connection: redis.Redis, farewell: str = "") -> None:
         self._choose_ranking(connection)

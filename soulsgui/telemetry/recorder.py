@@ -274,6 +274,7 @@ class Recorder:
         )
         if standing and standing.attempt == attempt and standing.goal == self._goal:
             self._aggregator.reached_with = standing.reached_with
+            self._aggregator.refuted, self._aggregator.claims_in = standing.refuted, standing.claims_in
         self._look_for_evaluation()
 
     def _look_at_evaluations(self) -> None:
@@ -317,7 +318,7 @@ class Recorder:
         if self._judged_by_evaluation:
             self._aggregator.judge(row.attempt, mean)
         elif row.confirms is not None and row.confirms == self.verdict.to_confirm:
-            self._aggregator.answer(mean)
+            self._aggregator.answer(mean, row.model_id)
             words = "confirm" if self._aggregator.reached else "do not confirm"
             logger.info("greedy episodes of model %d %s the goal: %.2f", row.model_id, words, mean)
 
@@ -384,6 +385,8 @@ class Recorder:
             best_model_id=best.model_id if best else None,
             reached=verdict.reached,
             reached_with=verdict.reached_with,
+            refuted=self._aggregator.refuted,
+            claims_in=self._aggregator.claims_in,
         )
 
 

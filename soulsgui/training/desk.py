@@ -337,5 +337,5 @@ def score_of(connection: redis.Redis, keys: Keys, run_id: str) -> float | None:
     Raises:
         redis.RedisError: The server is away.
     """
-    state = NodeState.read(connection.get(keys.node(TELEMETRY)))
-    return None if state is None or state.run_id != run_id else state.mean_return
+    state = NodeState.of_run(connection.get(keys.node(TELEMETRY)), run_id)
+    return None if state is None else state.mean_return

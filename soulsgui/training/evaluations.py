@@ -222,7 +222,8 @@ class ClientEvaluations:
         self._next_look = now + LOOK_EVERY_S
         passed_s, self._looked_at = min(now - self._looked_at, _LONGEST_GAP_S), now
         keys = [self._keys.node(name) for name in (EVALUATOR, TELEMETRY)]
-        evaluator, telemetry = map(self._of_run, cast("list[bytes | None]", connection.mget(keys)))
+        told = cast("list[bytes | None]", connection.mget(keys))
+        evaluator, telemetry = (NodeState.of_run(data, self._run_id) for data in told)
         verdict = None if telemetry is None else telemetry.verdict
         self._to_confirm = None if verdict is None else verdict.to_confirm
         absent = evaluator is not None and evaluator.phase == "frozen"
@@ -238,10 +239,6 @@ class ClientEvaluations:
             logger.info("%s does not play model %d to its end: %s", *self._names(self._open), why)
             self._wanted = True
             self._end(connection, self._open)
-
-    def _of_run(self, data: bytes | None) -> NodeState | None:
-        state = NodeState.read(data)
-        return state if state is not None and state.run_id == self._run_id else None
 
     def _known(self) -> dict[str, Session]:
         """Return the sessions that take part and have told of themselves."""

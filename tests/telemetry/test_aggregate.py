@@ -154,6 +154,23 @@ def test_what_is_not_confirmed_needs_a_whole_new_window() -> None:
     assert aggregator.claim == 56.0
 
 
+def test_refuted_weights_claim_nothing_more() -> None:
+    aggregator = claiming()
+    aggregator.answer(9.9, 5)
+    for model_id in (4, 5, 5):
+        aggregator.add(1, 13.0, model_id)
+    assert aggregator.claim is None, "the same weights would be refuted again"
+    aggregator.add(1, 13.0, 6)
+    assert aggregator.claim == 13.0
+
+
+def test_a_refuted_claim_leaves_the_ranking_of_the_models_alone() -> None:
+    aggregator = claiming()
+    aggregator.answer(9.9, 3)
+    aggregator.add(1, 15.0, 3)
+    assert aggregator.best == Best(13.0, 3)
+
+
 def test_a_claim_counts_where_nobody_can_confirm_it_and_ends_with_its_attempt() -> None:
     aggregator = claiming()
     aggregator.answer()

@@ -15,7 +15,7 @@ from soulsgui.telemetry.store import StoreWriter, query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from soulsgui.wire.messages.base import Instance
-from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import EPISODE_FIELD
 from tests.telemetry.helpers import (
@@ -369,9 +369,17 @@ def test_where_the_evaluator_can_not_play_training_ranks_the_models(
 
 
 @pytest.mark.allow_warnings
+@pytest.mark.parametrize("phase", [None, "waiting", "loading", "stopping"])
 def test_a_goal_does_not_wait_for_an_evaluator_that_is_gone(
-    run: RunFolder, redis_address: Address, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    run: RunFolder,
+    redis_address: Address,
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    phase: NodePhase | None,
 ) -> None:
+    if phase is not None:
+        last = NodeState(name="evaluator", instance=Instance(), tick=1, run_id=run.run_id, phase=phase)
+        stage.redis.set(stage.keys.node("evaluator"), last.to_json())
     stage.join("a")
     with node_at_work(run, redis_address, stop={"mean_return": 5.0, "window": 2}):
         stage.play("a", *(episode(5.0) for _ in range(2)))

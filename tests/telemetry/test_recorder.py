@@ -242,23 +242,37 @@ def test_training_reaches_the_goal_when_nobody_can_evaluate(tmp_path: Path) -> N
         assert recorder.verdict.reached_with == 100.0
 
 
-def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_path: Path) -> None:
-    def confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
-        return _evaluation(update, score).model_copy(update={"confirms": confirms})
+def _confirmation(update: int, score: float, confirms: int | None) -> UpdateRow:
+    return _evaluation(update, score).model_copy(update={"confirms": confirms})
 
+
+def test_a_goal_of_the_training_is_reached_when_greedy_episodes_confirm_it(tmp_path: Path) -> None:
     with _recorder(tmp_path, goal=9.0) as recorder:
         recorder.confirms = True
         _store(recorder, arrivals(*(episode(10.0) for _ in range(5))), [attempt_row(1)])
         assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, 3)
         # What nobody asked for confirms nothing: a regular evaluation, or what a former claim was answered.
-        _store(recorder, [], [confirmation(1, 50.0, None), confirmation(2, 50.0, 2)])
+        _store(recorder, [], [_confirmation(1, 50.0, None), _confirmation(2, 50.0, 2)])
         assert recorder.verdict.to_confirm == 3
-        _store(recorder, [], [confirmation(3, 8.9, 3)])
+        _store(recorder, [], [_confirmation(3, 8.9, 3)])
         assert (recorder.verdict.reached, recorder.verdict.to_confirm) == (False, None)
-        _store(recorder, arrivals(*(episode(11.0) for _ in range(3)), client="b"))
+        _store(recorder, arrivals(*(episode(11.0, model_id=4) for _ in range(3)), client="b"))
         assert recorder.verdict.to_confirm == 8
-        _store(recorder, [], [confirmation(4, 9.0, 8)])
+        _store(recorder, [], [_confirmation(4, 9.0, 8)])
         assert (recorder.verdict.reached_with, recorder.verdict.to_confirm) == (11.0, None)
+
+
+def test_a_refuted_window_claims_nothing_after_a_restart(tmp_path: Path) -> None:
+    with _recorder(tmp_path, goal=9.0) as recorder:
+        recorder.confirms = True
+        _store(recorder, arrivals(*(episode(10.0) for _ in range(3))), [attempt_row(1)])
+        _store(recorder, [], [_confirmation(3, 8.9, 3)])
+    later = arrivals(*(episode(10.0, model_id=model_id) for model_id in (4, 4, 3, 4)), first=4)
+    for given, claims in zip(later, (None, None, None, 7), strict=True):
+        with _recorder(tmp_path, goal=9.0) as recorder:
+            recorder.confirms = True
+            _store(recorder, [given])
+            assert recorder.verdict.to_confirm == claims
 
 
 def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ class Standing(Message):
         best_model_id: The model that earned it.
         reached: Whether the goal was reached.
         reached_with: The mean that reached it.
+        refuted: Weights that did not confirm the last claim of the goal, -1 before.
+        claims_in: Episodes that are yet to come before a window claims it again.
     """
 
     window: int
@@ -30,6 +32,8 @@ class Standing(Message):
     best_model_id: int | None = None
     reached: bool = False
     reached_with: float | None = None
+    refuted: int = -1
+    claims_in: int = 0
 
 
 def read_state(db: sqlite3.Connection, key: str) -> str | None:

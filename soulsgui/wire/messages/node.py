@@ -1,6 +1,6 @@
 """State of a node of the server: the `node:<name>` key."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -148,3 +148,14 @@ class NodeState(Message):
     error: str = ""
     unsaved: str = ""
     farewell: str = ""
+
+    @classmethod
+    def of_run(cls, data: bytes | str | None, run_id: str) -> Self | None:
+        """Return the state in `data` when it is one of this run, None otherwise.
+
+        Args:
+            data: What the key holds.
+            run_id: The run.
+        """
+        state = cls.read(data)
+        return state if state is not None and state.run_id == run_id else None
