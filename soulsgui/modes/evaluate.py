@@ -193,7 +193,7 @@ def evaluate(
         episodes: How many to play, at least 1.
         seed: Seed of the first one; each further one takes the next number. It also seeds what is drawn.
         greedy: Take the best action; otherwise draw from what the policy says.
-        go_on: Asked before each step; False ends the evaluation.
+        go_on: Asked before an environment is made or begun, and before each step; False ends the evaluation.
         max_steps: Steps after which an episode is cut; None for never.
 
     Returns:
@@ -204,16 +204,22 @@ def evaluate(
         EvaluationError: It failed.
         Unfinished: `go_on` said so.
     """
+
+    def going_on() -> None:
+        if not go_on():
+            raise Unfinished
+
     began = time.monotonic()
     play = _Play(policy, episodes, seed, greedy, max_steps)
     with ExitStack() as opened:
         for _ in range(min(episodes, MOST_SIDE_BY_SIDE)):
+            going_on()
             env = make()
-            opened.callback(env.close)
+            opened.callback(_guarded, env.close, "closing")
+            going_on()
             play.seat(env)
         while play.seats:
-            if not go_on():
-                raise Unfinished
+            going_on()
             play.step()
     return Evaluation(tuple(play.returns), tuple(play.lengths), time.monotonic() - began, play.cut, max_steps)
 

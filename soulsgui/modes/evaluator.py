@@ -81,7 +81,6 @@ class Evaluator:
         self._rests_until = 0.0
         self._deadline = float("-inf")  # for what is played once it is to end
         self._confirmed: int | None = None  # what was asked for last, and is answered
-        self._refuted: WeightsHeader | None = None
         self._confirming: int | None = None
         self._failures = 0
         self._last: tuple[WeightsHeader, Evaluation] | None = None
@@ -128,7 +127,7 @@ class Evaluator:
         except SoulsGuiError as error:
             self._failures += 1
             if self._failures >= _TRIES:  # telemetry does without
-                self._confirmed = self._confirming
+                self._confirmed, self._due = self._confirming, False
             self._trouble(error.message, isinstance(error, EnvironmentCheckError))
 
     def _finish(self) -> None:
@@ -143,7 +142,7 @@ class Evaluator:
             )
             self._deadline = time.monotonic() + (FINAL_WITHIN_S if reached else FINAL_WITHIN_HURRIED_S)
             header = self._newest(connection)
-            if header is not None and header.update and (self._last is None or header != self._last[0]):
+            if header is not None and header.update and self._found(header) is None:
                 self._evaluate(connection)
             self._rows.flush(connection, self._keys)
         except Unfinished:
@@ -186,12 +185,16 @@ class Evaluator:
             self._seen = header
             self._rest()
             self._due |= self._schedule.due(header.attempt, header.update)
-        self._confirming = None if header == self._refuted else self._asked(connection)
-        if self._confirming is not None:
-            self._evaluate(connection)
-        elif self._due and time.monotonic() >= self._rests_until:
+        if self._found(header) is not None:
             self._due = False
+        self._confirming = self._asked(connection)
+        rested = time.monotonic() >= self._rests_until
+        if self._confirming is not None or (self._due and rested):
             self._evaluate(connection)
+
+    def _found(self, header: WeightsHeader) -> Evaluation | None:
+        """Return the last evaluation when it was of these weights, None otherwise."""
+        return self._last[1] if self._last is not None and header == self._last[0] else None
 
     def _asked(self, connection: redis.Redis) -> int | None:
         """Return what is to be confirmed now, None for nothing."""
@@ -221,8 +224,8 @@ class Evaluator:
         tensors = without_noise(published)  # what explores is no part of how good it is
         policy.load(tensors)
         self._phase, self._detail = "evaluating", f"model {header.model_id}"
-        found = self._play(policy)
-        self._error, self._failures = "", 0
+        found = self._play(policy, self._found(header))
+        self._error, self._failures, self._due = "", 0, False
         self._last = header, found
         logger.info(
             "update %d, model %d: mean return %.2f ± %.2f, in %.1f s",
@@ -233,13 +236,17 @@ class Evaluator:
         self._keep_if_best(header, tensors, config, found.mean_return)
         self._rows.add(self._row(header, found))
         if self._confirming is not None:
-            self._confirmed, self._confirming, self._refuted = self._confirming, None, header
+            self._confirmed, self._confirming = self._confirming, None
         if self._settings.evaluation.every_updates is None:
             self._rests_until = time.monotonic() + _REST * found.seconds
         self._rest()
 
-    def _play(self, policy: Policy) -> Evaluation:
+    def _play(self, policy: Policy, found: Evaluation | None) -> Evaluation:
         """Play as many episodes as are wanted, or as it takes to say whether the goal is reached.
+
+        Args:
+            policy: What plays.
+            found: What it has played already, None for nothing.
 
         Raises:
             Unfinished: It is to end.
@@ -253,7 +260,8 @@ class Evaluator:
             )
 
         goal, confirms = stop.mean_return, self._confirming is not None
-        found = play(max(wanted.episodes, LEAST_TO_CONFIRM if confirms else 1), 0)
+        if found is None:
+            found = play(max(wanted.episodes, LEAST_TO_CONFIRM if confirms else 1), 0)
         confirms |= stop.judged_by == "evaluation" and goal is not None and found.mean_return >= goal
         while confirms and goal is not None and not settles(found.returns, goal):
             found += play(LEAST_TO_CONFIRM, found.episodes)
@@ -284,7 +292,9 @@ class Evaluator:
         self, header: WeightsHeader, tensors: Tensors, config: ServerConfig, score: float
     ) -> None:
         """Write weights aside when they are better than all before, before anybody hears of them."""
-        if not math.isfinite(score) or (self._best is not None and score <= self._best):
+        aside = self._run.evaluated / str(header.model_id)
+        again = aside.is_dir()  # they were played on, and what is said of them may be less
+        if not math.isfinite(score) or (not again and self._best is not None and score <= self._best):
             return
         info = Manifest(
             run_id=header.run_id,
@@ -305,12 +315,12 @@ class Evaluator:
             resumable=False,
         )
         try:
-            write_checkpoint(self._run.evaluated / str(header.model_id), Checkpoint(info, tensors))
+            write_checkpoint(aside, Checkpoint(info, tensors))
         except UnsavedError as error:
             # The trainer may still hold them; the evaluation counts all the same.
             logger.warning("%s", error.message)
         else:
-            self._best = score
+            self._best = best_aside(self._run)
             forget_older(self._run, header.model_id)
 
     def _state(self) -> NodeState:

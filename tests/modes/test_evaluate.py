@@ -179,8 +179,15 @@ def test_a_reward_that_is_no_number_is_no_return(monkeypatch: pytest.MonkeyPatch
 
 def test_it_ends_when_it_is_asked_to() -> None:
     asked = iter([True, True, False])
+    made: list[Seeded] = []
+
+    def make() -> Seeded:
+        made.append(Seeded())
+        return made[-1]
+
     with pytest.raises(Unfinished):
-        evaluate(Stub(), Seeded, episodes=7, go_on=lambda: next(asked))
+        evaluate(Stub(), make, episodes=7, go_on=lambda: next(asked))
+    assert len(made) == 1, "it is asked before each environment is made and begun"
 
 
 def test_an_environment_with_other_spaces_is_refused(tmp_path: Path) -> None:

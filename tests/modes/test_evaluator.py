@@ -30,6 +30,7 @@ from soulsgui.wire.messages.metrics import ROW_FIELD, UpdateRow, read_row
 from soulsgui.wire.messages.node import NodeState, Verdict
 from soulsgui.wire.messages.server_config import ServerConfig
 from tests.faults.waiting import LIMIT_S, until
+from tests.telemetry.helpers import NoDrawing, Stage, episode, node_at_work
 
 SPEC = MLPPolicySpec((4,), 2, 0, (), "tanh", False)
 BALANCING, FALLING = 1.0, 0.0
@@ -153,14 +154,62 @@ def test_a_claimed_goal_is_looked_at_once_for_each_model_by_more_episodes(
         run.claims(12)
         until(lambda: len(run.rows()) == 1, "it is answered")
         run.claims(13)
-        answered = run.state()
-        until(lambda: answered and (run.state() or answered).tick > answered.tick + 2, "it has looked again")
-        assert len(run.rows()) == 1, "the same weights would say the same"
+        until(lambda: len(run.rows()) == 2, "the same weights say the same")
         run.publish(2, BALANCING)
-        until(lambda: len(run.rows()) == 2, "others are asked about")
+        run.claims(14)
+        until(lambda: len(run.rows()) == 3, "others are asked about")
         told = [(row.update, row.confirms) for row in run.rows()]
-        assert told == [(1, 12), (2, 13)]
-        assert run.rows()[0].values["evaluation_return"] < 12
+        assert told == [(1, 12), (1, 13), (2, 14)]
+        first, again = (row.values for row in run.rows()[:2])
+        assert first == again, "nothing was played anew"
+        assert first["evaluation_return"] < 12
+
+
+def test_what_was_refuted_is_claimed_again_with_newer_weights_only(
+    redis_address: Address, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("soulsgui.telemetry.node.Drawing", NoDrawing)
+    goal: dict[str, Any] = {"mean_return": 475.0, "window": 2}
+    stage = Stage(redis_address)
+    stage.join("a")
+    run.folder.root.mkdir()
+
+    def trained(model_id: int, sent: int) -> NodeState:
+        lucky = episode(500.0, model_id=model_id, run_id=run.folder.run_id)
+        stage.play("a", lucky, lucky)
+        return stage.wait_state(lambda state: state.episodes == sent, "they are counted")
+
+    run.publish(1, FALLING)
+    with (
+        at_work(run, redis_address, settings(stop__mean_return=475.0)),
+        node_at_work(run.folder, redis_address, stop=goal),
+    ):
+        trained(101, 2)
+        until(run.rows, "the claim is answered")
+        stage.wait_state(lambda state: bool(state.verdict and not state.verdict.to_confirm), "it is refuted")
+        verdict = trained(101, 4).verdict
+        assert verdict is not None
+        assert (verdict.to_confirm, verdict.reached) == (None, False)
+        run.publish(2, BALANCING)
+        trained(102, 6)
+        stage.wait_state(lambda state: bool(state.verdict and state.verdict.reached), "the goal")
+    stage.redis.close()
+    assert [row.model_id for row in run.rows()] == [101, 102]
+
+
+def test_a_claim_of_evaluated_weights_is_played_on_from_there(redis_address: Address, run: Run) -> None:
+    run.publish(0, FALLING)
+    with at_work(run, redis_address, settings(stop__mean_return=475.0)) as evaluator:
+        until(lambda: evaluator._seen is not None, "the first weights are seen")
+        run.publish(5, FALLING)
+        until(lambda: len(run.rows()) == 1, "an evaluation is due")
+        run.claims(12)
+        until(lambda: len(run.rows()) == 2, "the claim is answered")
+        few, more = run.rows()
+        assert (few.update, more.update, more.confirms) == (5, 5, 12)
+        assert few.values["evaluation_return"] != more.values["evaluation_return"]
+        aside = run.folder.evaluated / "105"
+        assert read_checkpoint(aside).info.score == more.values["evaluation_return"]
 
 
 def test_the_weights_of_the_end_are_evaluated_once(redis_address: Address, run: Run) -> None:

@@ -275,6 +275,14 @@ def test_a_refuted_window_claims_nothing_after_a_restart(tmp_path: Path) -> None
             assert recorder.verdict.to_confirm == claims
 
 
+def test_what_answers_a_claim_takes_the_place_of_the_shorter_evaluation(tmp_path: Path) -> None:
+    with _recorder(tmp_path) as recorder:
+        _store(recorder, [], [_evaluation(5, 8.0), _confirmation(5, 3.0, 7), _evaluation(5, 8.0)])
+        assert recorder.evaluation_return == 3.0
+    found = query_history(tmp_path / "telemetry.sqlite", HistoryQueryParams(metric="evaluation_return"))
+    assert found.value == [3.0]
+
+
 def test_evaluations_are_a_curve_of_their_own_beside_the_updates(tmp_path: Path) -> None:
     """Evaluations take their time: they come when updates of later on are stored already."""
     rows = [update_row(5, loss=1.0), update_row(8, loss=2.0), _evaluation(5, 3.0), _evaluation(5, 4.0)]

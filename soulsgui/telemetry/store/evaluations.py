@@ -39,16 +39,18 @@ def has_evaluations(db: sqlite3.Connection) -> bool:
 
 
 def add_evaluation(db: sqlite3.Connection, row: UpdateRow) -> None:
-    """Store one evaluation; one that is stored already stays as it is."""
+    """Store one evaluation; of one that is stored already only what confirms a goal: it has more episodes."""
+    if row.confirms is None and is_stored(db, row):
+        return
     stored = db.execute(
-        "INSERT OR IGNORE INTO evaluations VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO evaluations VALUES (NULL, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (attempt, update_count) DO UPDATE SET time = excluded.time RETURNING row",
         (row.attempt, row.update, row.env_steps, row.episodes, row.model_id, row.time),
+    ).fetchone()
+    db.executemany(
+        "INSERT OR REPLACE INTO evaluation_values VALUES (?, ?, ?)",
+        ((name, stored[0], value) for name, value in row.values.items()),
     )
-    if stored.rowcount:
-        db.executemany(
-            "INSERT INTO evaluation_values VALUES (?, ?, ?)",
-            ((name, stored.lastrowid, value) for name, value in row.values.items()),
-        )
 
 
 def is_stored(db: sqlite3.Connection, row: UpdateRow) -> bool:

@@ -245,7 +245,7 @@ class StoreWriter:
             )
 
     def add_evaluation(self, row: UpdateRow) -> None:
-        """Store one evaluation; one that is stored already stays as it is."""
+        """Store one evaluation, as `evaluations.add_evaluation` does."""
         add_evaluation(self._db, row)
 
     def add_attempt(self, row: AttemptRow) -> None:
