@@ -21,7 +21,7 @@ from soulsgui.printable import printable
 from soulsgui.system import become, process_identity, same_process, stop_signals
 
 SUPERVISED_ENV = {"SOULSGUI_SUPERVISED": "1"}
-"""What tells a child that a runner starts it again when it ends by an error."""
+"""What tells a child that a runner starts it again after an error, and keeps the list of clients."""
 
 _LINE = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) ([A-Z]+) (.*)$", re.DOTALL)
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

@@ -152,7 +152,7 @@ class RunServices:
             save_grace_s=_SAVE_GRACE_S,
             start_limit_s=_LOAD_LIMIT_S,
             binding=self._binding,
-            env=child_env(),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def telemetry(self) -> ServiceSpec:
@@ -167,7 +167,7 @@ class RunServices:
             refusal_code=_REFUSAL_CODE,
             grace_s=_TELEMETRY_GRACE_S,
             binding=self._binding,
-            env=child_env(),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def evaluator(self) -> ServiceSpec:
@@ -183,7 +183,7 @@ class RunServices:
             grace_s=_EVALUATOR_GRACE_S,
             live_limit_s=_EVALUATOR_LIVE_S,
             binding=self._binding,
-            env=child_env(),
+            env=child_env() | SUPERVISED_ENV,
         )
 
     def client(self, name: str) -> ServiceSpec:

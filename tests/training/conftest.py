@@ -4,6 +4,7 @@ import pytest
 import redis
 import torch
 
+from soulsgui.process import SUPERVISED_ENV
 from soulsgui.wire.keys import Keys
 from tests.training.players import Player
 from tests.training.taking import IntakeOfTest
@@ -13,6 +14,13 @@ from tests.training.taking import IntakeOfTest
 def _one_thread() -> None:
     """As in the trainer's process: threads cost more than they bring to small networks."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _supervised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a runner: who plays stands on its list."""
+    for name, value in SUPERVISED_ENV.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Evaluations by clients: who is asked, until when, and who is asked next."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -272,7 +273,9 @@ def test_the_node_asks_with_the_weights_it_publishes_and_keeps_them(
         assert order is not None
         assert (order.count, order.attempt) == (3, 1)
         assert order_for(node, old.name) is None
-        assert node.node.weights_snapshot(order.model_id, 1.0, "evaluation").info.updates == order.update
+        # The node goes on learning in a thread of its own while this one asks.
+        kept = partial(node.node.weights_snapshot, order.model_id, 1.0, "evaluation")
+        until(lambda: kept().info.updates == order.update, "the weights of that order")
         counted = node_state("telemetry", tmp_path.name, evaluated=order.model_id)
         node.connection.set(node.keys.node("telemetry"), counted)
         until(lambda: order_for(node, "b") != order, "it asks no longer")

@@ -18,7 +18,7 @@ SETTINGS = {
 
 
 def test_stacks_of_frames_reach_the_replay_memory_whole(redis_address: Address, tmp_path: Path) -> None:
-    with running_node(redis_address, tmp_path, dqn_settings(**SETTINGS)) as node:
+    with running_node(redis_address, tmp_path, dqn_settings(**SETTINGS, dqn__n_step=1)) as node:
         sent = let_play(node, redis_address, updates=5)
         form: ChunkForm = node.node._intake.ingest._form
         assert form.is_compressed

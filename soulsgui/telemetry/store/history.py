@@ -139,7 +139,9 @@ def _buckets(db: sqlite3.Connection, rows: str, params: HistoryQueryParams, roll
             )
         ]
     count = sum(span[-1] for span in spans)
-    asked["size"] = next((size for size in (1, *SIZES) if count <= _MOST_READ * size), SIZES[-1])
+    asked["size"] = next(
+        (size for size in (1, *SIZES) if count <= max(_MOST_READ, params.points) * size), SIZES[-1]
+    )
     length = sum(min(last, asked["end"]) - max(first, asked["start"]) for *_, first, last, _ in spans)
     width = bucket_width(params.points, count, length, len(spans))
 

@@ -222,8 +222,7 @@ def test_a_solved_run_offers_what_next(
         RUNNING.model_copy(update={"state": "finished", "reached": "mean_return", "seconds": 31.0})
     )
     assert page.end.words.startswith("Solved: reached 475 after 31 s")
-    qtbot.waitUntil(page.end.next.isVisible)
-    assert page.end.next.text() == "Train LunarLander…"
+    qtbot.waitUntil(lambda: page.end.next.isVisible() and page.end.next.text() == "Train LunarLander…")
     page.end.next.click()
     page.end.checkpoints.click()
     assert [(what, how["preset"]) for what, how in shell.opened] == [("new_run", "lunar")]
