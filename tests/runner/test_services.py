@@ -10,7 +10,7 @@ import pytest
 from soulsgui.config.errors import ConfigError
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
-from soulsgui.process import child_env, own_command
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
 from soulsgui.runner.services import RunServices, client_health, client_name, node_health
 from soulsgui.wire.messages.base import Instance
@@ -90,6 +90,12 @@ def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(tmp_path: Pa
     nodes = (services.trainer(), services.telemetry(), services.evaluator())
     assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
     assert services.client(client_name(1)).refusal_code is None
+
+
+def test_all_that_is_started_knows_that_a_runner_keeps_the_list_of_clients(tmp_path: Path) -> None:
+    services = RunServices(Folders(tmp_path, tmp_path), RunFolder(tmp_path), FakeView())
+    started = (services.trainer(), services.telemetry(), services.evaluator(), services.client("client-1"))
+    assert all(spec.env.items() >= SUPERVISED_ENV.items() for spec in started)
 
 
 def test_frozen_program_is_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
