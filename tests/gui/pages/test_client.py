@@ -159,10 +159,12 @@ def test_switched_off_it_leaves_and_switched_on_the_server_uses_its_samples(
         seen.app, lambda: _episodes_on_server(joined, NAME) > before, "the server has its episodes", LIMIT_S
     )
     first = joined.status().run
-    joined.wait_updates(2)
-    later = joined.status().run
-    per_update = (later.env_steps - first.env_steps) / (later.updates - first.updates)
-    assert per_update > ENVS * STEPS * 1.2, "its samples are part of the rounds"
+
+    def steps_per_update() -> float:
+        now = joined.status().run
+        return (now.env_steps - first.env_steps) / max(now.updates - first.updates, 1)
+
+    until(seen.app, lambda: steps_per_update() > ENVS * STEPS * 1.2, "its samples are part of the rounds")
     until(seen.app, lambda: page.given.value("share").endswith("%"), "its share is told")
     assert int(page.given.value("episodes").replace(",", "")) > 0
     words = ["Configuration received", "Version fits", "Environment found", "Network agrees"]
