@@ -1,5 +1,6 @@
 """The roles of the program: a whole server, or one service of it in the foreground."""
 
+import gc
 import json
 import os
 import signal
@@ -65,9 +66,13 @@ def trainer(arguments: Arguments) -> int:
     from soulsgui.runner.opening import chosen_checkpoint
 
     run, address = _run(arguments), _address(arguments)
-    # torch takes a second: not before it is clear that there is something to train.
+    # torch takes a second: not before it is clear that there is something to train. Hardly anything that it
+    # makes meanwhile goes again, so nothing is gained by looking for garbage among it, now or later.
+    gc.disable()
     from soulsgui.training.main import run_trainer
 
+    gc.freeze()
+    gc.enable()
     leave(run_trainer(run, address, arguments.checkpoint or chosen_checkpoint(run)))
 
 

@@ -38,7 +38,7 @@ from soulsgui.wire.weights import HEADER_BYTES, WeightsHeader, read_header, unpa
 
 logger = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 0.25
+_LOOK_EVERY_S = 0.1
 _RETRY_S = 5.0
 _TRIES = 3
 _REST = 9.0

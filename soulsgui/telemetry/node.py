@@ -38,7 +38,7 @@ _BLOCK_MS = 100
 _GATHER_S = 0.02
 _GATHER_BELOW = 256
 _DISCOVER_S = 0.25
-_STATE_S = 0.25
+_STATE_S = 0.1
 _RETRY_S = 0.5
 _ROW_WAIT_S = 1.0
 _DRAIN_S = 2.0
@@ -175,7 +175,8 @@ class TelemetryNode:
         self._publish(connection, records)
         if self._recorder.verdict != self._told or time.monotonic() - self._told_at >= _STATE_S:
             self._write_state(connection)
-        self._drawing.turn(self._recorder.last_row, self._recorder.verdict.reached)
+        verdict = self._recorder.verdict
+        self._drawing.turn(self._recorder.last_row, verdict.reached or verdict.to_confirm is not None)
         self._pause(len(entries), time.monotonic() - began)
         return len(entries)
 
