@@ -111,7 +111,13 @@ class EventsTab(QWidget):
 
     def _settle(self) -> None:
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
-        self.table.share_room([self.model.column_number(name) for name in ("what", "cause", "remedy")])
+        told = ["what"]
+        for name in ("cause", "remedy"):
+            # A column without a word would take room that the others lack.
+            said = any(getattr(event, name) for event in self.model.records)
+            self.table.setColumnHidden(self.model.column_number(name), not said)
+            told += [name] if said else []
+        self.table.share_room([self.model.column_number(name) for name in told])
         self._show_chosen()
 
     def _show_chosen(self, *_: object) -> None:

@@ -155,7 +155,7 @@ class WelcomePage(QWidget):
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
             tiles.addWidget(tile)
         column = QVBoxLayout(self)
-        column.setContentsMargins(32, 28, 32, 28)
+        column.setContentsMargins(32, 12, 32, 28)
         column.setSpacing(_GAP_PX)
         column.addWidget(Heading(tr("Welcome to SoulsGUI"), 2, self))
         column.addWidget(lead)

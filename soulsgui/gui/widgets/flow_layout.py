@@ -79,7 +79,7 @@ class FlowLayout(QLayout):
         super().setGeometry(rect)
         if rect.width() != self._width:
             self._width = rect.width()
-            self.invalidate()
+            self.update()
         self._place(rect, move=True)
 
     def _with_margins(self, size: QSize) -> QSize:
