@@ -30,6 +30,7 @@ from soulsgui.gui.theme import Theme
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.toolbar import Toolbar
 from soulsgui.gui.widgets.banner import Banner
+from soulsgui.gui.widgets.labels import keep_place
 from soulsgui.gui.widgets.message_bar import MessageBar, Notice
 from soulsgui.gui.widgets.status_line import StatusLine
 from soulsgui.gui.window_dialogs import WindowDialogs
@@ -105,17 +106,18 @@ class MainWindow(QMainWindow):
         around.setContentsMargins(0, 0, 0, 0)
         around.addWidget(self.pages)
         self.messages.lay_over(right)
-        below = QHBoxLayout()
-        below.setSpacing(0)
-        below.addWidget(self.navigation)
-        below.addWidget(right, 1)
-        inside = QWidget(self)
-        column = QVBoxLayout(inside)
-        column.setContentsMargins(0, 0, 0, 0)
+        column = QVBoxLayout()
         column.setSpacing(0)
         for part in (self.banner, self.offer):
             column.addWidget(part)
-        column.addLayout(below, 1)
+        column.addWidget(right, 1)
+        inside = QWidget(self)
+        row = QHBoxLayout(inside)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        # Beside the bars: its rows do not move under the mouse when one comes or goes.
+        row.addWidget(self.navigation)
+        row.addLayout(column, 1)
         self.setCentralWidget(inside)
         self.status_line = StatusLine(self)
         self.statusBar().addWidget(self.status_line, 1)
@@ -262,7 +264,12 @@ class MainWindow(QMainWindow):
         self._offering.page_chosen(name)
         self.navigation.show_page(name)
         if self._was_shown:
-            self.pages.show_page(name, **where)
+            self._bring_page(name, where)
+
+    def _bring_page(self, name: str, where: Mapping[str, Any] | None = None) -> None:
+        # The server comes while one reads there: the page must not move then.
+        keep_place(self.banner, name == table.WELCOME)
+        self.pages.show_page(name, **(where or {}))
 
     def _set_mode(self, mode: Mode) -> None:
         self._mode = mode
@@ -296,7 +303,7 @@ class MainWindow(QMainWindow):
         self.first_shown.emit()
         first = table.CLIENT if self._mode is Mode.CLIENT else self._preferences.page
         name = first if first in self._entries else table.WELCOME
-        self.pages.show_page(name)
+        self._bring_page(name)
         self.navigation.show_page(name)
 
     # --- what the feed tells -----------------------------------------------------------------------

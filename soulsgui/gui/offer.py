@@ -107,7 +107,6 @@ class OfferBar(QFrame):
         self.show()
 
     def _train_next(self) -> None:
-        self.hide()
         if self._offer is not None:
             self.next_wanted.emit(self._offer.next_preset)
 

@@ -23,7 +23,7 @@ class Offering(QObject):
     Args:
         feed: The runner.
         bar: Where it is offered.
-        pages: The pages, of which two need no offer.
+        pages: The pages: two need no offer, and one may hold changes that a new run would miss.
         parent: The window.
     """
 
@@ -39,7 +39,7 @@ class Offering(QObject):
         feed.snapshot_taken.connect(self._snapshot_taken)
         feed.run_changed.connect(self._look)
         feed.asked.connect(self._asked)
-        bar.next_wanted.connect(lambda preset: self._begin("run.start", {"preset": preset}))
+        bar.next_wanted.connect(self._begin_next)
         bar.go_on_wanted.connect(lambda run: self._begin("run.resume", {"run": run, "without_goal": True}))
 
     def page_chosen(self, name: str) -> None:
@@ -65,6 +65,14 @@ class Offering(QObject):
     def _asked(self, command: str) -> None:
         if command == "run.start":
             self._bar.hide()
+
+    def _begin_next(self, preset: str) -> None:
+        def go_on(begin: bool) -> None:
+            if begin:
+                self._begin("run.start", {"preset": preset})
+
+        # The next run would not use what was typed and not saved.
+        self._pages.before_run(go_on)
 
     def _begin(self, command: str, params: dict[str, Any]) -> None:
         call = self._feed.call(command, params)

@@ -15,6 +15,7 @@ from soulsgui.gui.pages.table import PageEntry
 from soulsgui.gui.shell import Shell
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.widgets.page_area import PageArea
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,9 @@ class PageStack(QStackedWidget):
         self.cover = Cover(self)
         self.cover.start_wanted.connect(self.start_wanted)
         self.cover.mend_wanted.connect(self.mend_wanted)
-        self.addWidget(self.cover)
+        self._areas: dict[QWidget, PageArea] = {self.cover: PageArea(self.cover, self)}
+        self.addWidget(self._areas[self.cover])
+        self._front: QWidget = self.cover
         feed.connection_changed.connect(self._connection_changed)
         self._connection_changed(feed.connection)
 
@@ -62,6 +65,11 @@ class PageStack(QStackedWidget):
     def page(self) -> QWidget | None:
         """The page that is shown."""
         return self._pages.get(self._shown)
+
+    @property
+    def front(self) -> QWidget:
+        """What is in sight: the page, or the cover over it."""
+        return self._front
 
     @property
     def covered(self) -> bool:
@@ -79,8 +87,9 @@ class PageStack(QStackedWidget):
             KeyError: There is no such page.
         """
         if name not in self._pages:
-            self._pages[name] = self._make(self._entries[name])
-            self.addWidget(self._pages[name])
+            made = self._pages[name] = self._make(self._entries[name])
+            self._areas[made] = PageArea(made, self)
+            self.addWidget(self._areas[made])
         page = self._pages[name]
         self._shown = name
         self._bring_to_front()
@@ -100,11 +109,11 @@ class PageStack(QStackedWidget):
         if page is None:
             return
         stays = self._entries[self._shown].alone or getattr(page, "unsaved", False)
-        front: QWidget = self.cover if self._covered and not stays else page
+        self._front = self.cover if self._covered and not stays else page
         holder = self.window().focusWidget()
         held = holder is not None and self.isAncestorOf(holder)
-        if front is not self.currentWidget():
-            self.setCurrentWidget(front)
+        if self._areas[self._front] is not self.currentWidget():
+            self.setCurrentWidget(self._areas[self._front])
             if held:
                 self.focus_page()
 
@@ -113,8 +122,7 @@ class PageStack(QStackedWidget):
 
         Never to a button, which a key meant for something else would press.
         """
-        # At least the cover is always there.
-        front = self.currentWidget() or self.cover
+        front = self._front
         landing: QWidget = getattr(front, "landing", front)
         if landing.isVisibleTo(self) and landing.isEnabled():
             landing.setFocus()
@@ -126,7 +134,7 @@ class PageStack(QStackedWidget):
         """Hand the keyboard on from the page when its table or plot appears."""
         if event.type() in (QEvent.Type.Show, QEvent.Type.EnabledChange):
             watched.removeEventFilter(self)
-            if self.window().focusWidget() is self.currentWidget():
+            if self.window().focusWidget() is self._front:
                 self.focus_page()
         return False
 

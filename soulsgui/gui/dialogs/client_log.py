@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.dialogs.fitting import FittingDialog
@@ -58,22 +58,14 @@ class ClientLogDialog(FittingDialog):
         hint.setWordWrap(True)
         hint.setProperty("weight", "muted")
         self.renew = QPushButton(tr("&Ask again"), self)
-        self.renew.setAutoDefault(False)
         dress(self.renew, "restart")
         self.renew.clicked.connect(lambda: self._fetch.request())
-        close = QPushButton(tr("&Close"), self)
-        close.setDefault(True)
-        close.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addWidget(self.renew)
-        foot.addStretch(1)
-        foot.addWidget(close)
         column = QVBoxLayout(self)
         column.setSpacing(10)
         column.addWidget(hint)
         column.addWidget(self.pane, 1)
         column.addWidget(self.wrong)
-        column.addLayout(foot)
+        column.addLayout(self.foot(self.renew))
         metrics = self.fontMetrics()
         self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * (_LINES + 8))
 

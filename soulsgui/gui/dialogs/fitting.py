@@ -1,8 +1,18 @@
 """A dialog that fits: what it says into it, and itself onto its screen."""
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QDialog, QFrame, QLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QFrame,
+    QHBoxLayout,
+    QLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
+from soulsgui.gui.i18n import tr
 from soulsgui.gui.screen import bring_onto_screen, room_for
 
 
@@ -18,6 +28,23 @@ class FittingDialog(QDialog):
         if event.type() in (QEvent.Type.Show, QEvent.Type.LayoutRequest):
             self._fit()
         return handled
+
+    def foot(self, *aside: QPushButton) -> QHBoxLayout:
+        """Return the last row of a dialog that asks nothing: Enter closes it.
+
+        Args:
+            *aside: Buttons at the left.
+        """
+        close = QPushButton(tr("&Close"), self)
+        close.setDefault(True)
+        close.clicked.connect(self.reject)
+        row = QHBoxLayout()
+        for button in aside:
+            button.setAutoDefault(False)
+            row.addWidget(button)
+        row.addStretch(1)
+        row.addWidget(close)
+        return row
 
     def _fit(self) -> None:
         column = self.layout()

@@ -5,9 +5,10 @@ from typing import Any
 
 from PySide6.QtCore import QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QTextBlock, QTextCursor, QTextDocument
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
 from soulsgui.config.paths import shipped
+from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.i18n import tr
 
 START = "window.md"
@@ -24,7 +25,7 @@ class _Pages(QTextBrowser):
         return None
 
 
-class ManualDialog(QDialog):
+class ManualDialog(FittingDialog):
     """One page of the manual at a time; the window can be used meanwhile.
 
     Args:
@@ -42,22 +43,12 @@ class ManualDialog(QDialog):
         self.text.setAccessibleName(tr("Manual"))
         self.text.anchorClicked.connect(self._follow)
         self.back = QPushButton(tr("&Back"), self)
-        self.back.setAutoDefault(False)
         self.back.clicked.connect(self._go_back)
-        close = QPushButton(tr("&Close"), self)
-        close.setDefault(True)
-        close.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addWidget(self.back)
-        foot.addStretch(1)
-        foot.addWidget(close)
         column = QVBoxLayout(self)
         column.addWidget(self.text, 1)
-        column.addLayout(foot)
+        column.addLayout(self.foot(self.back))
         metrics = self.fontMetrics()
-        room = self.screen().availableSize() * 0.9
-        wanted = (metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
-        self.resize(min(wanted[0], room.width()), min(wanted[1], room.height()))
+        self.resize(metrics.averageCharWidth() * _CHARACTERS, metrics.lineSpacing() * _LINES)
 
     def open_at(self, heading: str) -> None:
         """Come to the front, with what the manual says of a page of the window.

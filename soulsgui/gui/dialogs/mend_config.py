@@ -11,10 +11,12 @@ from soulsgui.config.errors import Problem
 from soulsgui.errors import SoulsGuiError
 from soulsgui.gui.config_editor.bars import ProblemBar
 from soulsgui.gui.config_editor.mending import Mending
-from soulsgui.gui.config_editor.problems import by_line, line_of
+from soulsgui.gui.config_editor.problems import by_line, line_of, sentence
 from soulsgui.gui.config_editor.yaml_edit import YamlEdit
+from soulsgui.gui.dialogs.ask import Leave, LeaveWords, ask, ask_unsaved
 from soulsgui.gui.dialogs.fitting import FittingDialog
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.question import Question
 from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
 from soulsgui.gui.widgets.labels import ElidedLabel
 from soulsgui.system import explained
@@ -88,7 +90,7 @@ class MendConfigDialog(FittingDialog):
         self.open_file.clicked.connect(self._open_file)
         self.aside = FittingButton(self.tr("Set the file aside"), "trash", self)
         self.aside.explain(self.tr("Gives it another name; the server starts with the shipped settings"))
-        self.aside.clicked.connect(self._set_aside)
+        self.aside.clicked.connect(self._ask_to_set_aside)
         self.again = QPushButton(self)
         make_primary(self.again)
         dress(self.again, "check")
@@ -182,6 +184,18 @@ class MendConfigDialog(FittingDialog):
             self.mending.read()
             self._show()
 
+    def _ask_to_set_aside(self) -> None:
+        self._check()
+        if not self.mending.changed:
+            self._set_aside()
+            return
+        question = Question(
+            self.tr("Set the file aside?"),
+            self.tr("It keeps the text it was saved with: what you typed since is lost."),
+            self.tr("Set it aside"),
+        )
+        ask(self, question, self._set_aside)
+
     def _set_aside(self) -> None:
         try:
             self.mending.set_aside(time.time())
@@ -208,6 +222,23 @@ class MendConfigDialog(FittingDialog):
             self._say("\n".join(explained(error)).strip())
         else:
             self._done()
+
+    def reject(self) -> None:
+        """Close, after a question where something is unsaved."""
+        self._check()
+        if not self.mending.changed:
+            super().reject()
+            return
+        words = LeaveWords.before_leaving()
+        if self.mending.problems:
+            words = words.with_mistake(sentence(self.mending.problems[0]))
+        ask_unsaved(self, words, self._leave)
+
+    def _leave(self, leave: Leave) -> None:
+        if leave is Leave.SAVE:
+            self.try_again()
+        elif leave is Leave.DISCARD:
+            super().reject()
 
     def _done(self) -> None:
         self.accept()

@@ -6,9 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
-    QHBoxLayout,
     QLabel,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -89,17 +87,12 @@ class SettingsDialog(FittingDialog):
         self.trouble.setWordWrap(True)
         self.trouble.setProperty("tone", "bad")
         self.trouble.hide()
-        close = QPushButton(tr("&Close"), self)
-        close.clicked.connect(self.reject)
-        foot = QHBoxLayout()
-        foot.addStretch(1)
-        foot.addWidget(close)
         column = QVBoxLayout(self)
         column.setSpacing(14)
         column.addLayout(form)
         column.addWidget(hint)
         column.addWidget(self.trouble)
-        column.addLayout(foot)
+        column.addLayout(self.foot())
 
     def _hint(self, words: str) -> QLabel:
         hint = QLabel(words, self)

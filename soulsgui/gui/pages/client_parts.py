@@ -19,7 +19,7 @@ from soulsgui.gui.calls import Call
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress, make_primary
 from soulsgui.gui.models.client_mode import ClientWords, checks
-from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, StateLabel, keep_place, set_property
 from soulsgui.gui.widgets.toggle import ToggleSwitch
 from soulsgui.wire.control import ApiError, ClientStatus
 
@@ -53,9 +53,7 @@ class StateHead(QFrame):
             label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         # What stands below must not move under the mouse when a line comes or goes.
-        policy = self._detail.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self._detail.setSizePolicy(policy)
+        keep_place(self._detail)
         self.update_button = QPushButton(tr("Up&date…"), self)
         make_primary(self.update_button)
         dress(self.update_button, "arrow-up")

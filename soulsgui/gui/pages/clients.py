@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.connection_state import Connection, why_not
 from soulsgui.gui.dialogs.client_log import ClientLogDialog
@@ -20,6 +20,7 @@ from soulsgui.gui.pages.table import CLIENTS
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.empty_state import EmptyState
 from soulsgui.gui.widgets.fitting_button import FittingButton, fit
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import set_tip
 from soulsgui.wire.control import ApiError, ClientStatus, Status
 
@@ -51,15 +52,14 @@ class Roster(ClientsSection):
         self._no_one = made
         return made
 
-    def _rows(self) -> list[QHBoxLayout]:
+    def _rows(self) -> list[FlowLayout]:
         head = self._head()
         self.invite = QPushButton(tr("&Invite…"), self)
         self.invite.setObjectName("invite")
         dress(self.invite, "add")
         self.invite.clicked.connect(self._shell.open_invite)
         head.addWidget(self.invite)
-        actions = QHBoxLayout()
-        actions.setSpacing(_GAP_PX)
+        actions = FlowLayout(_GAP_PX)
         self.rename = FittingButton(tr("Rename…"), "edit", self)
         self.rename.clicked.connect(self._rename)
         self.log = FittingButton(tr("Show log"), "log", self)
@@ -68,7 +68,6 @@ class Roster(ClientsSection):
         self._in_row = [*made, self.rename, self.log]
         for button in self._in_row:
             actions.addWidget(button)
-        actions.addStretch(1)
         return [head, actions]
 
     def resizeEvent(self, event: QResizeEvent) -> None:

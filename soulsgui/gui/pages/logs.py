@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QDir, QSignalBlocker, QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QComboBox, QFileDialog, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QFileDialog, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, why_not
@@ -28,6 +28,7 @@ from soulsgui.gui.pages.logs_where import (
 )
 from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.log_pane import LogPane
 from soulsgui.wire.control import ApiError, ErrorCode, LogLine, RunStatus, RunSummary
 
@@ -80,15 +81,14 @@ class LogsPage(QWidget):
         self.earlier = FittingButton(self.tr("Load &earlier"), "arrow-up", self)
         self.save = FittingButton(self.tr("Save &as…"), "export", self)
         self.save.explain(self.tr("Save the lines shown as a text file"))
-        row = QHBoxLayout()
-        row.setSpacing(8)
+        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = FlowLayout(8)
         for caption, box in ((self.tr("&Service"), self.service), (self.tr("&Run"), self.run)):
             label = QLabel(caption, self)
             label.setBuddy(box)
             row.addWidget(label)
             row.addWidget(box)
         row.addWidget(self._note)
-        row.addStretch(1)
         row.addWidget(self.earlier)
         row.addWidget(self.save)
         column = QVBoxLayout(self)

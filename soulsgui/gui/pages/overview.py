@@ -4,11 +4,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QFrame,
-    QScrollArea,
     QSplitter,
     QStackedWidget,
     QVBoxLayout,
@@ -37,14 +35,6 @@ if TYPE_CHECKING:
 _TICK_MS = 1000
 # Of the height: curve, clients, log lines.
 _SHARES = (7, 3, 2)
-
-
-class _Parts(QSplitter):
-    """Takes the height there is: only below its least height the page around it scrolls."""
-
-    def sizeHint(self) -> QSize:
-        """As little as it can do with."""
-        return self.minimumSizeHint()
 
 
 class OverviewPage(QWidget):
@@ -97,7 +87,7 @@ class OverviewPage(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._run_part)
         self._stack.addWidget(self.empty)
-        self._splitter = _Parts(Qt.Orientation.Vertical, self)
+        self._splitter = QSplitter(Qt.Orientation.Vertical, self)
         self._splitter.setObjectName("overviewSplitter")
         for place, (part, share) in enumerate(
             zip((self._stack, self.clients, self.log), _SHARES, strict=True)
@@ -106,22 +96,11 @@ class OverviewPage(QWidget):
             self._splitter.setStretchFactor(place, share)
         self._splitter.setSizes([100 * share for share in _SHARES])
         self._splitter.setCollapsible(0, False)
-        inside = QWidget(self)
-        column = QVBoxLayout(inside)
+        column = QVBoxLayout(self)
         column.setContentsMargins(12, 10, 12, 8)
         column.setSpacing(8)
         column.addWidget(self.services)
         column.addWidget(self._splitter, 1)
-        # With large letters there is not room for all of it.
-        area = QScrollArea(self)
-        area.setObjectName("overviewArea")
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        area.setWidget(inside)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(area)
 
     def _connect(self) -> None:
         feed = self._feed

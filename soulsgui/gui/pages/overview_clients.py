@@ -5,7 +5,7 @@ from functools import partial
 
 from PySide6.QtCore import QItemSelectionModel, QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.connection_state import Connection, why_not
@@ -27,6 +27,7 @@ from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.fitting_button import fit
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import ElidedLabel, Heading
 from soulsgui.gui.widgets.sparkline import Sparkline
 from soulsgui.gui.widgets.table import Table
@@ -99,24 +100,22 @@ class ClientsSection(QWidget):
         self._no_client.setProperty("weight", "muted")
         return self._no_client
 
-    def _rows(self) -> list[QHBoxLayout]:
+    def _rows(self) -> list[FlowLayout]:
         """Return what stands over the table: here all in one row."""
         row = self._head()
         for button in self._make_buttons():
             row.addWidget(button)
         return [row]
 
-    def _head(self) -> QHBoxLayout:
+    def _head(self) -> FlowLayout:
         self._heading = Heading(self.tr("Clients"), 0, self)
         self._count = ElidedLabel("", self)
         self._count.setProperty("weight", "muted")
         self.words = FilterEdit(self.tr("Filter by name, host, state, environment or error"), self)
         self.words.textChanged.connect(self._narrow)
-        row = QHBoxLayout()
-        row.setSpacing(_GAP_PX)
-        row.addWidget(self._heading)
-        row.addWidget(self._count, 2)
-        row.addWidget(self.words, 2)
+        row = FlowLayout(_GAP_PX)
+        for part in (self._heading, self._count, self.words):
+            row.addWidget(part)
         return row
 
     def _make_buttons(self) -> list[CommandButton]:

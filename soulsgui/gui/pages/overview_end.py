@@ -155,9 +155,9 @@ class EndStrip(QFrame):
         return super().event(event)
 
     def minimumSizeHint(self) -> QSize:
-        """Never make the page wider: buttons give up their words instead."""
+        """Never make the page wider: buttons give up their words instead. Never cut the words."""
         least = _WORDS_CHARACTERS * self.fontMetrics().averageCharWidth()
-        return QSize(least, super().minimumSizeHint().height())
+        return QSize(least, self._parts.totalMinimumHeightForWidth(self.width()))
 
     def _fit(self) -> None:
         shown = [button for button in self._buttons if not button.isHidden()]

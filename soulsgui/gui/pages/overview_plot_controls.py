@@ -1,10 +1,9 @@
 """The controls over the live plot: metric, x, smoothing, Follow, Fit; they remember what was chosen."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 
-from PySide6.QtCore import QEvent, QSettings, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
+from PySide6.QtCore import QSettings, QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QSizePolicy, QSlider, QWidget
 
 from soulsgui.gui.pages.overview_metrics import (
     metric_order,
@@ -16,6 +15,7 @@ from soulsgui.gui.plotting.readout import axis_title
 from soulsgui.gui.plotting.rows import RETURN, Axis
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.fitting_button import FittingButton
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 
 _GAP_PX = 8
 _SMOOTH_EVERY_MS = 60
@@ -76,62 +76,20 @@ class PlotControls(QWidget):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        row = self._row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(_GAP_PX)
-        caption_of_x = self._caption(self.tr("x"), self.axis_box)
-        caption_of_smoothing = self._caption(self.tr("S&moothing"), self.smoothing)
-        # What explains the others gives way first.
-        self._give_way = (self._smoothing_words, caption_of_smoothing, self._note, caption_of_x)
-        for widget, stretch in (
-            (self.metric_box, 0),
-            (caption_of_x, 0),
-            (self.axis_box, 0),
-            (caption_of_smoothing, 0),
-            (self.smoothing, 3),
-            (self._smoothing_words, 0),
-            (self._note, 0),
+        self._note.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = FlowLayout(_GAP_PX, parent=self)
+        for part in (
+            self.metric_box,
+            self._caption(self.tr("x"), self.axis_box),
+            self.axis_box,
+            self._caption(self.tr("S&moothing"), self.smoothing),
+            self.smoothing,
+            self._smoothing_words,
+            self._note,
+            self.follow,
+            self.fit,
         ):
-            row.addWidget(widget, stretch)
-        row.addStretch(2)
-        row.addWidget(self.follow)
-        row.addWidget(self.fit)
-
-    # --- room ---
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave words out where there is no room for them."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def event(self, event: QEvent) -> bool:
-        """Do the same when something else is said, or in other letters."""
-        if event.type() == QEvent.Type.LayoutRequest and hasattr(self, "_give_way"):
-            self._fit()
-        return super().event(event)
-
-    def minimumSizeHint(self) -> QSize:
-        """Room for what can't be left out."""
-        hint = super().minimumSizeHint()
-        return QSize(self._needed(set(self._give_way)), hint.height())
-
-    def _needed(self, left_out: Set[QWidget]) -> int:
-        """Return the pixels that all but these parts need."""
-        items = [self._row.itemAt(number) for number in range(self._row.count())]
-        parts = [item.widget() for item in items if item is not None]
-        kept = [part for part in parts if part is not None and part not in left_out]
-        widths = (max(part.minimumSizeHint().width(), part.minimumWidth()) for part in kept)
-        return sum(widths) + _GAP_PX * len(kept)
-
-    def _fit(self) -> None:
-        left_out: set[QWidget] = set()
-        for part in self._give_way:
-            if self._needed(left_out) <= self.width():
-                break
-            left_out.add(part)
-        for part in self._give_way:
-            if part.isHidden() is not (part in left_out):
-                part.setVisible(part not in left_out)
+            row.addWidget(part)
 
     def _caption(self, words: str, buddy: QWidget) -> QLabel:
         caption = QLabel(words, self)

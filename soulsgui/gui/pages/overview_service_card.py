@@ -36,7 +36,6 @@ class ServiceCard(QFrame):
         send: Sends a command.
         parent: The widget it stands in.
         clock: Monotonic time, seconds.
-        width_px: Returns the width that its buttons have to do with; its own one unless said.
     """
 
     log_asked = Signal(str)
@@ -48,10 +47,8 @@ class ServiceCard(QFrame):
         send: SendCommand,
         parent: QWidget | None = None,
         clock: Callable[[], float] = time.monotonic,
-        width_px: Callable[[], int] | None = None,
     ) -> None:
         super().__init__(parent)
-        self._width_px = width_px or self.width
         self.setObjectName(f"service-{name}")
         self.setProperty("part", "card")
         self._name = name
@@ -202,7 +199,7 @@ class ServiceCard(QFrame):
     def _fit_buttons(self) -> None:
         buttons = (self.start, self.stop, self.restart, self.log)
         shown = [button for button in buttons if not button.isHidden()]
-        fit(shown, self._width_px() - 2 * _MARGIN_PX, _BUTTON_GAP_PX)
+        fit(shown, self.width() - 2 * _MARGIN_PX, _BUTTON_GAP_PX)
 
     @property
     def words(self) -> str:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from soulsgui.gui.connection_state import Connection, why_not
 from soulsgui.gui.feed import Feed
@@ -14,6 +14,7 @@ from soulsgui.gui.pages.overview_service_card import ServiceCard
 from soulsgui.gui.pages.overview_service_rules import forbidden, stop_question, why_no_run
 from soulsgui.gui.question import Question
 from soulsgui.gui.states import run_is_active
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.wire.control import RunStatus, ServiceStatus, Status
 
 _CLIENT = "client"
@@ -35,15 +36,8 @@ class _Cards(QWidget):
         super().__init__(parent)
         self._owner = owner
         self.cards: dict[str, ServiceCard] = {}
-        self.row = QHBoxLayout(self)
-        self.row.setContentsMargins(0, 0, 0, 0)
-        self.row.setSpacing(_GAP_PX)
-
-    def least_width(self) -> int:
-        """Return the width of the narrowest card: side by side, some are a pixel wider than others."""
-        items = [self.row.itemAt(place) for place in range(self.row.count())]
-        shown = [part for item in items if item and (part := item.widget()) and not part.isHidden()]
-        return (self.width() + _GAP_PX) // max(len(shown), 1) - _GAP_PX
+        # As wide as each other, so that their buttons are alike.
+        self.row = FlowLayout(_GAP_PX, columns=True, parent=self)
 
     def show_services(self, services: Sequence[ServiceStatus], run: RunStatus) -> None:
         names = [service.name for service in services]
@@ -54,7 +48,7 @@ class _Cards(QWidget):
         for place, service in enumerate(services):
             if service.name not in self.cards:
                 self.cards[service.name] = self._owner.new_card(service.name, self)
-                self.row.insertWidget(place, self.cards[service.name], 1)
+                self.row.insert_widget(place, self.cards[service.name])
             card = self.cards[service.name]
             card.forbid(forbidden(service, run))
             card.show_status(service)
@@ -85,7 +79,7 @@ class ServiceRow(QWidget):
         self._connection = feed.connection
         self._kinds = _Cards(self, self)
         self.clients = LocalClientsCard(feed.call, self._kinds, clock)
-        self._kinds.row.addWidget(self.clients, 1)
+        self._kinds.row.addWidget(self.clients)
         self.clients.log_asked.connect(self.log_asked)
         self.clients.problem.connect(self.problem)
         self.clients.expanded.connect(self._expand)
@@ -93,30 +87,16 @@ class ServiceRow(QWidget):
         self._more = QLabel(self._singles)
         self._more.setProperty("weight", "muted")
         self._singles.row.addWidget(self._more)
-        self._singles.row.addStretch(1)
-        self._area = self._single_area()
+        self._singles.hide()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(_GAP_PX)
         column.addWidget(self._kinds)
-        column.addWidget(self._area)
-
-    def _single_area(self) -> QScrollArea:
-        area = QScrollArea(self)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(self._singles)
-        # Its height follows the cards in it, whose sentences come and go.
-        self._singles.installEventFilter(self)
-        area.hide()
-        return area
+        column.addWidget(self._singles)
 
     def new_card(self, name: str, parent: _Cards) -> ServiceCard:
         """Return a card for a service."""
-        # Those of the kinds are alike, so that their buttons are, too.
-        width = parent.least_width if parent is self._kinds else None
-        card = ServiceCard(name, self._feed.call, parent, self._clock, width)
+        card = ServiceCard(name, self._feed.call, parent, self._clock)
         card.log_asked.connect(self.log_asked)
         card.problem.connect(self.problem)
         card.ask_before_stop(self._stop_question)
@@ -140,7 +120,7 @@ class ServiceRow(QWidget):
         self._show_singles(clients, status.run)
 
     def _show_singles(self, clients: Sequence[ServiceStatus], run: RunStatus) -> None:
-        if self._area.isHidden():
+        if self._singles.isHidden():
             self._singles.show_services([], run)
             return
         if not clients:
@@ -150,7 +130,8 @@ class ServiceRow(QWidget):
         for card in self._singles.cards.values():
             card.setMinimumWidth(_CARD_CHARACTERS * self.fontMetrics().averageCharWidth())
         left = len(clients) - _MOST_SINGLE
-        self._more.setText(plural(left, "and {n} more", "and {n} more") if left > 0 else "")
+        self._more.setText(plural(left, "and {n} more", "and {n} more"))
+        self._more.setVisible(left > 0)
 
     def show_connection(self, connection: Connection) -> None:
         """Grey everything while it is not the present."""
@@ -166,33 +147,14 @@ class ServiceRow(QWidget):
 
     def tick(self) -> None:
         """Let uptimes and countdowns go on; the owner calls it once a second."""
-        for cards in (self._kinds, self._singles) if not self._area.isHidden() else (self._kinds,):
+        for cards in (self._kinds, self._singles) if not self._singles.isHidden() else (self._kinds,):
             for card in cards.cards.values():
                 card.tick()
         self.clients.tick()
 
     def _expand(self, on: bool) -> None:
-        self._area.setVisible(on)
+        self._singles.setVisible(on)
         self.show_status(self._feed.status)
-        if on:
-            self._fit_area()
-
-    # --- room ---
-
-    def eventFilter(self, watched: object, event: QEvent) -> bool:
-        """Give the single cards the height they need."""
-        if watched is self._singles and event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
-            self._fit_area()
-        return False
-
-    def _fit_area(self) -> None:
-        bar = self._area.horizontalScrollBar()
-        room = bar.sizeHint().height() if bar.isVisible() else 0
-        self._area.setFixedHeight(self._singles.minimumSizeHint().height() + room)
-
-    def minimumSizeHint(self) -> QSize:
-        """Never make the window wider: cards become narrow instead."""
-        return QSize(0, super().minimumSizeHint().height())
 
     @property
     def cards(self) -> dict[str, ServiceCard]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTabWidget, QVBoxLayout, QWidget
 
 from soulsgui.config.paths import Folders
 from soulsgui.gui import text
@@ -30,7 +30,7 @@ from soulsgui.gui.shell import notify_problem
 from soulsgui.gui.states import run_look
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton, give_way
-from soulsgui.gui.widgets.labels import ElidedLabel, Heading, StateLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel
 from soulsgui.wire.control import ConfigValues, Hello, RunSummary
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class RunDetails(QWidget):
 
     def _build(self) -> None:
         self._state = StateLabel(self)
-        self._title = Heading("", 1, self)
+        self._title = ElidedLabel("", self)
+        self._title.setProperty("heading", "1")
+        self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._facts = ElidedLabel("", self)
         self._facts.setProperty("weight", "muted")
         self._note = ElidedLabel("", self)

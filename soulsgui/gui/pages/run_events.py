@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QStackedLayout, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
@@ -112,14 +111,14 @@ class EventsTab(QWidget):
 
     def _settle(self) -> None:
         self._stack.setCurrentIndex(0 if self.model.rowCount() else 1)
-        self.table.share_room([self.model.column_number(name) for name in ("what", "cause", "remedy")])
+        told = ["what"]
+        for name in ("cause", "remedy"):
+            # A column without a word would take room that the others lack.
+            said = any(getattr(event, name) for event in self.model.records)
+            self.table.setColumnHidden(self.model.column_number(name), not said)
+            told += [name] if said else []
+        self.table.share_room([self.model.column_number(name) for name in told])
         self._show_chosen()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Share the new room."""
-        super().resizeEvent(event)
-        # Later: the table has its new width only then.
-        QTimer.singleShot(0, self, self._settle)
 
     def _show_chosen(self, *_: object) -> None:
         event = self.chosen

@@ -3,7 +3,7 @@
 from typing import Any
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from soulsgui.gui.calls import Call
 from soulsgui.gui.colours import Tone
@@ -15,6 +15,7 @@ from soulsgui.gui.run_actions import run_title
 from soulsgui.gui.shell import Shell, notify_problem
 from soulsgui.gui.states import run_is_active
 from soulsgui.gui.widgets.command_button import CommandButton, Words
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import Heading, IconLabel, set_tip
 from soulsgui.installing import can_train, how_to_train
 from soulsgui.wire.control import ApiError
@@ -22,6 +23,7 @@ from soulsgui.wire.control import ApiError
 TRY_IT_PRESET = "cartpole_ppo"
 _ICON_PX = 44
 _TILE_CHARACTERS = 30
+_GAP_PX = 18
 _ON_THE_WAY = (ConnectionState.WELCOME, ConnectionState.STARTING, ConnectionState.CONNECTING)
 
 
@@ -145,27 +147,20 @@ class WelcomePage(QWidget):
                 self,
             ),
         )
-        inside = QWidget(self)
-        grid = QGridLayout(inside)
-        grid.setContentsMargins(32, 28, 32, 28)
-        grid.setSpacing(18)
-        grid.addWidget(Heading(tr("Welcome to SoulsGUI"), 2, inside), 0, 0, 1, 3)
-        lead = QLabel(tr("One computer trains, many play, and you steer all of it from here."), inside)
+        lead = QLabel(tr("One computer trains, many play, and you steer all of it from here."), self)
         lead.setProperty("weight", "muted")
         lead.setWordWrap(True)
-        grid.addWidget(lead, 1, 0, 1, 3)
-        for column, tile in enumerate(self.tiles):
+        tiles = FlowLayout(_GAP_PX, columns=True)
+        for tile in self.tiles:
             tile.setMinimumWidth(self.fontMetrics().averageCharWidth() * _TILE_CHARACTERS)
-            grid.addWidget(tile, 2, column)
-            grid.setColumnStretch(column, 1)
-        grid.setRowStretch(3, 1)
-        scroll = QScrollArea(self)
-        scroll.setWidgetResizable(True)
-        scroll.setWidget(inside)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        around = QVBoxLayout(self)
-        around.setContentsMargins(0, 0, 0, 0)
-        around.addWidget(scroll)
+            tiles.addWidget(tile)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(32, 12, 32, 28)
+        column.setSpacing(_GAP_PX)
+        column.addWidget(Heading(tr("Welcome to SoulsGUI"), 2, self))
+        column.addWidget(lead)
+        column.addLayout(tiles)
+        column.addStretch(1)
 
     def _snapshot_taken(self) -> None:
         self._feed.call("config.presets").done.connect(self._presets_came)

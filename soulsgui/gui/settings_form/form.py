@@ -24,6 +24,8 @@ from soulsgui.gui.widgets.filter_edit import FilterEdit
 from soulsgui.gui.widgets.labels import Heading
 
 _GAP_PX = 8
+_LINE_CHARACTERS = 75
+_LEAST_LINES = 9
 
 
 class SettingsForm(QWidget):
@@ -245,9 +247,13 @@ class SettingsForm(QWidget):
         """Leave the list of sections out where the settings need its room."""
         super().resizeEvent(event)
         bar = self._area.verticalScrollBar().sizeHint().width()
-        needed = self._settings.minimumSizeHint().width() + bar + self._index.maximumWidth() + _GAP_PX
+        settings = max(
+            self._settings.minimumSizeHint().width(), _LINE_CHARACTERS * self.fontMetrics().averageCharWidth()
+        )
+        needed = settings + bar + self._index.maximumWidth() + _GAP_PX
         self._index.setVisible(self.width() >= needed)
 
     def _size_index(self) -> None:
         bar = self._index.verticalScrollBar().sizeHint().width()
         self._index.setFixedWidth(self._index.sizeHintForColumn(0) + bar + 30)
+        self._area.setMinimumHeight(_LEAST_LINES * self.fontMetrics().height())

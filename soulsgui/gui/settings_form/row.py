@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from soulsgui.config.declaring import Effect
 from soulsgui.gui.colours import Tone
@@ -13,7 +13,8 @@ from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress
 from soulsgui.gui.settings_form.editors import make_editor
 from soulsgui.gui.settings_form.spec import FieldSpec
-from soulsgui.gui.widgets.labels import Badge, Heading
+from soulsgui.gui.widgets.flow_layout import FlowLayout
+from soulsgui.gui.widgets.labels import Badge, Heading, keep_place
 
 _TITLE_CHARACTERS = 22
 _CODE = re.compile("`([^`]+)`")
@@ -69,9 +70,7 @@ class SettingRow(QWidget):
         dress(self.reset, "reset")
         self.reset.clicked.connect(lambda: self.reset_asked.emit(spec.key))
         # The place stays when the button goes: nothing jumps while one types.
-        policy = self.reset.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.reset.setSizePolicy(policy)
+        keep_place(self.reset)
         self._about = QLabel(self._description(), self)
         self._about.setTextFormat(Qt.TextFormat.RichText)
         self._about.setWordWrap(True)
@@ -84,18 +83,16 @@ class SettingRow(QWidget):
         self._place(badge)
 
     def _place(self, badge: Badge) -> None:
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 6, 0, 6)
-        grid.setHorizontalSpacing(10)
-        grid.setVerticalSpacing(2)
-        grid.addWidget(self._title, 0, 0)
-        grid.addWidget(self.editor, 0, 1)
-        grid.addWidget(self._unit, 0, 2)
-        grid.addWidget(badge, 0, 4)
-        grid.addWidget(self.reset, 0, 5)
-        grid.addWidget(self._wrong, 1, 1, 1, 4)
-        grid.addWidget(self._about, 2, 0, 1, 5)
-        grid.setColumnStretch(3, 1)
+        self._unit.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        line = FlowLayout(10)
+        for part in (self._title, self.editor, self._unit, badge, self.reset):
+            line.addWidget(part)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 6, 0, 6)
+        column.setSpacing(2)
+        column.addLayout(line)
+        column.addWidget(self._wrong)
+        column.addWidget(self._about)
         self._take_font()
 
     def _description(self) -> str:

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from soulsgui.gui.connection_state import Connection, banner_words
 from soulsgui.gui.icons import make_primary
-from soulsgui.gui.widgets.labels import Heading, IconLabel, set_property
+from soulsgui.gui.widgets.labels import Heading, IconLabel, keep_place, set_property
 
 
 class Banner(QFrame):
@@ -37,6 +37,9 @@ class Banner(QFrame):
         self._button = QPushButton(self)
         make_primary(self._button)
         self._button.clicked.connect(self._clicked)
+        # As high without button and with one line as with both.
+        keep_place(self._button)
+        self._detail.setMinimumHeight(2 * self.fontMetrics().height())
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 6, 12, 6)
         row.setSpacing(8)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QWidget
 
 from soulsgui.gui.colours import Tone
@@ -61,6 +62,8 @@ class FittingButton(QPushButton):
     def _write(self) -> None:
         name = self._says.replace("&", "")
         self.setText("" if self._icon_only else self._says)
+        # With its words its key would go, too.
+        self.setShortcut(QKeySequence.mnemonic(self._says))
         self.setAccessibleName(name)
         self.setAccessibleDescription(self._tip)
         self.setToolTip(self._tip or (name if self._icon_only else ""))

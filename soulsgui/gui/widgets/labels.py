@@ -23,6 +23,13 @@ def set_tip(widget: QWidget, tip: str) -> None:
         widget.setToolTip(tip)
 
 
+def keep_place(widget: QWidget, keep: bool = True) -> None:
+    """Keep the place of a widget while it is hidden, so that nothing around it moves."""
+    policy = widget.sizePolicy()
+    policy.setRetainSizeWhenHidden(keep)
+    widget.setSizePolicy(policy)
+
+
 class ElidedLabel(QLabel):
     """A line that ends in … when there is no room; its tooltip tells the whole."""
 

@@ -15,7 +15,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
@@ -29,6 +28,7 @@ from soulsgui.gui.icons import colours_of, dress, qcolor
 from soulsgui.gui.models.log import KEPT_LINES, LEVELS, Levels, LogBuffer, LogFilter, tone, written
 from soulsgui.gui.throttle import Throttle
 from soulsgui.gui.widgets.filter_edit import FilterEdit
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.wire.control import LogLine
 
 _FLUSH_MS = 100
@@ -53,6 +53,7 @@ class LogPane(QWidget):
         self._buffer = LogBuffer()
         self._with_service = True
         self._empty_text = ""
+        self._stale = False
         self._levels = Levels()
         self._build(with_controls)
         self._throttle = Throttle(self, self._flush, _FLUSH_MS)
@@ -98,18 +99,11 @@ class LogPane(QWidget):
 
     def _controls_row(self) -> QWidget:
         holder = QWidget(self)
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
+        row = FlowLayout(8, parent=holder)
         caption = QLabel(self.tr("&Level"), holder)
         caption.setBuddy(self._level)
-        for widget, stretch in (
-            (caption, 0),
-            (self._level, 0),
-            (self._words, 1),
-            (self._follow, 0),
-            (self._copy, 0),
-        ):
-            row.addWidget(widget, stretch)
+        for widget in (caption, self._level, self._words, self._follow, self._copy):
+            row.addWidget(widget)
         return holder
 
     def _level_titles(self) -> tuple[str, ...]:
@@ -224,13 +218,21 @@ class LogPane(QWidget):
         self.narrowed.emit(self.least, self.words)
 
     def _write_all(self) -> None:
+        self._stale = False
         self._text.clear()
         self._levels = Levels()
         self._write(self._buffer.wanted())
         self._say_why_empty()
 
     def _flush(self) -> None:
-        self._write(self._buffer.take_fresh())
+        if self._stale:
+            bar = self._text.verticalScrollBar()
+            place = bar.value()
+            self._write_all()
+            if not self._follow.isChecked():
+                bar.setValue(place)
+        else:
+            self._write(self._buffer.take_fresh())
 
     def _write(self, lines: list[LogLine]) -> None:
         if not lines:
@@ -289,7 +291,9 @@ class LogPane(QWidget):
         """Write everything again in the colours and the font of the theme."""
         if hasattr(self, "_throttle"):
             if event.type() == QEvent.Type.PaletteChange:
-                self._write_all()
+                # Once for all of its events, and only when it is seen.
+                self._stale = True
+                self._throttle.request()
             if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
                 # Later: a new style sheet first gives the text the font back that it had before.
                 QTimer.singleShot(0, self, self._take_font)

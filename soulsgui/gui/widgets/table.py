@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QByteArray, QEvent, QModelIndex, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+_LEAST_ROWS = 3
 
 
 class Table(QTableView):
@@ -43,7 +45,15 @@ class Table(QTableView):
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         self.doubleClicked.connect(self.row_opened)
         self._line_px = 0
+        self._sharing: Sequence[int] = ()
         self._take_font()
+
+    def minimumSizeHint(self) -> QSize:
+        """Room for a few rows below the titles."""
+        bar = self.horizontalScrollBar().sizeHint().height()
+        rows = _LEAST_ROWS * self.verticalHeader().defaultSectionSize()
+        height = self.horizontalHeader().sizeHint().height() + rows + bar
+        return QSize(super().minimumSizeHint().width(), height)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show another model's rows."""
@@ -75,9 +85,12 @@ class Table(QTableView):
     def share_room(self, sections: Sequence[int]) -> None:
         """Give columns what their texts need, out of the room that the others leave; the rest to the longest.
 
+        They are given anew when there is more or less room.
+
         Args:
             sections: Columns of text.
         """
+        self._sharing = sections
         others = sum(
             self.columnWidth(each) for each in range(self.model().columnCount()) if each not in sections
         )
@@ -89,6 +102,12 @@ class Table(QTableView):
             width = min(needs[section], max(room // (len(left) - place), header.sectionSizeHint(section)))
             self.setColumnWidth(section, width)
             room -= width
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Share the new room; it changes with the scroll bars, too."""
+        super().resizeEvent(event)
+        if self._sharing:
+            self.share_room(self._sharing)
 
     @property
     def line_px(self) -> int:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QMessageBox, QScrollArea, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QMessageBox, QSplitter, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.gui.pages.overview import OverviewPage
 from soulsgui.gui.plotting.plot import Plot
 from soulsgui.gui.plotting.rows import Axis
 from soulsgui.gui.theme import Theme
+from soulsgui.gui.widgets.page_area import PageArea
 from soulsgui.wire.control import (
     ClientStatus,
     ErrorCode,
@@ -589,13 +590,15 @@ def test_with_large_letters_the_curve_keeps_its_height_and_the_page_scrolls(
     page.services.clients.each.setChecked(True)
     both_themes.set_font_scale(150)
     qtbot.waitUntil(lambda: made.minimumSizeHint().height() > 8 * made.fontMetrics().height())
-    area = page.findChild(QScrollArea, "overviewArea")
-    assert area is not None
+    area = PageArea(page)
+    qtbot.addWidget(area)
+    area.resize(1120, 690)
+    area.show()
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
     qtbot.waitUntil(lambda: made.height() >= made.minimumSizeHint().height())
     both_themes.set_font_scale(100)
     page.services.clients.each.setChecked(False)
-    page.resize(1120, 900)
+    area.resize(1120, 1000)
     qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() == 0)
 
 
@@ -634,24 +637,21 @@ def test_nothing_has_to_be_scrolled_sideways_with_large_letters(
         }
     )
     page = OverviewPage(server, shell, clock=lambda: 100.0)  # type: ignore[arg-type]
-    qtbot.addWidget(page)
+    area = PageArea(page)
+    qtbot.addWidget(area)
     # What a window of 1280x800 leaves for a page beside navigation and toolbar of that size.
-    page.resize({100: 1166, 150: 1123, 200: 1080}[percent], 690)
-    page.show()
+    area.resize({100: 1166, 150: 1123, 200: 1080}[percent], 690)
+    area.show()
     qtbot.waitUntil(lambda: page.plot.host.plot is not None)
     qtbot.waitUntil(lambda: page.end.next.isVisible() is ended)
-    area = page.findChild(QScrollArea, "overviewArea")
-    assert area is not None
-    inside = area.widget()
-    assert inside is not None
-    qtbot.waitUntil(lambda: inside.minimumSizeHint().width() <= area.viewport().width())
+    qtbot.waitUntil(lambda: page.minimumSizeHint().width() <= area.viewport().width())
     assert area.horizontalScrollBar().maximum() == 0
     for box in page.figures.findChildren(QWidget):
         right = box.mapTo(page.figures, box.rect().topRight()).x()
         assert right < page.figures.width(), box.accessibleName()
     if not ended:
         assert "rounds of 1 of 2 clients (gamer-2 paused)" in page.figures.words
-    page.hide()
+    area.hide()
 
 
 def test_where_there_is_room_the_figures_stand_in_one_line_with_the_state(

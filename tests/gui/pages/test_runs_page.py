@@ -278,6 +278,26 @@ def test_no_text_of_an_event_is_cut_where_there_is_room(
     assert f"{what}. killed. Wait" in labels, "the chosen one is told whole below the table"
 
 
+def test_an_event_has_the_room_of_columns_that_say_nothing(
+    qtbot: QtBot, page: RunsPage, server: FakeFeed
+) -> None:
+    events = page.details.events
+    page.details.tabs.setCurrentWidget(events)
+    table, model = events.table, events.model
+    what, cause = model.column_number("what"), model.column_number("cause")
+    told = Event(number=1, time=1.0, level="info", what="the run has reached its goal " * 3, run_id="r3")
+    server.bring_event(told)
+    others = table.columnWidth(model.column_number("time")) + table.columnWidth(model.column_number("level"))
+    page.resize(others + table.sizeHintForColumn(what) + 60, 900)
+    qtbot.waitUntil(lambda: table.columnWidth(what) >= table.sizeHintForColumn(what))
+    page.resize(others + 200, 900)
+    qtbot.waitUntil(lambda: table.columnWidth(what) < table.sizeHintForColumn(what))
+    assert told.what in str(model.index(0, what).data(Qt.ItemDataRole.ToolTipRole))
+    assert table.isColumnHidden(cause)
+    server.bring_event(told.model_copy(update={"number": 2, "cause": "killed"}))
+    assert not table.isColumnHidden(cause)
+
+
 def test_without_a_connection_all_stays_readable_and_nothing_can_be_sent(
     qtbot: QtBot, page: RunsPage, server: FakeFeed
 ) -> None:

@@ -40,6 +40,8 @@ class StubPage(QWidget):
         else:
             then(True)
 
+    before_run = may_leave
+
 
 def stub_pages() -> dict[str, PageEntry]:
     """Return the window's pages, all but the first replaced by stubs."""

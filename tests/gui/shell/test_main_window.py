@@ -3,8 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
-from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QPushButton, QWidget
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -126,6 +126,25 @@ def test_a_window_that_is_hidden_before_it_was_shown_begins_once(qtbot: QtBot, m
     qtbot.waitUntil(lambda: bool(begun))
     qtbot.wait(0)
     assert begun == [1]
+
+
+def test_the_welcome_page_does_not_move_when_a_banner_comes_or_goes(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+
+    def places() -> list[QPoint]:
+        window.layout().activate()
+        QApplication.sendPostedEvents()
+        page = window.pages.page
+        assert isinstance(page, WelcomePage)
+        return [part.mapTo(window, QPoint()) for part in (*page.tiles, window.navigation)]
+
+    before = places()
+    for state in (S.STARTING, S.NO_RUN, S.RECONNECTING, S.CONNECTED):
+        feed.connect_as(Connection(state, "my-server", since=NOW))
+        qtbot.wait(0)
+        assert places() == before, state
 
 
 def test_the_keyboard_at_the_list_chooses_no_page_by_itself(qtbot: QtBot, make: Make) -> None:
@@ -552,6 +571,25 @@ def test_a_goal_that_is_reached_offers_the_next_task(qtbot: QtBot, make: Make, f
     qtbot.waitUntil(lambda: bool(window.messages.notices))
     assert feed.sent_of("run.start")[0].params == {"preset": "lunarlander_ppo"}
     assert "pip install" in window.messages.notices[-1].detail
+
+
+def test_the_next_task_begins_only_after_a_question_where_something_is_unsaved(
+    qtbot: QtBot, make: Make, feed: FakeFeed
+) -> None:
+    window = make()
+    window.show_page("config")
+    page = page_of(window, "config")
+    feed.take_snapshot(RUNNING)
+    feed.change_run(SOLVED)
+    page.unsaved = True
+    qtbot.mouseClick(window.offer.train_next, Qt.MouseButton.LeftButton)
+    page.asked.pop()(False)
+    assert not feed.sent_of("run.start")
+    assert window.offer.isVisible(), "what was cancelled is offered still"
+    qtbot.mouseClick(window.offer.train_next, Qt.MouseButton.LeftButton)
+    page.asked.pop()(True)
+    assert feed.sent_of("run.start")[0].params == {"preset": "lunarlander_ppo"}
+    assert not window.offer.isVisible()
 
 
 def test_on_the_overview_the_page_says_so_itself(make: Make, feed: FakeFeed) -> None:
@@ -1002,6 +1040,57 @@ def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_the_banner
     assert folders.overrides.read_text() == ""
 
 
+@pytest.mark.parametrize("way", ["close", "aside"])
+def test_what_was_typed_to_mend_a_mistake_is_never_dropped_unasked(
+    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection, way: str
+) -> None:
+    window = make()
+    feed.connect_as(broken)
+    before = folders.overrides.read_text()
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    dialog = window.findChild(MendConfigDialog)
+    assert dialog is not None
+    dialog.text.setPlainText("seed: 7\n")
+    ask = dialog.close if way == "close" else dialog.aside.click
+
+    def answer(words: str) -> None:
+        (box,) = (one for one in dialog.findChildren(QMessageBox) if one.isVisible())
+        next(one for one in box.buttons() if one.text().replace("&", "") == words).click()
+
+    ask()
+    answer("Cancel")
+    assert dialog.isVisible()
+    assert dialog.text.toPlainText() == "seed: 7\n"
+    assert folders.overrides.read_text() == before
+    ask()
+    if way == "close":
+        with qtbot.waitSignal(window.start_wanted):
+            answer("Save")
+        assert folders.overrides.read_text() == "seed: 7\n"
+    else:
+        with qtbot.waitSignal(window.start_wanted):
+            answer("Set it aside")
+        assert not folders.overrides.exists()
+
+
+def test_a_text_with_mistakes_is_discarded_only_when_that_is_said(
+    qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
+) -> None:
+    window = make()
+    feed.connect_as(broken)
+    before = folders.overrides.read_text()
+    qtbot.mouseClick(window.banner.button, Qt.MouseButton.LeftButton)
+    dialog = window.findChild(MendConfigDialog)
+    assert dialog is not None
+    dialog.text.setPlainText("seed: none of them\n")
+    for words, stays in (("Mend it", True), ("Discard", False)):
+        qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+        (box,) = (one for one in dialog.findChildren(QMessageBox) if one.isVisible())
+        next(one for one in box.buttons() if one.text().replace("&", "") == words).click()
+        assert dialog.isVisible() is stays
+    assert folders.overrides.read_text() == before
+
+
 def test_a_mistake_that_keeps_the_server_from_starting_is_mended_from_page_and_toolbar(
     qtbot: QtBot, make: Make, feed: FakeFeed, folders: Folders, broken: Connection
 ) -> None:
@@ -1028,9 +1117,9 @@ def test_where_no_server_has_been_seen_yet_the_page_itself_leads_to_the_mistake(
     assert not window.pages.covered
     feed.connect_as(broken)
     assert "Line 2" in window.pages.cover.words
-    assert window.pages.currentWidget() is window.pages.cover
+    assert window.pages.front is window.pages.cover
     feed.connect_as(NO_RUN)
-    assert window.pages.currentWidget() is window.pages.page
+    assert window.pages.front is window.pages.page
 
 
 def test_a_run_that_reached_its_goal_goes_on_without_it(qtbot: QtBot, make: Make, feed: FakeFeed) -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QScreen
-from PySide6.QtWidgets import QDialog, QPushButton, QScrollArea, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractScrollArea,
+    QDialog,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 from soulsgui.config.paths import Folders
@@ -24,10 +32,21 @@ from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.models.updating import UpdateSteps
+from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.settings_form.form import SettingsForm
 from soulsgui.gui.theme import Theme
-from soulsgui.wire.control import ClientStatus, SavedServer
+from soulsgui.gui.widgets.page_area import PageArea
+from soulsgui.gui.widgets.table import Table
+from soulsgui.wire.control import (
+    ClientStatus,
+    ConfigValues,
+    RunStatus,
+    RunSummary,
+    SavedServer,
+    ServiceStatus,
+    Status,
+)
 from tests.gui.fake_feed import FakeFeed, FakeShell
 
 SCALES = (100, 125, 150, 200)
@@ -120,12 +139,79 @@ def test_the_window_fits_its_screen_at_the_first_start_and_later(
         assert room.contains(window.geometry())
 
 
+STATUS = Status(
+    run=RunStatus(
+        id="2026-11-23_14-19-04_A-run",
+        name="A run with a longer name",
+        state="finished",
+        env_id="CartPole-v1",
+        algorithm="ppo",
+        reached="mean_return",
+        goal_return=475.0,
+        mean_return=500.0,
+        env_steps=26_624,
+        seconds=23.0,
+    ),
+    services=[
+        ServiceStatus(name=name, kind=name.partition("-")[0], state="running", pid=12345, port=6379)
+        for name in ("redis", "trainer", "telemetry", "evaluator", "client-1", "client-2")
+    ],
+    clients=[CLIENT],
+)
+
+
+@pytest.mark.parametrize("name", table.pages())
+def test_nothing_of_a_page_is_out_of_reach_at_any_scale(
+    qtbot: QtBot, theme: Theme, tmp_path: Path, room: QRect, name: str
+) -> None:
+    feed = FakeFeed()
+    run = RunSummary(id=STATUS.run.id, name=STATUS.run.name, dir="r", state="finished")
+    feed.answers = {
+        "runs.list": {"runs": [run.model_dump(mode="json")]},
+        "config.presets": {"presets": []},
+        "config.get": ConfigValues(defaults={}, saved={}, running={}, text="", hash="h", path="/config.yaml"),
+        "config.check": {"problems": []},
+        "history.logs": {"lines": []},
+        "checkpoint.list": {"checkpoints": []},
+    }
+    window = MainWindow(feed, theme, Preferences(Folders(tmp_path / "c", tmp_path / "d")))  # type: ignore[arg-type]
+    qtbot.addWidget(window)
+    window.show()
+    qtbot.waitUntil(lambda: window.pages.page is not None)
+    window.show_page(name)
+    feed.take_snapshot(STATUS)
+    area = window.pages.currentWidget()
+    assert isinstance(area, PageArea)
+    least = window.pages.front.minimumSizeHint
+    qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)
+    qtbot.waitUntil(lambda: area.widget().height() >= least().height())
+    for part in window.pages.front.findChildren(QAbstractScrollArea):
+        if part.isVisible() and isinstance(part, Table | QPlainTextEdit):
+            assert part.height() >= 60, part.objectName()
+    for button in window.pages.front.findChildren(QAbstractButton):
+        if button.isVisible() and button.parentWidget() is not None:
+            shown = button.mapTo(area.widget(), button.rect().bottomRight())
+            assert area.widget().rect().contains(shown) or scrolled_within(button, area), button.text()
+    window.messages.clear()
+    window.hide()
+
+
+def scrolled_within(widget: QWidget, area: QScrollArea) -> bool:
+    """Whether it stands in something that scrolls inside of an area."""
+    parent = widget.parentWidget()
+    while parent is not None and parent is not area.widget():
+        if isinstance(parent, QAbstractScrollArea):
+            return True
+        parent = parent.parentWidget()
+    return False
+
+
 def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme: Theme) -> None:
     form = SettingsForm()
     qtbot.addWidget(form)
     form.show()
     area = form.findChild(QScrollArea)
     assert area is not None
-    for width in (1100, 860, 690):
+    for width in (1100, 860, 690, 480):
         form.resize(width, 400)
         qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)

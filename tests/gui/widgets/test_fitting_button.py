@@ -1,4 +1,5 @@
 import pytest
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -19,6 +20,7 @@ def test_without_words_the_tooltip_says_them(button: FittingButton) -> None:
     button.show_icon_only(True)
     assert button.text() == ""
     assert button.toolTip() == button.accessibleName() == "Restart"
+    assert button.shortcut() == QKeySequence("Alt+R"), "its key is left when its words go"
     button.explain("Stops it first")
     assert button.toolTip() == button.accessibleDescription() == "Stops it first"
     button.show_icon_only(False)

@@ -105,7 +105,9 @@ def test_the_selection_or_everything_is_copied(qtbot: QtBot, pane: LogPane) -> N
     assert QGuiApplication.clipboard().text() == "INFO     line 1"
 
 
-def test_levels_keep_their_colours_when_the_theme_changes(pane: LogPane, both_themes: Theme) -> None:
+def test_levels_keep_their_colours_when_the_theme_changes(
+    qtbot: QtBot, pane: LogPane, both_themes: Theme
+) -> None:
     pane.replace([line(1, level="error")])
     text = pane.findChild(QPlainTextEdit)
     assert text is not None
@@ -117,7 +119,7 @@ def test_levels_keep_their_colours_when_the_theme_changes(pane: LogPane, both_th
 
     assert colour() == LIGHT.tones[Tone.BAD]
     both_themes.choose(ThemeChoice.DARK)
-    assert colour() == DARK.tones[Tone.BAD]
+    qtbot.waitUntil(lambda: colour() == DARK.tones[Tone.BAD])
 
 
 def test_a_flood_of_lines_is_written_quickly(qtbot: QtBot, pane: LogPane) -> None:
