@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.finite import ObservationCheck, check_rewards
-from soulsgui.environments.make import Env, WrapperEntry, longest_episode, make_env
+from soulsgui.environments.make import Env, WrapperEntry, make_env
 from soulsgui.environments.masks import KEY, read_mask
 from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
@@ -45,8 +45,7 @@ class EvaluationError(SoulsGuiError):
     """The environment failed in an evaluation."""
 
 
-@dataclass(frozen=True)
-class EnvMaker:
+class EnvMaker(NamedTuple):
     """Makes the environment of a run: its id, keyword arguments and wrappers, as `make_env` takes them."""
 
     env_id: str
@@ -66,14 +65,6 @@ class EnvMaker:
                 f"{self.env_id} ended the program instead of being made: {error!r}.",
                 "Try it: soulsgui env check ID",
             ) from error
-
-    def longest_episode(self, otherwise: int) -> int:
-        """Return after how many steps an episode ends at the latest; `otherwise` where it sets no limit.
-
-        Raises:
-            EnvironmentCheckError: It is not known here.
-        """
-        return longest_episode(self.env_id, self.kwargs, self.wrappers, otherwise)
 
 
 @dataclass(frozen=True)
