@@ -375,7 +375,8 @@ colour: red
     twice = [(one.line, one.reason) for one in problems if "twice" in one.reason]
     first = {4: 3, 7: 7, 8: 2, 9: 3, 11: 1}
     assert twice == [
-        (line, f"is written twice: in line {first[line]} and in line {line}. Keep one of them.") for line in first
+        (line, f"is written twice: in line {first[line]} and in line {line}. Keep one of them.")
+        for line in first
     ]
 
 
