@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.training.checkpoint import newest_resumable
 from tests.end_to_end.server import wait_for
+from tests.faults.waiting import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
 DQN_TRAINER = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
 from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.process import stop_on_signals
 from soulsgui.training import DQNTrainingNode
@@ -34,6 +38,8 @@ node.run()
 """
 
 DQN_PLAYER = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
 import gymnasium
 from soulsgui.sampling import DQNConnector
 from soulsgui.wire.codec import pack_sample
@@ -116,16 +122,24 @@ def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
         redis = start("redis", "-m", "soulsgui", "redis")
         wait_for((home.data / "server" / "redis.json").exists, "the server's address", 120)
         trainer, player = start("trainer", "trainer.py"), start("player", "player.py")
-        wait_for(lambda: "model 2:" in home.log("player") or player.poll() is not None, "new weights", 200)
+        wait_for(lambda: "model 2:" in home.log("player") or player.poll() is not None, "weights", LIMIT_S)
         assert player.poll() is None, home.log("player")
+        (server,) = psutil.Process(redis.pid).children()
         for process in (redis, trainer):
             process.kill()
             process.wait()
+        second = start("second", "-m", "soulsgui", "redis")
+        assert second.wait(LIMIT_S) == 1
+        assert "answers already" in home.log("second"), "its server lives on, where the player knows it"
+        server.kill()
+        wait_for(
+            lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end", LIMIT_S
+        )
         (data,) = (home.data / "server").glob("*-data")
         shutil.rmtree(data)
         start("redis", "-m", "soulsgui", "redis")
         with home.started("trainer", "trainer.py") as trainer:
-            wait_for(lambda: player.poll() is not None or trainer.poll() is not None, "the player's end", 400)
+            wait_for(lambda: player.poll() is not None or trainer.poll() is not None, "the player's end", 300)
             assert (player.poll(), trainer.poll()) == (0, None), home.log("player") + home.log("trainer")
         assert trainer.returncode == 0, home.log("trainer")
     (run,) = (home.data / "runs").iterdir()
