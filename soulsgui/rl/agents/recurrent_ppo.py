@@ -8,20 +8,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
+from soulsgui.rl.agents.base import to_numpy
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
-from soulsgui.rl.agents.saved import to_numpy
-from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
-from soulsgui.rl.buffers.stretches import Stretches
-from soulsgui.rl.gradients.ppo import PPOGradient, PPORows
-from soulsgui.rl.gradients.recurrent_ppo import RecurrentPPOGradient, StretchRows
-from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.buffers.rollout import Bools, BPTTChunks, Ints, RolloutBatch
+from soulsgui.rl.gradients.ppo import ChunkRows, PPOGradient, PPORows, RecurrentPPOGradient
+from soulsgui.rl.networks.mlp import build_mlp
 from soulsgui.rl.networks.named import torso_spec
 from soulsgui.rl.networks.recurrent import recurrent_torso
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.settings import PPOAgentSettings
 
 
 class RecurrentPPOAgent(PPOAgent):
@@ -40,12 +38,10 @@ class RecurrentPPOAgent(PPOAgent):
         device: Where the networks live, as torch names it.
     """
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         super().__init__(spaces, settings, seed, device)
         # What the newest look at the round found: how it is laid out, its observations, states `[P, S]`.
-        self._look: tuple[Stretches, Tensor, Tensor] | None = None
+        self._look: tuple[BPTTChunks, Tensor, Tensor] | None = None
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
@@ -99,7 +95,7 @@ class RecurrentPPOAgent(PPOAgent):
         return [self.memory, *super()._modules()]
 
     @property
-    def quickened(self) -> None:
+    def compiled_loss(self) -> None:
         """Nothing is compiled: each minibatch has another shape."""
 
     def _make_gradient(self) -> PPOGradient:
@@ -123,7 +119,7 @@ class RecurrentPPOAgent(PPOAgent):
 
     def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
         """Go through all chains once, noting the state that each stretch begins with."""
-        stretches = Stretches.of(batch, self.settings.ppo.sequence_length)
+        stretches = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
         state = torch.tensor(batch.state[FIELD][stretches.segment], device=self.device)
         longest = stretches.steps.shape[1]
         value = np.zeros((len(stretches.length), longest + 1), np.float32)
@@ -150,7 +146,7 @@ class RecurrentPPOAgent(PPOAgent):
         """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""
         return inputs[torch.from_numpy(rows.T.copy()).to(self.device)]
 
-    def _minibatches(self, data: PPORows) -> Iterator[StretchRows]:  # type: ignore[override]
+    def _minibatches(self, data: PPORows) -> Iterator[ChunkRows]:  # type: ignore[override]
         """Go once over the round in minibatches of whole stretches, drawn at random, of about equal size."""
         assert self._look is not None
         stretches, inputs, state = self._look
@@ -158,7 +154,7 @@ class RecurrentPPOAgent(PPOAgent):
             upto = int(stretches.length[part].max())
             valid = stretches.valid(upto)[part]
             here = torch.from_numpy(stretches.steps[part, :upto][valid]).to(self.device)
-            yield StretchRows(
+            yield ChunkRows(
                 self._seen(inputs, stretches.rows[part, :upto]),
                 state[part],
                 torch.from_numpy(stretches.length[part]).to(self.device),

@@ -184,7 +184,7 @@ def test_the_gradient_norm_is_told_as_it_was_before_clipping() -> None:
 def test_settings_may_be_replaced_between_updates() -> None:
     agent = trained_agent(updates=1)
     before = weights(agent, "online")
-    agent.settings.dqn = dqn_settings(learning_rate=1e-30).dqn  # type: ignore[misc]
+    agent.settings = dqn_settings(learning_rate=1e-30)
     agent.figures()
     agent.update(transitions(16))
     assert agent.figures()["learning_rate"] == 1e-30

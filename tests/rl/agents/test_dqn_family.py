@@ -11,12 +11,12 @@ from safetensors.numpy import load, save
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.policy import Policy, make_policy
+from soulsgui.rl.agents.base import OffPolicyAgent
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient
-from tests.rl.support import SPACES, dqn_settings, transitions
+from soulsgui.rl.optimiser import FlatParameters
+from tests.rl.support import SPACES, changed, dqn_settings, transitions
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "dueling": {"dueling": True},
@@ -281,7 +281,7 @@ def one_state(agent: str, rewards: np.ndarray[Any, Any], **changes: Any) -> DQNA
     rng = np.random.default_rng(2)
     obs, zeros = np.ones((64, 1), np.float32), np.zeros(64, np.int64)
     for step in range(800):
-        settings.dqn.learning_rate = 5e-3 * max(1 - step / 800, 0.02)
+        learner.settings = changed(settings, "dqn", learning_rate=5e-3 * max(1 - step / 800, 0.02))
         drawn = rng.choice(rewards, 64).astype(np.float32)
         learner.update(NStepBatch(obs, zeros, drawn, obs, np.zeros(64, np.float32)))
     return learner

@@ -197,8 +197,8 @@ def _switches(out: NDArray[Any], action: NDArray[Any]) -> tuple[Any, Any]:
 )
 def test_the_gradient_is_that_of_the_loss_written_out(takes: str, changes: dict[str, Any]) -> None:
     """By central differences in float64 over every parameter of a linear policy."""
-    settings = ppo_settings(hidden_sizes=(), value_hidden_sizes=(), policy_init_scale=0.3, **changes)
-    settings.ppo.entropy_coef, settings.ppo.value_coef = 0.1, 0.7
+    sizes: dict[str, Any] = {"hidden_sizes": (), "value_hidden_sizes": (), "policy_init_scale": 0.3}
+    settings = ppo_settings(entropy_coef=0.1, value_coef=0.7, **sizes, **changes)
     agent = PPOAgent(spaces_of(takes, masked=takes == "choices"), settings, 0)
     batch, rng = random_batch(agent), np.random.default_rng(0)
     mask = np.ones((len(batch.obs), 9 if takes == "choices" else 0), np.bool_)

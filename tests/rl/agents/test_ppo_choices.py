@@ -17,9 +17,9 @@ from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, PPOWeights
+from soulsgui.rl.normalisation import Origin
 from soulsgui.rl.returns import gae
-from soulsgui.rl.returns.reward_scaling import Origin
-from tests.rl.support import SPACES, ppo_settings, random_batch
+from tests.rl.support import SPACES, changed, ppo_settings, random_batch
 
 CHOICES: dict[str, dict[str, Any]] = {
     "values normalised": {"normalize_value": True},
@@ -229,7 +229,7 @@ def test_adam_takes_what_is_set_at_each_update() -> None:
     agent = make_agent()
     agent.update(round_of(agent, 0), START)
     assert agent._optimiser.eps == 1e-5
-    agent.settings.ppo.adam_epsilon, agent.settings.ppo.adam_beta1 = 1e-8, 0.7
+    agent.settings = changed(agent.settings, "ppo", adam_epsilon=1e-8, adam_beta1=0.7)
     agent.update(round_of(agent, 1), START)
     assert (agent._optimiser.eps, agent._optimiser.betas) == (1e-8, (0.7, 0.999))
 
@@ -242,8 +242,7 @@ def test_shared_layers_are_the_same_and_moved_by_both_losses() -> None:
     assert agent._flat.parameter.numel() == parameters + 65
     before = agent.export_weights()["policy.0.weight"]
     # Without advantages only the value network has something to learn.
-    agent.settings.ppo.normalize_advantage = "none"
-    agent.settings.ppo.gae_lambda = 0.0
+    agent.settings = changed(agent.settings, "ppo", normalize_advantage="none", gae_lambda=0.0)
     agent.update(round_of(agent, 0), START)
     assert not np.array_equal(agent.export_weights()["policy.0.weight"], before)
     restored = make_agent(seed=5, shared=True)

@@ -9,12 +9,11 @@ from safetensors.numpy import load, save
 
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.rl.agents.r2d2 import R2D2Agent
+from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
-from soulsgui.rl.losses.r2d2 import rescaled, unscaled
+from soulsgui.rl.losses.q_learning import rescaled, unscaled
 from tests.rl.support import SPACES, dqn_settings
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -175,10 +174,10 @@ def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: i
     assert same_state(agent, resumed)
 
 
-def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceMemory:
+def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceReplay:
     ring = UniformReplay(capacity, SPACES.observation)
-    kept = SequenceReplay(ring, agent.online.torso.state_size, BURN_IN, LENGTH, capacity, 0.9)
-    return SequenceMemory(kept, FIELD, LENGTH)
+    size = agent.online.torso.state_size
+    return SequenceReplay(ring, FIELD, size, BURN_IN, LENGTH, capacity, 0.9)
 
 
 def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> StepSegments:

@@ -15,7 +15,7 @@ from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, ServiceError
 from soulsgui.policies.normalise import normalise
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.rl.agents.off_policy import OffPolicyAgent
+from soulsgui.rl.agents.base import OffPolicyAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.distributions import TanhGaussian, softplus_std
@@ -201,7 +201,7 @@ def test_figures_are_means_since_the_last_call() -> None:
 def test_settings_may_be_replaced_between_updates() -> None:
     agent = trained_agent(updates=1)
     before = weights(agent, "actor")
-    agent.settings.sac = sac_settings(learning_rate=1e-30).sac  # type: ignore[misc]
+    agent.settings = sac_settings(learning_rate=1e-30)
     agent.figures()
     agent.update(transitions(16))
     assert agent.figures()["learning_rate"] == 1e-30

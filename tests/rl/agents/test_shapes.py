@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from tests.rl.agents.test_dqn_family import MEMBERS
 from tests.rl.support import SPACES, dqn_settings, ppo_settings

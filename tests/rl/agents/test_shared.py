@@ -25,7 +25,7 @@ from tests.rl.agents.test_r2d2 import r2d2_agent, sequences
 from tests.rl.agents.test_vtrace import TAKING, aged_batch
 from tests.rl.agents.test_vtrace import make_agent as vtrace_agent
 from tests.rl.recurrent import played, recurrent_agent
-from tests.rl.support import SPACES, dqn_settings, ppo_settings, random_batch, sac_settings
+from tests.rl.support import SPACES, changed, dqn_settings, ppo_settings, random_batch, sac_settings
 
 _WITHIN_S = 20.0
 
@@ -183,7 +183,7 @@ def test_what_is_followed_is_sent_only_when_it_has_changed() -> None:
     agent, meeting = case.make(0), Meeting(1)
     member = Member(0, meeting)
     agent.share(member)
-    agent.settings.sac.target_tau = 0.0
+    agent.settings = changed(agent.settings, "sac", target_tau=0.0)
     rows = agent._rows(case.batch(agent, 0))
     for _ in range(2):
         agent._gradient(rows, None)

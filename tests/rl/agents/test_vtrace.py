@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,34 +15,15 @@ from soulsgui.errors import CheckpointError, ServiceError
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import CollectedSegments
+from soulsgui.rl.buffers.collecting import Arrived, CollectedSegments, SegmentQueue
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
-from soulsgui.rl.losses.vtrace import vtrace
+from soulsgui.rl.losses.policy import vtrace
 from tests.environments.toys import SPACES_TAKEN
-from tests.rl.support import SPACES, ppo_settings, random_batch
+from tests.rl.support import SPACES, changed, random_batch, vtrace_settings
 
 
 def make_agent(seed: int = 0, spaces: SpacesSpec = SPACES, **changes: Any) -> VTraceAgent:
-    vtrace: dict[str, Any] = {
-        "gamma": 0.9,
-        "trace_lambda": 1.0,
-        "rho_clip": 1.0,
-        "c_clip": 1.0,
-        "epochs": 1,
-        "learning_rate": 1e-2,
-        "clip": None,
-        "entropy_coef": 0.0,
-        "value_coef": 0.5,
-        "max_grad_norm": 1e9,
-        "normalize_advantage": False,
-    }
-    vtrace |= {name: changes.pop(name) for name in list(changes) if name in vtrace}
-    shared = ppo_settings(**{"policy_init_scale": 1.0} | changes)
-    settings = SimpleNamespace(
-        network=shared.network, normalize=shared.normalize, vtrace=SimpleNamespace(**vtrace)
-    )
-    return VTraceAgent(spaces, settings, seed)
+    return VTraceAgent(spaces, vtrace_settings(**changes), seed)
 
 
 def same_state(first: VTraceAgent, second: VTraceAgent) -> bool:
@@ -69,7 +49,7 @@ def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None
     agent.update(random_batch(agent, seed=1), START)
     assert agent.normaliser.count, "statistics have moved away from their start"
     agent.figures()
-    agent.settings.vtrace.epochs = 1  # type: ignore[misc]
+    agent.settings = changed(agent.settings, "vtrace", epochs=1)
     agent.update(random_batch(agent, seed=2), START)
     figures = agent.figures()
     assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
@@ -141,7 +121,7 @@ def test_an_episode_teaches_the_same_however_it_was_cut_on_its_way(clip: float |
 
 def _cut(whole: RolloutBatch, most: int, sources: bool) -> RolloutBatch:
     """Return the same steps as they come in pieces: the first of each segment, then the second of each ..."""
-    waiting = WaitingSegments()
+    waiting = SegmentQueue()
     starts = np.cumsum(whole.lengths) - whole.lengths
     for begin in range(0, int(whole.lengths.max()), most):
         for index in np.flatnonzero(whole.lengths > begin):
