@@ -221,14 +221,7 @@ EXACT = {
     ),
     "E9": _check(
         "Save and load of each agent: the same actions, the same next update",
-        "rl/agents/test_ppo.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_ppo_choices.py::test_a_saved_agent_goes_on_to_the_bit",
-        "rl/agents/test_recurrent_ppo.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
-        "rl/agents/test_vtrace.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_dqn.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_dqn_family.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_r2d2.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
-        "rl/agents/test_sac.py::test_a_resumed_agent_goes_on_to_the_bit",
+        "rl/agents/test_contract.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
     ),
 }
 

@@ -52,7 +52,7 @@ class PPOAgent(ActorCritic):
         super().__init__(spaces, settings, seed, device)
         self._gradient = self._make_gradient()
         self.values_seen = ValueNormaliser() if settings.ppo.normalize_value else None
-        self._stretches: BPTTChunks | None = None  # how the round is cut, where whole pieces are drawn
+        self._chunks: BPTTChunks | None = None  # how the round is cut, where whole pieces are drawn
 
     def _make_gradient(self) -> PPOGradient:
         policy, value = self.policy, self.value
@@ -185,7 +185,7 @@ class PPOAgent(ActorCritic):
             _, targets, _ = self._estimate(batch, inputs)
             self.values_seen.update(targets)
         if self.settings.ppo.shuffle != "transitions":
-            self._stretches = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
+            self._chunks = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
         advantage, target, value = self._targets(batch, inputs)
         if batch.action_mask is None:
             mask = np.zeros((batch.steps, 0), np.bool_)
@@ -263,10 +263,10 @@ class PPOAgent(ActorCritic):
     def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
         """Go once over the round, as `ppo.shuffle` says, in minibatches of nearly equal size."""
         count = len(data.action)
-        if self._stretches is not None and self.settings.ppo.shuffle != "transitions":
-            length, valid = self._stretches.length, self._stretches.valid(self._stretches.steps.shape[1])
+        if self._chunks is not None and self.settings.ppo.shuffle != "transitions":
+            length, valid = self._chunks.length, self._chunks.valid(self._chunks.steps.shape[1])
             for part in self._drawn(length):
-                here = torch.from_numpy(self._stretches.steps[part][valid[part]]).to(self.device)
+                here = torch.from_numpy(self._chunks.steps[part][valid[part]]).to(self.device)
                 yield PPORows(*(column[here] for column in data))
             return
         order = torch.from_numpy(self._rng.permutation(count)).to(self.device)

@@ -15,6 +15,7 @@ from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
 from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor
 from soulsgui.rl.buffers.rollout import RolloutBatch
+from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.vtrace import VTraceGradient, VTraceRows, VTraceWeights
 from soulsgui.rl.optimiser import clip_norm_
@@ -129,7 +130,7 @@ class VTraceAgent(ActorCritic):
 
     def _rows(self, batch: RolloutBatch) -> VTraceRows:
         def here(array: NDArray[Any]) -> Tensor:
-            return torch.from_numpy(array).to(self.device)
+            return to_device(array, self.device)
 
         mask = batch.action_mask
         return VTraceRows(

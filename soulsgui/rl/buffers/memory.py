@@ -99,7 +99,7 @@ class ReplayMemory(Protocol):
         """
 
 
-_NO_CHAINS: Ints = np.zeros(0, np.int64)
+_NO_LINKS: Ints = np.zeros(0, np.int64)
 
 
 class WindowReplay:
@@ -123,7 +123,7 @@ class WindowReplay:
         self.ring = ring
         self.beta = 1.0
         self._n, self._gamma = n, gamma
-        self._chains = EpisodeLinks(ring) if n > 1 else None
+        self._links = EpisodeLinks(ring) if n > 1 else None
         self._priorities = None if alpha is None else PrioritisedReplay(ring, alpha)
         self._store = ring if self._priorities is None else self._priorities
 
@@ -160,10 +160,8 @@ class WindowReplay:
             segments.terminated,
             segments.action_mask,
         )
-        if self._chains is not None:
-            self._chains.added(
-                segments.length, segments.source, segments.episode, segments.first_step, before
-            )
+        if self._links is not None:
+            self._links.added(segments.length, segments.source, segments.episode, segments.first_step, before)
         return added
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
@@ -172,7 +170,7 @@ class WindowReplay:
         Raises:
             ValueError: There is none yet.
         """
-        following = _NO_CHAINS if self._chains is None else self._chains.following
+        following = _NO_LINKS if self._links is None else self._links.following
         if self._priorities is None:
             slots = self.ring.draw(count, rng)
             return Drawn(self.ring.windows(slots, following, self._n, self._gamma), None)
@@ -191,7 +189,7 @@ class WindowReplay:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return what the ring and, where there are any, priorities and chains return."""
-        chains = {} if self._chains is None else self._chains.state()
+        chains = {} if self._links is None else self._links.state()
         return self._store.state() | chains
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -200,11 +198,11 @@ class WindowReplay:
         Raises:
             CheckpointError: It does not fit this memory; nothing has changed.
         """
-        if self._chains is not None:
-            self._chains.check(state)
+        if self._links is not None:
+            self._links.check(state)
         self._store.load_state(state)
-        if self._chains is not None:
-            self._chains.load_state(state)
+        if self._links is not None:
+            self._links.load_state(state)
 
     def close(self, leave: bool = False) -> None:
         """Keep nothing in a file any more (`UniformReplay.close`)."""

@@ -130,10 +130,10 @@ def laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class BPTTChunks:
-    """`P` stretches of at most `L` steps that cover a round, each of one chain.
+    """`P` chunks of at most `L` steps that cover a round, each of one chain.
 
     A chain is what a round has of one episode without a gap, however it was cut into segments on its way.
-    All stretches of a chain but its last have exactly `L` steps.
+    All chunks of a chain but its last have exactly `L` steps.
 
     | field | shape, dtype | meaning |
     |---|---|---|
@@ -156,7 +156,7 @@ class BPTTChunks:
 
         Args:
             batch: The round.
-            most: Most steps of a stretch, `L`.
+            most: Most steps of a chunk, `L`.
         """
         segments, sizes = _chains(batch)
         counts = -(-sizes // most)
@@ -175,13 +175,13 @@ class BPTTChunks:
         return cls(length, place, segments[chain], steps, rows)
 
     def valid(self, upto: int) -> Bools:
-        """Return `[P, upto]`: True where a stretch has this step."""
+        """Return `[P, upto]`: True where a chunk has this step."""
         valid: Bools = np.arange(upto) < self.length[:, None]
         return valid
 
     @property
     def goes_on(self) -> Bools:
-        """`[P]`: True where the next stretch goes on from this one's end."""
+        """`[P]`: True where the next chunk goes on from this one's end."""
         return np.append(self.place[1:] > 0, False)
 
     def ends(self) -> Bools:

@@ -168,13 +168,13 @@ def _judged(
 
 
 class ChunkRows(NamedTuple):
-    """`B` stretches of at most `T` steps, `N` steps in all, one stretch after the other.
+    """`B` chunks of at most `T` steps, `N` steps in all, one chunk after the other.
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | inputs | `[T, B, *shape]` float32 | inputs of the memory; behind the end of a stretch anything |
+    | inputs | `[T, B, *shape]` float32 | inputs of the memory; behind the end of a chunk anything |
     | state | `[B, S]` float32 | before the first step |
-    | length | `[B]` int64 | steps of each stretch |
+    | length | `[B]` int64 | steps of each chunk |
     | action, log_prob, advantage, target, old_value, mask | `[N, ...]` | as in `PPORows` |
     """
 
@@ -190,7 +190,7 @@ class ChunkRows(NamedTuple):
 
 
 class RecurrentPPOGradient(AutogradPPOGradient):
-    """Takes the gradient by autograd, through the memory to the beginning of each stretch.
+    """Takes the gradient by autograd, through the memory to the beginning of each chunk.
 
     Args:
         memory: What policy and value look through.
@@ -212,11 +212,11 @@ class RecurrentPPOGradient(AutogradPPOGradient):
         self._memory = memory
 
     def at(self, prepared: ChunkRows, settings: PPOWeights) -> Step:  # type: ignore[override]
-        """Write the gradient at stretches on the device."""
+        """Write the gradient at chunks on the device."""
         return super().at(self.unrolled(prepared), settings)
 
     def unrolled(self, rows: ChunkRows) -> PPORows:
-        """Go through stretches with the memory; what it makes of them are the observations of the steps."""
+        """Go through chunks with the memory; what it makes of them are the observations of the steps."""
         inputs, state, length = rows[:3]
         starts = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
         features, _ = self._memory(inputs, state, starts)
@@ -228,7 +228,7 @@ class RecurrentPPOGradient(AutogradPPOGradient):
         return len(prepared.action)
 
     def cut(self, prepared: ChunkRows, parts: int) -> list[BatchPart]:
-        """Cut between stretches, into parts of about as many steps."""
+        """Cut between chunks, into parts of about as many steps."""
         ends = prepared.length.cumsum(0).cpu().numpy()
         wanted = ends[-1] / parts * np.arange(1, parts + 1)
         last = np.unique(np.searchsorted(ends, wanted - 0.5)).tolist()
@@ -238,7 +238,7 @@ class RecurrentPPOGradient(AutogradPPOGradient):
         ]
 
     def part(self, prepared: ChunkRows, part: BatchPart) -> ChunkRows:
-        """Take some of the stretches."""
+        """Take some of the chunks."""
         return ChunkRows(
             prepared.inputs[:, part.rows],
             prepared.state[part.rows],
