@@ -25,13 +25,10 @@ from benchmarks.report import Measured, beside, run
 from soulsgui.config.like import as_settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.process import child_env
-from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.r2d2 import R2D2Agent
-from soulsgui.rl.buffers.memory import Drawn, Memory, StepSegments
+from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
+from soulsgui.rl.buffers.memory import Drawn, ReplayMemory, StepSegments, WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceReplay
-from soulsgui.rl.buffers.windows import WindowReplay
 from soulsgui.system import become
 from soulsgui.wire.messages.server_config import state_of
 
@@ -80,11 +77,11 @@ class Learner:
         self.agent = (R2D2Agent if recurrent else DQNAgent)(case.spaces, settings, 0)
         capacity = case.capacity
         ring = UniformReplay(capacity, case.spaces.observation)
-        self.memory: Memory
+        self.memory: ReplayMemory
         if recurrent:
             ((field, (size,)),) = state_of(self.agent.policy_spec()).items()
-            kept = SequenceReplay(ring, size, _BURN_IN, _LEARNED, capacity, settings.dqn.priority_exponent)
-            self.memory = SequenceMemory(kept, field, _LEARNED)
+            alpha = settings.dqn.priority_exponent
+            self.memory = SequenceReplay(ring, field, size, _BURN_IN, _LEARNED, capacity, alpha)
             _fill(self.memory, case.spaces, _LEARNED // 2, {field: size})
         else:
             parts = self.agent.parts
@@ -119,7 +116,7 @@ class Learner:
         return 1e3 * taken / times
 
 
-def _fill(memory: Memory, spaces: SpacesSpec, steps: int, states: dict[str, int]) -> None:
+def _fill(memory: ReplayMemory, spaces: SpacesSpec, steps: int, states: dict[str, int]) -> None:
     """Fill a memory with segments of one long episode of each of 16 environments."""
     rng, box, envs = np.random.default_rng(0), spaces.observation, 16
     obs = rng.integers(0, 256, size=(envs * (steps + 1), *box.shape)).astype(box.dtype)

@@ -31,19 +31,16 @@ from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import BoxSpec, SpacesSpec
 from soulsgui.policies.schedules import START
 from soulsgui.process import child_env
-from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.buffers.replay import NStepBatch
 from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.rl.buffers.sequences import SequenceBatch
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNGradient
-from soulsgui.rl.gradients.implicit import ImplicitGradient
+from soulsgui.rl.gradients.dqn import AutogradDQNGradient, CategoricalRule, DQNGradient, ImplicitGradient
 from soulsgui.rl.gradients.r2d2 import R2D2Gradient
-from soulsgui.rl.gradients.rules import CategoricalRule
 from soulsgui.rl.gradients.sac import AutogradSACGradient
+from soulsgui.rl.optimiser import FlatParameters
 from soulsgui.rl.returns import gae
 from soulsgui.system import become
 

@@ -1,7 +1,7 @@
 """From what a network says to actions: one head for each kind of action space, in numpy.
 
 The network gives numbers, the head makes a distribution of them, and turns what was drawn, as it is stored
-and learned from, into what the environment takes. The twins in torch are in `soulsgui.rl.action_heads`.
+and learned from, into what the environment takes. The twins in torch are in `soulsgui.rl.distributions`.
 
 | takes | the network says | drawn and stored | the environment gets |
 |---|---|---|---|

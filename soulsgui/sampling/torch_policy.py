@@ -18,7 +18,7 @@ from soulsgui.policies.numpy_recurrent import NumpyRecurrentPolicy
 from soulsgui.policies.recurrent_spec import TORCH_KIND
 from soulsgui.policies.torch_spec import TorchPolicySpec
 from soulsgui.policies.valuing import Floats, ValuingPolicy, fitting
-from soulsgui.rl.agents.dqn_kinds import kind_of, settings_told
+from soulsgui.rl.agents.dqn_kinds import kind_told
 from soulsgui.rl.inputs import laid_out
 from soulsgui.rl.networks.named import build_network, named_torso, sees_images
 
@@ -57,7 +57,7 @@ class TorchPolicy(ValuingPolicy):
             self._network, self._run = policy, policy
             return
         try:
-            kind = kind_of(SpacesSpec(seen, DiscreteSpec(spec.num_actions)), settings_told(spec))
+            kind = kind_told(SpacesSpec(seen, DiscreteSpec(spec.num_actions)), spec)
             self._network = network = kind.network(generator)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise unreadable(error) from error

@@ -6,13 +6,12 @@ from typing import TypeVar
 from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.rl.agents.base import Agent
-from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.dqn import DQNAgent, R2D2Agent
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.r2d2 import R2D2Agent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.agents.sac import SACAgent
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.dqn_parts import Parts
+from soulsgui.rl.gradients.dqn import DQNParts
 from soulsgui.training.hardware import choose_mixed
 
 Maker = Callable[[Settings, SpacesSpec, str], Agent]
@@ -27,7 +26,7 @@ def make_ppo(settings: Settings, spaces: SpacesSpec, device: str) -> PPOAgent:
 
 def make_dqn(settings: Settings, spaces: SpacesSpec, device: str) -> DQNAgent:
     """Make an agent of the DQN family, as `dqn.agent` says."""
-    kind = R2D2Agent if Parts.of(settings.dqn).kind == "recurrent" else DQNAgent
+    kind = R2D2Agent if DQNParts.of(settings.dqn).kind == "recurrent" else DQNAgent
     return _mixed(kind(spaces, settings, settings.seed, device), settings, spaces, device)
 
 

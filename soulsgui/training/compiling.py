@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from soulsgui.rl.quickened import Quickened, first_line
+from soulsgui.rl.compiled_loss import CompiledLoss, first_line
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Compiling:
     def __init__(
         self,
         wish: Literal["auto", "on", "off"],
-        part: Quickened[Any] | None,
+        part: CompiledLoss[Any] | None,
         exact: bool,
         device: str,
         window: int = 50,
@@ -138,20 +138,20 @@ class Compiling:
         if self._thread is not None:
             self._thread.join(timeout=5.0)
 
-    def _begin(self, part: Quickened[Any], update_s: float, expected: float) -> None:
+    def _begin(self, part: CompiledLoss[Any], update_s: float, expected: float) -> None:
         if not (self._always or repays(update_s, expected)):
             return
         self._before_s = update_s
         self._thread = threading.Thread(target=self._compile, args=(part,), name="compiling", daemon=True)
         self._thread.start()
 
-    def _compile(self, part: Quickened[Any]) -> None:
+    def _compile(self, part: CompiledLoss[Any]) -> None:
         try:
             part.prepare()
         except Exception as error:  # whatever torch and its compilers raise: learning goes on without
             self._failure = first_line(error)
 
-    def _decide(self, part: Quickened[Any], update_s: float) -> None:
+    def _decide(self, part: CompiledLoss[Any], update_s: float) -> None:
         self._done, part.noted = True, False
         keep = self._always or update_s <= _WORTH * self._before_s
         part.use(compiled=keep)

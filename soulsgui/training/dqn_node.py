@@ -13,14 +13,12 @@ from soulsgui.config.sections.dqn import (
     beyond_support_words,
 )
 from soulsgui.policies.still import with_still
+from soulsgui.rl.agents.base import OffPolicyAgent
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.off_policy import OffPolicyAgent
-from soulsgui.rl.buffers.memory import Memory
+from soulsgui.rl.buffers.memory import ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceReplay
-from soulsgui.rl.buffers.windows import WindowReplay
-from soulsgui.rl.dqn_parts import Parts
+from soulsgui.rl.gradients.dqn import DQNParts
 from soulsgui.training.agents import make_dqn
 from soulsgui.training.exploring import Exploration
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
@@ -34,28 +32,27 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     _told_beyond = False
 
-    def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
+    def _make_learner(self) -> tuple[OffPolicyAgent, ReplayMemory]:
         dqn, spaces = self.settings.dqn, self.spaces
         ring = UniformReplay(
-            dqn.buffer_size, spaces.observation, spaces.masked_actions, room=self._observation_room()
+            dqn.buffer_size, spaces.observation, spaces.masked_actions, storage=self._observation_storage()
         )
         self._q_learner = agent = make_dqn(self.settings, spaces, self.device)
         recurrent = agent.parts.kind == "recurrent"
         self._replay = self._sequences(ring, agent) if recurrent else self._windows(ring, agent)
         return agent, self._replay
 
-    def _windows(self, ring: UniformReplay, agent: DQNAgent) -> WindowReplay | SequenceMemory:
+    def _windows(self, ring: UniformReplay, agent: DQNAgent) -> WindowReplay | SequenceReplay:
         dqn = self.settings.dqn
         alpha = dqn.priority_exponent if agent.parts.prioritised else None
         return WindowReplay(ring, agent.parts.n_step, dqn.gamma, alpha)
 
-    def _sequences(self, ring: UniformReplay, agent: DQNAgent) -> SequenceMemory:
+    def _sequences(self, ring: UniformReplay, agent: DQNAgent) -> SequenceReplay:
         dqn, length = self.settings.dqn, self.settings.dqn.sequence_length
         ((field, (state_size,)),) = state_of(agent.policy_spec()).items()
         # At worst each step is a segment of its own, and a sequence begins with each.
         most = ring.capacity
-        kept = SequenceReplay(ring, state_size, dqn.burn_in, length, most, dqn.priority_exponent)
-        return SequenceMemory(kept, field, length)
+        return SequenceReplay(ring, field, state_size, dqn.burn_in, length, most, dqn.priority_exponent)
 
     def _weights_to_publish(self) -> dict[str, NDArray[Any]]:
         if not self._q_learner.parts.noisy:
@@ -72,7 +69,7 @@ class DQNTrainingNode(OffPolicyTrainingNode):
 
     def _exploration(self) -> Exploration:
         dqn, moment = self.settings.dqn, self.moment
-        if Parts.of(dqn).noisy:
+        if DQNParts.of(dqn).noisy:
             return Exploration(0.0)  # the weights that are published explore by themselves
         if dqn.exploration == "boltzmann":
             return Exploration(temperature=moment.value(dqn.temperature))

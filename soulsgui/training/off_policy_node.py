@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.rl.agents.off_policy import OffPolicyAgent
-from soulsgui.rl.buffers.memory import Memory, StepSegments
-from soulsgui.rl.buffers.room import IN_FILE, FileRoom, Room
-from soulsgui.rl.returns.reward_scaling import Origin
+from soulsgui.rl.agents.base import OffPolicyAgent
+from soulsgui.rl.buffers.array_storage import IN_FILE, ArrayStorage, FileStorage
+from soulsgui.rl.buffers.memory import ReplayMemory, StepSegments
+from soulsgui.rl.normalisation import Origin
 from soulsgui.training import limits
 from soulsgui.training.asynchronous_node import AsynchronousTrainingNode
 from soulsgui.training.batch import Accepted, source_numbers
@@ -41,7 +41,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
     # --- what a subclass provides ------------------------------------------------------------------
 
     @abstractmethod
-    def _make_learner(self) -> tuple[OffPolicyAgent, Memory]:
+    def _make_learner(self) -> tuple[OffPolicyAgent, ReplayMemory]:
         """Make a new agent for the settings and spaces, and the memory it draws from."""
 
     @property
@@ -62,7 +62,7 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
         self._learning = self._told_of_file = False
         in_step = self.settings.determinism == "lockstep"
         self._lockstep = Lockstep(self.settings.longest_segment) if in_step else None
-        part, device = self._agent.quickened, self.device
+        part, device = self._agent.compiled_loss, self.device
         self._compiling = Compiling(self.settings.learner.compiles, part, in_step, device)
 
     @property
@@ -74,9 +74,9 @@ class OffPolicyTrainingNode(AsynchronousTrainingNode):
     def _delays(self) -> limits.Delays:
         return self._pacing
 
-    def _observation_room(self) -> Room:
+    def _observation_storage(self) -> ArrayStorage:
         """Return where the observations of the memory lie: beyond the limit, in a file of the run."""
-        return FileRoom(self.run_folder.replay, memory_limit(self.settings.learner.memory_limit))
+        return FileStorage(self.run_folder.replay, memory_limit(self.settings.learner.memory_limit))
 
     def _close(self) -> None:
         try:

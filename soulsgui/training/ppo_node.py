@@ -42,7 +42,7 @@ class PPOTrainingNode(TrainingNode):
         self._agent.after_step = self._alive
         # On the CPU the curve of a seed is the same to the bit; not with a change at some time or other.
         exact = self.device == "cpu"
-        wish, part = self.settings.learner.compiles, self._agent.quickened
+        wish, part = self.settings.learner.compiles, self._agent.compiled_loss
         self._compiling = Compiling(wish, part, exact, self.device, window=2)
         self._round: Round | None = None
         self._expected: set[str] = set()  # the members of the newest round

@@ -2,9 +2,8 @@
 
 from soulsgui.config.sections.sac import SACSettings
 from soulsgui.rl.agents.sac import SACAgent
-from soulsgui.rl.buffers.memory import Memory
+from soulsgui.rl.buffers.memory import ReplayMemory, WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.windows import WindowReplay
 from soulsgui.training.agents import make_sac
 from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 
@@ -12,7 +11,7 @@ from soulsgui.training.off_policy_node import OffPolicyTrainingNode
 class SACTrainingNode(OffPolicyTrainingNode):
     """Trains a `SACAgent`. See `TrainingNode` for the arguments."""
 
-    def _make_learner(self) -> tuple[SACAgent, Memory]:
+    def _make_learner(self) -> tuple[SACAgent, ReplayMemory]:
         sac, spaces = self.settings.sac, self.spaces
         action = spaces.action
         ring = UniformReplay(
@@ -20,7 +19,7 @@ class SACTrainingNode(OffPolicyTrainingNode):
             spaces.observation,
             action_shape=action.shape,
             action_dtype=action.dtype,
-            room=self._observation_room(),
+            storage=self._observation_storage(),
         )
         return make_sac(self.settings, spaces, self.device), WindowReplay(ring, 1, sac.gamma)
 

@@ -20,7 +20,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import CheckpointError, CheckpointMisfitError, MemoryGoneError, ServiceError
 from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.base import Agent
-from soulsgui.rl.buffers.room import IN_FILE
+from soulsgui.rl.buffers.array_storage import IN_FILE
 from soulsgui.system import atomic_write
 from soulsgui.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from soulsgui.training.hardware import choose_device

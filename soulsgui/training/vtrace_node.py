@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
+from soulsgui.rl.buffers.collecting import Arrived, SegmentQueue
 from soulsgui.training import limits
 from soulsgui.training.agents import make_vtrace
 from soulsgui.training.asynchronous_node import AsynchronousTrainingNode
@@ -23,7 +23,7 @@ class VTraceTrainingNode(AsynchronousTrainingNode):
     def _make_agent(self) -> None:
         super()._make_agent()
         self._agent = make_vtrace(self.settings, self.spaces, self.device)
-        self._waiting = WaitingSegments()
+        self._waiting = SegmentQueue()
         self._too_old = 0  # transitions that were dropped since the last row
 
     @property

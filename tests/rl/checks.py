@@ -17,7 +17,7 @@ def _check(what: str, *tests: str) -> Promise:
 RECOMMENDED = {
     "M1": _check(
         "PPO's clipped policy loss, 0.25 to start with",
-        "rl/losses/test_ppo.py::test_only_gains_beyond_the_clip_are_cut_off",
+        "rl/losses/test_policy.py::test_only_gains_beyond_the_clip_are_cut_off",
         "rl/agents/test_ppo_actions.py::test_the_gradient_is_that_of_the_loss_written_out",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
     ),
@@ -29,7 +29,7 @@ RECOMMENDED = {
     "M2b": _check(
         "Deviations by softplus with an offset, 0.5 at first; or by an exponential",
         "policies/test_distributions.py::test_deviations_begin_at_the_initial_one_and_never_vanish",
-        "rl/distributions/test_distributions.py::test_deviations_are_those_of_numpy",
+        "rl/test_distributions.py::test_deviations_are_those_of_numpy",
     ),
     "M2c": _check(
         "Actions squashed by tanh",
@@ -48,7 +48,7 @@ RECOMMENDED = {
     "M3b": _check(
         "Value normalisation to be chosen",
         "rl/agents/test_ppo_choices.py::test_normalised_targets_are_those_of_gae_after_the_way_back",
-        "rl/returns/test_value_normalising.py::test_statistics_are_those_of_all_targets_together",
+        "rl/test_normalisation.py::test_statistics_are_those_of_all_targets_together",
     ),
     "M3c": _check(
         "Gradients shortened to a norm",
@@ -61,8 +61,8 @@ RECOMMENDED = {
     "M4": _check(
         "λ 0.9, no Huber loss, no clipping of values; both to be chosen",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
-        "rl/losses/test_ppo.py::test_clipped_value_loss_takes_the_larger_of_both_errors",
-        "rl/losses/test_ppo.py::test_huber_is_square_up_to_its_threshold_and_linear_beyond",
+        "rl/losses/test_policy.py::test_clipped_value_loss_takes_the_larger_of_both_errors",
+        "rl/losses/test_policy.py::test_huber_is_square_up_to_its_threshold_and_linear_beyond",
     ),
     "M5a": _check(
         "Single transitions shuffled in each of several passes",
@@ -77,11 +77,11 @@ RECOMMENDED = {
     "M6": _check(
         "γ 0.99; truncation bootstraps from the final observation",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
-        "rl/returns/test_advantages.py::test_at_truncation_the_value_of_the_final_observation_counts",
+        "rl/test_returns.py::test_at_truncation_the_value_of_the_final_observation_counts",
     ),
     "M7": _check(
         "Adam, β₁ 0.9, 3e-4, with a linear decay",
-        "rl/test_adam.py::test_every_step_is_that_of_torch_and_so_are_those_after_a_restart",
+        "rl/test_optimiser.py::test_every_step_is_that_of_torch_and_so_are_those_after_a_restart",
         "rl/agents/test_ppo_choices.py::test_adam_takes_what_is_set_at_each_update",
         "rl/agents/test_ppo.py::test_schedules_follow_the_run_and_are_told",
         "config/test_shipped.py::test_ppo_is_what_its_sources_recommend",
@@ -96,49 +96,49 @@ RECOMMENDED = {
 EXACT = {
     "E1a": _check(
         "GAE by hand: inside an episode",
-        "rl/returns/test_advantages.py::test_inside_an_episode_errors_decay_with_gamma_times_lambda",
+        "rl/test_returns.py::test_inside_an_episode_errors_decay_with_gamma_times_lambda",
     ),
     "E1b": _check(
         "GAE by hand: at termination",
-        "rl/returns/test_advantages.py::test_at_termination_the_next_value_counts_for_nothing",
+        "rl/test_returns.py::test_at_termination_the_next_value_counts_for_nothing",
     ),
     "E1c": _check(
         "GAE by hand: at truncation",
-        "rl/returns/test_advantages.py::test_at_truncation_the_value_of_the_final_observation_counts",
+        "rl/test_returns.py::test_at_truncation_the_value_of_the_final_observation_counts",
     ),
     "E1d": _check(
         "GAE by hand: over a segment boundary",
-        "rl/returns/test_advantages.py::test_nothing_crosses_from_one_segment_into_another",
+        "rl/test_returns.py::test_nothing_crosses_from_one_segment_into_another",
         "rl/buffers/test_rollout.py::test_an_episode_in_pieces_has_the_advantages_of_the_whole",
         "rl/agents/test_recurrent_ppo.py::test_advantages_are_those_of_whole_chains",
     ),
     "E1e": _check(
         "GAE: λ = 1 is the Monte-Carlo advantage",
-        "rl/returns/test_advantages.py::test_lambda_1_is_the_monte_carlo_return_minus_the_value",
+        "rl/test_returns.py::test_lambda_1_is_the_monte_carlo_return_minus_the_value",
     ),
     "E1f": _check(
         "GAE: λ = 0 is the TD error",
-        "rl/returns/test_advantages.py::test_lambda_0_is_the_td_error",
+        "rl/test_returns.py::test_lambda_0_is_the_td_error",
     ),
     "E2a": _check(
         "n steps: sums of γᵏ r, and γⁿ at the bootstrap",
-        "rl/returns/test_n_step.py::"
+        "rl/test_returns.py::"
         "test_rewards_are_summed_with_powers_of_gamma_and_the_bootstrap_has_gamma_to_the_n",
-        "rl/returns/test_n_step.py::test_equals_the_sum_written_out_for_any_episodes",
+        "rl/test_returns.py::test_equals_the_sum_written_out_for_any_episodes",
     ),
     "E2b": _check(
         "n steps: a tail shorter than n at termination",
-        "rl/returns/test_n_step.py::test_a_tail_that_terminates_has_no_future",
+        "rl/test_returns.py::test_a_tail_that_terminates_has_no_future",
     ),
     "E2c": _check(
         "n steps: a tail at truncation bootstraps from the final observation; without that one there is none",
-        "rl/returns/test_n_step.py::test_a_tail_that_is_truncated_bootstraps_from_its_final_observation",
+        "rl/test_returns.py::test_a_tail_that_is_truncated_bootstraps_from_its_final_observation",
         "rl/buffers/test_replay.py::test_arrays_that_do_not_fit_together_are_refused_and_change_nothing",
-        "rl/buffers/test_chains.py::test_a_gap_ends_the_window",
+        "rl/buffers/test_episode_links.py::test_a_gap_ends_the_window",
     ),
     "E3a": _check(
         "The target of double DQN",
-        "rl/losses/test_dqn.py::test_double_lets_the_online_network_choose_and_the_target_network_value",
+        "rl/losses/test_q_learning.py::test_double_lets_the_online_network_choose_and_the_target_network_value",
         "rl/agents/test_dqn_family.py::test_without_double_the_target_network_chooses",
     ),
     "E3b": _check(
@@ -148,49 +148,49 @@ EXACT = {
     ),
     "E3c": _check(
         "Huber",
-        "rl/losses/test_dqn.py::test_the_loss_is_half_the_square_and_with_huber_linear_from_1_on",
+        "rl/losses/test_q_learning.py::test_the_loss_is_half_the_square_and_with_huber_linear_from_1_on",
     ),
     "E3d": _check(
         "QR-DQN by hand",
-        "rl/losses/test_quantile.py::test_the_loss_of_a_case_worked_out_by_hand",
+        "rl/losses/test_q_learning.py::test_the_loss_of_a_case_worked_out_by_hand",
     ),
     "E3e": _check(
         "QR-DQN on rewards of N(0, 10): its quantiles have a deviation of 10",
-        "rl/losses/test_quantile.py::test_quantiles_learned_from_scattered_rewards_keep_their_spread",
+        "rl/losses/test_q_learning.py::test_quantiles_learned_from_scattered_rewards_keep_their_spread",
         "rl/agents/test_dqn_family.py::test_learned_quantiles_are_as_wide_as_the_rewards",
     ),
     "E3f": _check(
         "C51: the projection keeps mass, and the mean inside the support",
-        "rl/losses/test_categorical.py::test_mass_and_mean_are_kept_inside_the_support",
+        "rl/losses/test_q_learning.py::test_mass_and_mean_are_kept_inside_the_support",
         "rl/agents/test_dqn_family.py::test_learned_atoms_have_the_probabilities_of_the_rewards",
     ),
     "E3g": _check(
         "IQN on the same rewards",
-        "rl/losses/test_quantile.py::test_implicit_quantiles_learned_at_random_levels_keep_their_spread",
+        "rl/losses/test_q_learning.py::test_implicit_quantiles_learned_at_random_levels_keep_their_spread",
         "rl/agents/test_dqn_family.py::test_learned_quantiles_are_as_wide_as_the_rewards",
     ),
     "E4a": _check(
         "V-trace on-policy: n-step returns",
-        "rl/losses/test_vtrace.py::test_on_policy_targets_are_n_step_returns",
+        "rl/losses/test_policy.py::test_on_policy_targets_are_n_step_returns",
     ),
     "E4b": _check(
         "V-trace: both clips as in the paper",
-        "rl/losses/test_vtrace.py::test_a_case_worked_out_by_hand_with_both_clips",
-        "rl/losses/test_vtrace.py::test_equals_the_sum_of_the_definition_for_any_segments",
+        "rl/losses/test_policy.py::test_a_case_worked_out_by_hand_with_both_clips",
+        "rl/losses/test_policy.py::test_equals_the_sum_of_the_definition_for_any_segments",
     ),
     "E5a": _check(
         "Sum tree: its total",
-        "rl/buffers/test_sum_tree.py::test_the_total_is_the_sum_of_the_leaves",
-        "rl/buffers/test_sum_tree.py::test_any_updates_leave_exact_sums_on_every_level",
+        "rl/buffers/test_prioritised.py::test_the_total_is_the_sum_of_the_leaves",
+        "rl/buffers/test_prioritised.py::test_any_updates_leave_exact_sums_on_every_level",
     ),
     "E5b": _check(
         "Sum tree: proportions, by χ²",
-        "rl/buffers/test_sum_tree.py::test_draws_are_in_proportion_to_the_values",
+        "rl/buffers/test_prioritised.py::test_draws_are_in_proportion_to_the_values",
         "rl/buffers/test_prioritised.py::test_draws_are_in_proportion_to_the_errors_to_the_power_of_alpha",
     ),
     "E5c": _check(
         "Sum tree: an index that repeats in one update",
-        "rl/buffers/test_sum_tree.py::"
+        "rl/buffers/test_prioritised.py::"
         "test_of_an_index_that_repeats_in_one_update_the_last_value_holds_and_the_sums_count_it_once",
     ),
     "E5d": _check(
@@ -204,14 +204,14 @@ EXACT = {
     ),
     "E7a": _check(
         "SAC: the temperature",
-        "rl/losses/test_sac.py::test_the_temperature_rises_while_the_entropy_is_below_its_target",
+        "rl/losses/test_policy.py::test_the_temperature_rises_while_the_entropy_is_below_its_target",
         "rl/test_learning_sac.py::test_the_temperature_becomes_that_of_the_entropy_to_keep",
     ),
     "E7b": _check(
         "The correction of tanh, by numerical integration",
         "policies/test_distributions.py::"
         "test_the_squashed_density_integrates_to_1_and_its_entropy_is_the_integral",
-        "rl/distributions/test_distributions.py::test_numpy_and_torch_agree_on_10000_actions",
+        "rl/test_distributions.py::test_numpy_and_torch_agree_on_10000_actions",
     ),
     "E8": _check(
         "Memory over segment boundaries is one long unroll",
@@ -221,14 +221,7 @@ EXACT = {
     ),
     "E9": _check(
         "Save and load of each agent: the same actions, the same next update",
-        "rl/agents/test_ppo.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_ppo_choices.py::test_a_saved_agent_goes_on_to_the_bit",
-        "rl/agents/test_recurrent_ppo.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
-        "rl/agents/test_vtrace.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_dqn.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_dqn_family.py::test_a_resumed_agent_goes_on_to_the_bit",
-        "rl/agents/test_r2d2.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
-        "rl/agents/test_sac.py::test_a_resumed_agent_goes_on_to_the_bit",
+        "rl/agents/test_contract.py::test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit",
     ),
 }
 

@@ -25,8 +25,9 @@ def recurrent_agent(
     seed: int = 0, updates: int = 0, spaces: SpacesSpec = SPACES, **changes: Any
 ) -> RecurrentPPOAgent:
     """Return an agent whose policy depends on what it saw, after some updates."""
-    settings = {"recurrent": "lstm", "policy_init_scale": 3.0, "epochs": 2, "minibatch_size": 16, **changes}
-    agent = RecurrentPPOAgent(spaces, ppo_settings(hidden_sizes=(12,), **settings), seed)
+    settings: dict[str, Any] = {"recurrent": "lstm", "policy_init_scale": 3.0, "hidden_sizes": (12,)}
+    settings |= {"epochs": 2, "minibatch_size": 16, **changes}
+    agent = RecurrentPPOAgent(spaces, ppo_settings(**settings), seed)
     for index in range(updates):
         agent.update(played(agent, seed=index), START)
     return agent

@@ -1,11 +1,12 @@
 """Builders that several tests of the learning floor share."""
 
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.policy import make_policy
 from soulsgui.rl.agents.actor_critic import ActorCritic
@@ -15,126 +16,69 @@ from soulsgui.rl.buffers.rollout import RolloutBatch
 SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3, start=1))
 
 
-def ppo_settings(**changes: Any) -> SimpleNamespace:
-    """Return settings as the agent reads them: those tuned for CartPole, with changes by name."""
-    network = {
-        "name": "mlp",
-        "channels": "auto",
-        "hidden_sizes": (64, 64),
-        "value_hidden_sizes": (64, 64),
-        "activation": "tanh",
-        "policy_init_scale": 0.01,
-        "value_init_scale": 1.0,
-        "shared": False,
-        "action_std": "state_independent",
-        "initial_std": 0.5,
-        "std_transform": "softplus",
-        "squash": "tanh",
-        "recurrent": "none",
-        "recurrent_size": 16,
-    }
-    normalize = {"observations": True, "rewards": False, "reward_clip": None}
-    ppo = {
-        "gamma": 0.99,
-        "gae_lambda": 0.9,
-        "epochs": 10,
-        "minibatch_size": 128,
-        "sequence_length": 8,
-        "learning_rate": 1e-3,
-        "adam_beta1": 0.9,
-        "adam_beta2": 0.999,
-        "adam_epsilon": 1e-5,
-        "shuffle": "transitions",
-        "clip": 0.2,
-        "entropy_coef": 0.0,
-        "value_coef": 1.0,
-        "value_clip": None,
-        "value_huber": None,
-        "normalize_value": False,
-        "max_grad_norm": 0.5,
-        "normalize_advantage": "round",
-        "recompute_advantages": True,
-        "target_kl": None,
-    }
-    for group in (network, normalize, ppo):
-        group.update({name: changes.pop(name) for name in list(changes) if name in group})
+_NETWORK = {"recurrent_size": 16}
+_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
+    "ppo": {
+        "ppo": {"gae_lambda": 0.9, "minibatch_size": 128, "sequence_length": 8, "learning_rate": 1e-3},
+        "network": _NETWORK,
+    },
+    "dqn": {
+        "dqn": {
+            "gamma": 0.9,
+            "learning_rate": 1e-3,
+            "target_interval": 5,
+            "target_tau": 1.0,
+            "n_step": 1,
+            "quantiles": 16,
+            "atoms": 21,
+            "burn_in": 3,
+        },
+        "network": _NETWORK | {"hidden_sizes": (32, 32), "value_hidden_sizes": (32,)},
+    },
+    "sac": {
+        "sac": {"learning_rate": 1e-3, "target_tau": 0.05, "initial_temperature": 0.5},
+        "network": {
+            "hidden_sizes": (32, 32),
+            "value_hidden_sizes": (32, 32),
+            "activation": "relu",
+            "initial_std": 1.0,
+        },
+    },
+    "vtrace": {
+        "vtrace": {
+            "gamma": 0.9,
+            "trace_lambda": 1.0,
+            "epochs": 1,
+            "learning_rate": 1e-2,
+            "clip": None,
+            "entropy_coef": 0.0,
+            "max_grad_norm": 1e9,
+            "normalize_advantage": False,
+        },
+        "network": _NETWORK | {"policy_init_scale": 1.0},
+    },
+}
+"""Small networks and quick moves, where these differ from what is shipped."""
+
+
+def changed(settings: Settings, group: str, **values: Any) -> Settings:
+    """Return settings with values of a group replaced, also by such as the program would refuse."""
+    assert values.keys() <= type(getattr(settings, group)).model_fields.keys()
+    return settings.model_copy(update={group: getattr(settings, group).model_copy(update=values)})
+
+
+def settings_of(algorithm: str, **changes: Any) -> Settings:
+    """Return settings for tests of an algorithm, with changes by name: of its group, or else of others."""
+    settings = Settings()
+    for group in (algorithm, "network", "normalize"):
+        names = type(getattr(settings, group)).model_fields
+        mine = {name: changes.pop(name) for name in list(changes) if name in names}
+        settings = changed(settings, group, **_GROUPS[algorithm].get(group, {}) | mine)
     assert not changes
-    return SimpleNamespace(
-        network=SimpleNamespace(**network),
-        normalize=SimpleNamespace(clip=10.0, **normalize),
-        ppo=SimpleNamespace(**ppo),
-    )
+    return settings
 
 
-def dqn_settings(**changes: Any) -> SimpleNamespace:
-    """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {
-        "name": "mlp",
-        "channels": "auto",
-        "hidden_sizes": (32, 32),
-        "activation": "tanh",
-        "recurrent": "none",
-        "recurrent_size": 16,
-    }
-    normalize = {"observations": True, "clip": 10.0, "rewards": False, "reward_clip": None}
-    dqn = {
-        "gamma": 0.9,
-        "learning_rate": 1e-3,
-        "double": True,
-        "loss": "huber",
-        "target_interval": 5,
-        "target_tau": 1.0,
-        "max_grad_norm": 10.0,
-        "agent": "dqn",
-        "dueling": False,
-        "exploration": "epsilon",
-        "noisy_sigma": 0.5,
-        "replay": "uniform",
-        "n_step": 1,
-        "quantiles": 16,
-        "kappa": 1.0,
-        "atoms": 21,
-        "value_min": -10.0,
-        "value_max": 10.0,
-        "q_clip": None,
-        "burn_in": 3,
-        "priority_mix": 0.9,
-    }
-    for group in (network, normalize, dqn):
-        group.update({name: changes.pop(name) for name in list(changes) if name in group})
-    assert not changes
-    return SimpleNamespace(
-        network=SimpleNamespace(value_hidden_sizes=(32,), policy_init_scale=0.01, **network),
-        normalize=SimpleNamespace(**normalize),
-        dqn=SimpleNamespace(**dqn),
-    )
-
-
-def sac_settings(**changes: Any) -> SimpleNamespace:
-    """Return settings as the agent reads them: small networks and quick moves, with changes by name."""
-    network = {
-        "hidden_sizes": (32, 32),
-        "value_hidden_sizes": (32, 32),
-        "activation": "relu",
-        "policy_init_scale": 0.01,
-        "initial_std": 1.0,
-    }
-    normalize = {"observations": True, "clip": 10.0, "rewards": False, "reward_clip": None}
-    sac = {
-        "learning_rate": 1e-3,
-        "target_tau": 0.05,
-        "initial_temperature": 0.5,
-        "learn_temperature": True,
-        "target_entropy": None,
-    }
-    for group in (network, normalize, sac):
-        group.update({name: changes.pop(name) for name in list(changes) if name in group})
-    assert not changes
-    return SimpleNamespace(
-        network=SimpleNamespace(**network),
-        normalize=SimpleNamespace(**normalize),
-        sac=SimpleNamespace(**sac),
-    )
+ppo_settings, dqn_settings, sac_settings, vtrace_settings = (partial(settings_of, name) for name in _GROUPS)
 
 
 def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStepBatch:
@@ -151,7 +95,7 @@ def transitions(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStep
 
 
 def random_batch(
-    agent: ActorCritic[Any], seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)
+    agent: ActorCritic, seed: int = 0, lengths: tuple[int, ...] = (40, 1, 30, 57)
 ) -> RolloutBatch:
     """Return a round of random observations, acted on by the agent's numpy policy."""
     rng = np.random.default_rng(seed)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from soulsgui.rl.dqn_parts import Parts
+from soulsgui.rl.gradients.dqn import DQNParts
 from tests.rl.support import dqn_settings
 
-PLAIN = Parts("value", double=True, dueling=False, noisy=False, prioritised=False, n_step=1)
+PLAIN = DQNParts("value", double=True, dueling=False, noisy=False, prioritised=False, n_step=1)
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ PLAIN = Parts("value", double=True, dueling=False, noisy=False, prioritised=Fals
         ({"agent": "qr_dqn"}, replace(PLAIN, kind="quantile")),
         ({"agent": "c51", "dueling": True}, replace(PLAIN, kind="categorical", dueling=True)),
         ({"agent": "iqn"}, replace(PLAIN, kind="implicit")),
-        ({"agent": "rainbow", "double": False}, Parts("categorical", True, True, True, True, 1)),
-        ({"agent": "rainbow", "n_step": 3}, Parts("categorical", True, True, True, True, 3)),
+        ({"agent": "rainbow", "double": False}, DQNParts("categorical", True, True, True, True, 1)),
+        ({"agent": "rainbow", "n_step": 3}, DQNParts("categorical", True, True, True, True, 3)),
     ],
 )
-def test_parts_are_as_the_settings_say_and_rainbow_has_all(changes: dict[str, Any], parts: Parts) -> None:
-    assert Parts.of(dqn_settings(**changes).dqn) == parts
+def test_parts_are_as_the_settings_say_and_rainbow_has_all(changes: dict[str, Any], parts: DQNParts) -> None:
+    assert DQNParts.of(dqn_settings(**changes).dqn) == parts

@@ -9,8 +9,8 @@ import torch
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.buffers.memory import WindowReplay
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.windows import WindowReplay
 from tests.rl.support import dqn_settings
 
 STATES, GAMMA = 5, 0.9

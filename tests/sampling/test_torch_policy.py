@@ -26,7 +26,7 @@ from soulsgui.rl.buffers.rollout import RolloutBatch
 from soulsgui.sampling.torch_policy import TorchPolicy
 from tests.environments.toys import SPACES_TAKEN, Room
 from tests.rl.agents.test_dqn_family import MEMBERS, windows
-from tests.rl.support import dqn_settings, ppo_settings
+from tests.rl.support import changed, dqn_settings, ppo_settings
 
 IMAGES = SpacesSpec(BoxSpec((36, 40, 3), "uint8"), DiscreteSpec(4, start=2))
 VECTORS = SpacesSpec(BoxSpec((2, 3), "float64"), DiscreteSpec(4, start=2))
@@ -286,7 +286,7 @@ def test_ppo_learns_what_to_do_from_images() -> None:
     agent = make_agent(
         "nature_cnn", spaces, activation="relu", policy_init_scale=0.01, minibatch_size=64, learning_rate=3e-3
     )
-    agent.settings.ppo.epochs = 4  # type: ignore[misc]
+    agent.settings = changed(agent.settings, "ppo", epochs=4)
     rng, steps, right = np.random.default_rng(0), 128, 0.0
     for _ in range(12):
         quarter = rng.integers(4, size=steps)

@@ -15,12 +15,11 @@ from soulsgui.frame_stacks import FrameStacks
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.recurrent_spec import FIELD
 from soulsgui.policies.schedules import START
-from soulsgui.rl.agents.r2d2 import R2D2Agent
+from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.agents.recurrent_ppo import RecurrentPPOAgent
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceReplay
 from soulsgui.rl.networks.recurrent import RecurrentTorso
 from soulsgui.sampling.torch_policy import TorchRecurrentPolicy
@@ -106,11 +105,9 @@ def learned_from(agent: Any, world: World, seed: int = 0, cuts: Any = CUTS) -> d
     return agent.figures()
 
 
-def memory(agent: R2D2Agent) -> SequenceMemory:
+def memory(agent: R2D2Agent) -> SequenceReplay:
     ring = UniformReplay(1000, agent.spaces.observation)
-    return SequenceMemory(
-        SequenceReplay(ring, torso_of(agent).state_size, BURN_IN, LENGTH, 1000, 0.9), FIELD, LENGTH
-    )
+    return SequenceReplay(ring, FIELD, torso_of(agent).state_size, BURN_IN, LENGTH, 1000, 0.9)
 
 
 def segments(batch: RolloutBatch, obs: Any = None) -> StepSegments:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from soulsgui.rl.quickened import Quickened
+from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.training import compiling
 from soulsgui.training.compiling import Compiling, missing_compiler, repays
 from tests.faults.waiting import LIMIT_S, until
@@ -120,7 +120,7 @@ def test_what_fails_once_compiled_is_called_as_it_stands(caplog: pytest.LogCaptu
     def broken(number: float) -> float:
         raise ValueError("no kernel")
 
-    part = Quickened(lambda number: 2 * number, lambda result: result)
+    part = CompiledLoss(lambda number: 2 * number, lambda result: result)
     part._compiled = broken
     part.use(compiled=True)
     assert part(3.0) == 6.0

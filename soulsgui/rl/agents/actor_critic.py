@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import SpacesSpec
@@ -16,25 +17,21 @@ from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.torch_spec import TorchPolicySpec
-from soulsgui.rl.action_heads import action_head
-from soulsgui.rl.adam import Adam
-from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
+from soulsgui.rl.agents.base import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.distributions import distribution_head
 from soulsgui.rl.gradients.shared import Group, SharedGradient
-from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.mlp import build_mlp
 from soulsgui.rl.networks.named import MLP, build_network, inputs_of, named_tensors, sharing
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.returns.reward_scaling import Rewards
-from soulsgui.rl.settings import ActorCriticSettings
-
-Settings = TypeVar("Settings", bound=ActorCriticSettings)
+from soulsgui.rl.normalisation import Rewards
+from soulsgui.rl.optimiser import Adam, FlatParameters
 
 ADAM_EPSILON = 1e-5
 """ε of Adam where no setting says another: detail 3 of "The 37 implementation details of PPO"."""
 
 
-class ActorCritic(Generic[Settings]):
+class ActorCritic:
     """Networks for policy and value, their optimiser and the normaliser: what every actor-critic needs.
 
     Policy and value have networks of their own, unless `network.shared` lets them differ in their last layer
@@ -61,7 +58,7 @@ class ActorCritic(Generic[Settings]):
         self.device = torch.device(device)
         self.updates = 0
         self._rng = np.random.default_rng(seed)
-        self.head = action_head(spaces.action, settings.network).to(self.device)
+        self.head = distribution_head(spaces.action, settings.network).to(self.device)
         self._to_see = inputs_of(spaces.observation, settings)
         self.normaliser, self._normalises = self._to_see.normaliser, self._to_see.normalises
         self._flat = FlatParameters(self._build(torch.Generator().manual_seed(seed)))

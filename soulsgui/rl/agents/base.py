@@ -1,12 +1,19 @@
-"""What every agent offers to the node that trains it."""
+"""What every agent offers to the node that trains it, and what their saved states and figures share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.frame_stacks import Observations
+from soulsgui.policies.schedules import Moment
+from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.shared import Group, SharedGradient
+from soulsgui.rl.normalisation import Rewards
 
 
 class Agent(Protocol):
@@ -57,3 +64,130 @@ class AsynchronousAgent(Agent, Protocol):
         Raises:
             ServiceError: A figure is no longer finite; the agent is then of no more use.
         """
+
+
+class OffPolicyAgent(AsynchronousAgent, Protocol):
+    """Learns from batches that were made with other weights, too.
+
+    Attributes:
+        sample_rng: What to draw from the memory with; part of the agent's state.
+        rewards: What is to be remembered of the environment's rewards; part of the agent's state, too.
+        moment: Where the run is: what schedules look at. The node keeps it up to date.
+    """
+
+    sample_rng: np.random.Generator
+    rewards: Rewards
+    moment: Moment
+
+    def observe(self, obs: Observations) -> None:
+        """Take new raw observations `[N, *shape]` into the normaliser's statistics, if there is one."""
+
+    @property
+    def compiled_loss(self) -> CompiledLoss[Any] | None:
+        """What of the update may be compiled; None: nothing that would gain."""
+
+    def update(self, batch: Any, tell: bool = True) -> NDArray[np.float32] | None:
+        """Make one update with what the memory gave.
+
+        Args:
+            batch: What the memory gave.
+            tell: Return how wrong it was about each, if it can say.
+        """
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def to_numpy(tensor: Tensor) -> NDArray[Any]:
+    """Copy a tensor out."""
+    array: NDArray[Any] = tensor.detach().cpu().numpy().copy()
+    return array
+
+
+def to_tensor(array: NDArray[Any]) -> Tensor:
+    """Copy an array in; its scalars and read-only ones too."""
+    return torch.from_numpy(np.array(array))
+
+
+def check_shapes(
+    tensors: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]], parameters: int
+) -> None:
+    """Make sure that the tensors of a saved state fit an agent.
+
+    Args:
+        tensors: The saved state, with Adam's moments or without.
+        shapes: What the agent needs, by name, without Adam's moments.
+        parameters: Number of all parameters that Adam moves.
+
+    Raises:
+        CheckpointError: A tensor is missing or misshapen.
+    """
+    needed = dict(shapes)
+    if "adam.step" in tensors:
+        needed |= {"adam.exp_avg": (parameters,), "adam.exp_avg_sq": (parameters,), "adam.step": ()}
+    for name, shape in needed.items():
+        if name not in tensors or tensors[name].shape != shape:
+            found = tensors[name].shape if name in tensors else "missing"
+            raise CheckpointError(
+                f"The state does not fit this agent: {name} is {found}, {shape} is needed.",
+                "Resume with the network sizes and the environment of the run that saved it.",
+            )
+
+
+def unreadable_counters(error: Exception) -> CheckpointError:
+    """Return what is to be raised for counters or a random state that can't be read."""
+    return CheckpointError(
+        f"The counters and the random state of the agent can't be read: {error!r}.",
+        "Resume from an older checkpoint.",
+    )
+
+
+class FigureSums:
+    """Adds the figures of updates up where the networks live: reading them there would wait for each update.
+
+    Attributes:
+        sums: `[F]`, on the device.
+        count: How many were added since they were asked for.
+
+    Args:
+        names: The figures, `F`.
+        device: Where they are added up.
+        setting: Key of the learning rate, named when figures are no longer finite.
+    """
+
+    def __init__(self, names: Sequence[str], device: torch.device, setting: str) -> None:
+        self.sums = torch.zeros(len(names), device=device)
+        self.count = 0
+        self._names = tuple(names)
+        self._setting = setting
+
+    def add(self, figures: Tensor) -> None:
+        """Add the figures `[F]` of one update."""
+        self.sums += figures
+        self.count += 1
+
+    def means(self, updates: int, told: Mapping[str, float]) -> dict[str, float]:
+        """Return means over the updates since the last call, and begin anew.
+
+        Args:
+            updates: Updates of the agent so far.
+            told: What there is to tell as of the last of them, such as `learning_rate`; returned beside the
+                others.
+
+        Returns:
+            Each figure by its name, and what is told. Nothing when there was no update.
+
+        Raises:
+            ServiceError: A figure is no longer finite; the agent is then of no more use.
+        """
+        if not self.count:
+            return {}
+        means = dict(zip(self._names, (self.sums / self.count).tolist(), strict=True))
+        self.sums.zero_()
+        self.count = 0
+        if not np.isfinite(list(means.values())).all():
+            raise ServiceError(
+                f"The updates of the agent up to {updates} gave numbers that are not finite: {means}.",
+                f"Resume from a checkpoint with a lower {self._setting}, and check the size of the rewards.",
+            )
+        return {**means, **told}

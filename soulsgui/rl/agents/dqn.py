@@ -13,22 +13,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.config.sections.dqn import BEYOND_SUPPORT
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
+from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.dqn_kinds import kind_of
 from soulsgui.rl.agents.replay_learner import ReplayLearner
-from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.dqn_parts import Parts
-from soulsgui.rl.flat import FlatParameters, clip_norm_
-from soulsgui.rl.gradients.dqn import DQNRows
-from soulsgui.rl.networks import named_layers
+from soulsgui.rl.buffers.sequences import SequenceBatch
+from soulsgui.rl.compiled_loss import CompiledLoss
+from soulsgui.rl.gradients.dqn import DQNParts, DQNRows
+from soulsgui.rl.gradients.r2d2 import SequenceRows
+from soulsgui.rl.networks.heads import resample_noise, still_noise
+from soulsgui.rl.networks.mlp import named_layers
 from soulsgui.rl.networks.named import inputs_of
-from soulsgui.rl.networks.noisy import resample_noise, still_noise
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.quickened import Quickened
-from soulsgui.rl.settings import DQNAgentSettings
+from soulsgui.rl.optimiser import FlatParameters, clip_norm_
 
 FIGURES = ("loss", "q_mean", "target_mean", "td_error")
 _SEEDS = 2**62
@@ -57,17 +58,16 @@ class DQNAgent(ReplayLearner):
         device: Where the networks live, as torch names it.
     """
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: DQNAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         self._actions = spaces.numbered_actions("dqn")
         to_see = inputs_of(spaces.observation, settings)
-        self.parts = Parts.of(settings.dqn)
+        self.parts = DQNParts.of(settings.dqn)
         bounded = (BEYOND_SUPPORT,) if self.parts.kind == "categorical" else ()
         figures = (*FIGURES, *bounded, "grad_norm")
         super().__init__(spaces, to_see, seed, device, settings.normalize, figures, "dqn.learning_rate")
         self.settings = settings
-        self._kind = kind_of(replace(spaces, observation=to_see.seen), settings)
+        seen = replace(spaces, observation=to_see.seen)
+        self._kind = kind_of(seen, settings.network, settings.dqn, to_see.normalises)
         self._noise = torch.Generator().manual_seed(seed)
         self._noise_seed = seed
         self.online = self._kind.network(self._noise).to(self.device)
@@ -102,14 +102,14 @@ class DQNAgent(ReplayLearner):
         return to_numpy(self._values(obs))
 
     @property
-    def quickened(self) -> Quickened[Any] | None:
+    def compiled_loss(self) -> CompiledLoss[Any] | None:
         """What of the update may be compiled; None: the gradient is written out."""
-        found: Quickened[Any] | None = getattr(self._gradient, "quickened", None)
+        found: CompiledLoss[Any] | None = getattr(self._gradient, "compiled_loss", None)
         return found
 
     def learn_mixed(self) -> None:
         """Let networks compute in bfloat16 in the updates, where that is enough."""
-        if self.quickened is not None:
+        if self.compiled_loss is not None:
             self._gradient.mixed = True  # type: ignore[union-attr]
 
     def update(self, batch: NStepBatch, tell: bool = True) -> NDArray[np.float32] | None:
@@ -189,3 +189,41 @@ def _named_parameters(network: nn.Module, prefix: str) -> list[tuple[str, Tensor
     if isinstance(network, nn.Sequential):
         return list(named_layers(network, prefix))
     return [(f"{prefix}.{name}", parameter) for name, parameter in network.named_parameters()]
+
+
+class R2D2Agent(DQNAgent):
+    """A `DQNAgent` that remembers, and learns from sequences.
+
+    Double Q-learning with a dueling network over windows of n steps; values are rescaled. A sequence begins
+    with the state that was stored when it was played; its first steps, the burn-in, make that a present one,
+    in both networks. Other than in the source, reward and action of the step before are no inputs, and
+    episodes that were cut off count on from their last observation.
+
+    Args:
+        spaces: As of `DQNAgent`; likewise the others. `dqn.agent` is `r2d2` and `network.recurrent` a cell.
+        settings: As there.
+        seed: As there.
+        device: As there.
+    """
+
+    def _rows(self, batch: Any) -> Any:
+        """Turn a `SequenceBatch` into what the gradient takes."""
+        assert isinstance(batch, SequenceBatch)
+        return SequenceRows(
+            obs=self._over_time(batch.obs),
+            # Steps that a sequence does not have say nothing, but need some action that exists.
+            action=np.maximum(batch.action - self._actions.start, 0),
+            reward=batch.reward,
+            terminated=batch.terminated,
+            valid=batch.valid,
+            learned=batch.learned,
+            state=batch.state,
+            exact=batch.exact,
+            weight=batch.weight,
+            next_mask=batch.next_mask,
+        )
+
+    def _over_time(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Turn stored observations `[T, B, *shape]` into what the network takes, `[T, B, ...]`."""
+        found = self._inputs(obs.reshape(-1, *obs.shape[2:]))
+        return found.reshape(*obs.shape[:2], *found.shape[1:])

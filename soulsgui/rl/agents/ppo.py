@@ -8,27 +8,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.choices import DiscreteSpec
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ServiceError
 from soulsgui.policies.schedules import Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
-from soulsgui.rl.agents.saved import Arrays
-from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
-from soulsgui.rl.buffers.stretches import Stretches
-from soulsgui.rl.flat import clip_norm_
+from soulsgui.rl.agents.base import Arrays
+from soulsgui.rl.buffers.rollout import Bools, BPTTChunks, Ints, RolloutBatch
+from soulsgui.rl.compiled_loss import CompiledLoss
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPOGradient, PPORows, PPOWeights
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.losses.ppo import approximate_kl, normalised
-from soulsgui.rl.quickened import Quickened
+from soulsgui.rl.losses.policy import approximate_kl, normalised
+from soulsgui.rl.normalisation import ValueNormaliser
+from soulsgui.rl.optimiser import clip_norm_
 from soulsgui.rl.returns import gae
-from soulsgui.rl.returns.value_normalising import ValueNormaliser
-from soulsgui.rl.settings import PPOAgentSettings
 
 Floats = NDArray[np.float32]
 
 
-class PPOAgent(ActorCritic[PPOAgentSettings]):
+class PPOAgent(ActorCritic):
     """Learns a policy over actions of any kind from rounds of its own experience.
 
     Follows "What matters in on-policy reinforcement learning" (arXiv 2006.05990): transitions shuffled over
@@ -49,13 +48,11 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
 
     after_step: Callable[[], None] = staticmethod(lambda: None)
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         super().__init__(spaces, settings, seed, device)
         self._gradient = self._make_gradient()
         self.values_seen = ValueNormaliser() if settings.ppo.normalize_value else None
-        self._stretches: Stretches | None = None  # how the round is cut, where whole pieces are drawn
+        self._chunks: BPTTChunks | None = None  # how the round is cut, where whole pieces are drawn
 
     def _make_gradient(self) -> PPOGradient:
         policy, value = self.policy, self.value
@@ -69,14 +66,14 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
         return AutogradPPOGradient(policy, value, self._flat, self.head.distribution)
 
     @property
-    def quickened(self) -> Quickened[Any] | None:
+    def compiled_loss(self) -> CompiledLoss[Any] | None:
         """What of the update may be compiled; None: the gradient is written out."""
-        found: Quickened[Any] | None = getattr(self._gradient, "quickened", None)
+        found: CompiledLoss[Any] | None = getattr(self._gradient, "compiled_loss", None)
         return found
 
     def learn_mixed(self) -> None:
         """Let networks compute in bfloat16 in the updates, where that is enough."""
-        if self.quickened is not None:
+        if self.compiled_loss is not None:
             self._gradient.mixed = True
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
@@ -188,7 +185,7 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
             _, targets, _ = self._estimate(batch, inputs)
             self.values_seen.update(targets)
         if self.settings.ppo.shuffle != "transitions":
-            self._stretches = Stretches.of(batch, self.settings.ppo.sequence_length)
+            self._chunks = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
         advantage, target, value = self._targets(batch, inputs)
         if batch.action_mask is None:
             mask = np.zeros((batch.steps, 0), np.bool_)
@@ -266,10 +263,10 @@ class PPOAgent(ActorCritic[PPOAgentSettings]):
     def _minibatches(self, data: PPORows) -> Iterator[PPORows]:
         """Go once over the round, as `ppo.shuffle` says, in minibatches of nearly equal size."""
         count = len(data.action)
-        if self._stretches is not None and self.settings.ppo.shuffle != "transitions":
-            length, valid = self._stretches.length, self._stretches.valid(self._stretches.steps.shape[1])
+        if self._chunks is not None and self.settings.ppo.shuffle != "transitions":
+            length, valid = self._chunks.length, self._chunks.valid(self._chunks.steps.shape[1])
             for part in self._drawn(length):
-                here = torch.from_numpy(self._stretches.steps[part][valid[part]]).to(self.device)
+                here = torch.from_numpy(self._chunks.steps[part][valid[part]]).to(self.device)
                 yield PPORows(*(column[here] for column in data))
             return
         order = torch.from_numpy(self._rng.permutation(count)).to(self.device)

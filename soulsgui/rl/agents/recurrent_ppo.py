@@ -8,30 +8,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.recurrent_spec import FIELD, RecurrentPolicySpec
+from soulsgui.rl.agents.base import to_numpy
 from soulsgui.rl.agents.ppo import Floats, PPOAgent
-from soulsgui.rl.agents.saved import to_numpy
-from soulsgui.rl.buffers.rollout import Bools, Ints, RolloutBatch
-from soulsgui.rl.buffers.stretches import Stretches
-from soulsgui.rl.gradients.ppo import PPOGradient, PPORows
-from soulsgui.rl.gradients.recurrent_ppo import RecurrentPPOGradient, StretchRows
-from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.buffers.rollout import Bools, BPTTChunks, Ints, RolloutBatch
+from soulsgui.rl.gradients.ppo import ChunkRows, PPOGradient, PPORows, RecurrentPPOGradient
+from soulsgui.rl.networks.mlp import build_mlp
 from soulsgui.rl.networks.named import torso_spec
 from soulsgui.rl.networks.recurrent import recurrent_torso
 from soulsgui.rl.networks.shapes import LayerShape, shape_report
-from soulsgui.rl.settings import PPOAgentSettings
 
 
 class RecurrentPPOAgent(PPOAgent):
     """`PPOAgent` with an LSTM or a GRU that policy and value share; each has a head of its own behind it.
 
-    Actions may be of any kind. The round is laid out in chains of segments and these in stretches of at most
+    Actions may be of any kind. The round is laid out in chains of segments and these in chunks of at most
     `ppo.sequence_length` steps. A chain begins with the state that the client stored, of the published
-    weights; before each pass (or, where advantages aren't recomputed, before the first) every stretch behind
-    its first one gets the state that one long unroll leads to. Minibatches are whole stretches, padded to the
-    longest; gradients reach back to the beginning of a stretch. Advantages are estimated over whole chains.
+    weights; before each pass (or, where advantages aren't recomputed, before the first) every chunk behind
+    its first one gets the state that one long unroll leads to. Minibatches are whole chunks, padded to the
+    longest; gradients reach back to the beginning of a chunk. Advantages are estimated over whole chains.
 
     Args:
         spaces: What the environment shows and takes.
@@ -40,12 +38,10 @@ class RecurrentPPOAgent(PPOAgent):
         device: Where the networks live, as torch names it.
     """
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: PPOAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         super().__init__(spaces, settings, seed, device)
         # What the newest look at the round found: how it is laid out, its observations, states `[P, S]`.
-        self._look: tuple[Stretches, Tensor, Tensor] | None = None
+        self._look: tuple[BPTTChunks, Tensor, Tensor] | None = None
 
     def policy_spec(self) -> dict[str, Any]:
         """Return what a client needs to build the policy, as JSON-able data."""
@@ -99,7 +95,7 @@ class RecurrentPPOAgent(PPOAgent):
         return [self.memory, *super()._modules()]
 
     @property
-    def quickened(self) -> None:
+    def compiled_loss(self) -> None:
         """Nothing is compiled: each minibatch has another shape."""
 
     def _make_gradient(self) -> PPOGradient:
@@ -122,24 +118,24 @@ class RecurrentPPOAgent(PPOAgent):
     # --- the update --------------------------------------------------------------------------------
 
     def _values(self, batch: RolloutBatch, inputs: Tensor) -> tuple[Floats, Floats, Bools]:
-        """Go through all chains once, noting the state that each stretch begins with."""
-        stretches = Stretches.of(batch, self.settings.ppo.sequence_length)
-        state = torch.tensor(batch.state[FIELD][stretches.segment], device=self.device)
-        longest = stretches.steps.shape[1]
-        value = np.zeros((len(stretches.length), longest + 1), np.float32)
+        """Go through all chains once, noting the state that each chunk begins with."""
+        chunks = BPTTChunks.of(batch, self.settings.ppo.sequence_length)
+        state = torch.tensor(batch.state[FIELD][chunks.segment], device=self.device)
+        longest = chunks.steps.shape[1]
+        value = np.zeros((len(chunks.length), longest + 1), np.float32)
         with torch.no_grad():
-            for place in range(int(stretches.place.max()) + 1):
-                now = np.flatnonzero(stretches.place == place)
-                upto = int(stretches.length[now].max())
-                seen = self._seen(inputs, stretches.rows[now, : upto + 1])
+            for place in range(int(chunks.place.max()) + 1):
+                now = np.flatnonzero(chunks.place == place)
+                upto = int(chunks.length[now].max())
+                seen = self._seen(inputs, chunks.rows[now, : upto + 1])
                 features, after = self._unroll(seen[:upto], state[now])
                 behind, _ = self._unroll(seen[upto:], after)
                 value[now, : upto + 1] = self._values_at(torch.cat((features, behind))).T
-                on = stretches.goes_on[now]
+                on = chunks.goes_on[now]
                 state[now[on] + 1] = after[torch.from_numpy(on).to(self.device)]
-        self._look = stretches, inputs, state
-        valid = stretches.valid(longest)
-        return value[:, :-1][valid], value[:, 1:][valid], stretches.ends()
+        self._look = chunks, inputs, state
+        valid = chunks.valid(longest)
+        return value[:, :-1][valid], value[:, 1:][valid], chunks.ends()
 
     def _values_at(self, features: Tensor) -> Floats:
         """Return values `[T, B]` of features `[T, B, F]`."""
@@ -150,17 +146,17 @@ class RecurrentPPOAgent(PPOAgent):
         """Take rows `[B, T]` of the inputs, time first: `[T, B, size]`."""
         return inputs[torch.from_numpy(rows.T.copy()).to(self.device)]
 
-    def _minibatches(self, data: PPORows) -> Iterator[StretchRows]:  # type: ignore[override]
-        """Go once over the round in minibatches of whole stretches, drawn at random, of about equal size."""
+    def _minibatches(self, data: PPORows) -> Iterator[ChunkRows]:  # type: ignore[override]
+        """Go once over the round in minibatches of whole chunks, drawn at random, of about equal size."""
         assert self._look is not None
-        stretches, inputs, state = self._look
-        for part in self._drawn(stretches.length):
-            upto = int(stretches.length[part].max())
-            valid = stretches.valid(upto)[part]
-            here = torch.from_numpy(stretches.steps[part, :upto][valid]).to(self.device)
-            yield StretchRows(
-                self._seen(inputs, stretches.rows[part, :upto]),
+        chunks, inputs, state = self._look
+        for part in self._drawn(chunks.length):
+            upto = int(chunks.length[part].max())
+            valid = chunks.valid(upto)[part]
+            here = torch.from_numpy(chunks.steps[part, :upto][valid]).to(self.device)
+            yield ChunkRows(
+                self._seen(inputs, chunks.rows[part, :upto]),
                 state[part],
-                torch.from_numpy(stretches.length[part]).to(self.device),
+                torch.from_numpy(chunks.length[part]).to(self.device),
                 *(column[here] for column in data[1:]),
             )

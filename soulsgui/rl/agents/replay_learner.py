@@ -10,18 +10,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from soulsgui.config.schedules import Scheduled
+from soulsgui.config.sections.network import NormalizeSettings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.frame_stacks import Observations
 from soulsgui.policies.schedules import START, Moment
-from soulsgui.rl.adam import Adam
-from soulsgui.rl.agents.figures import FigureSums
-from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor, unreadable_counters
-from soulsgui.rl.flat import FlatParameters
+from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor, unreadable_counters
 from soulsgui.rl.gradients.base import Gradient
 from soulsgui.rl.gradients.shared import Group, SharedGradient
 from soulsgui.rl.inputs import Inputs
-from soulsgui.rl.returns.reward_scaling import Rewards
-from soulsgui.rl.settings import NormalizeSettings
+from soulsgui.rl.normalisation import Rewards
+from soulsgui.rl.optimiser import Adam, FlatParameters
 
 
 class ReplayLearner(ABC):

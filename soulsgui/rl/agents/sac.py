@@ -8,21 +8,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.encoded import with_encoding
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
+from soulsgui.rl.agents.base import Arrays, to_numpy
 from soulsgui.rl.agents.replay_learner import ReplayLearner
-from soulsgui.rl.agents.saved import Arrays, to_numpy
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, SACGradient, SACRows
-from soulsgui.rl.gradients.sac_by_hand import HandSACGradient
+from soulsgui.rl.gradients.sac import FIGURES, AutogradSACGradient, HandSACGradient, SACGradient, SACRows
 from soulsgui.rl.inputs import Inputs
-from soulsgui.rl.networks import named_layers
-from soulsgui.rl.networks.sac_networks import build_sac_networks
-from soulsgui.rl.settings import SACAgentSettings
+from soulsgui.rl.networks.mlp import build_sac_networks, named_layers
+from soulsgui.rl.optimiser import FlatParameters
 
 
 class SACAgent(ReplayLearner):
@@ -48,9 +46,7 @@ class SACAgent(ReplayLearner):
         EnvironmentCheckError: The environment takes something else than numbers within bounds.
     """
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: SACAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         normalize = settings.normalize
         to_see = Inputs(spaces.observation, False, True, normalize.observations, normalize.clip)
         super().__init__(spaces, to_see, seed, device, normalize, FIGURES, "sac.learning_rate")
@@ -93,7 +89,7 @@ class SACAgent(ReplayLearner):
             return to_numpy(self.networks.actor(torch.from_numpy(self._inputs(obs)).to(self.device)))
 
     @property
-    def quickened(self) -> None:
+    def compiled_loss(self) -> None:
         """Nothing is compiled: on the CPU the gradient is written out."""
 
     def learn_mixed(self) -> None:

@@ -8,17 +8,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.actor_critic import ActorCritic
-from soulsgui.rl.agents.figures import FigureSums
-from soulsgui.rl.agents.saved import Arrays, check_shapes, to_numpy, to_tensor
+from soulsgui.rl.agents.base import Arrays, FigureSums, check_shapes, to_numpy, to_tensor
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.flat import clip_norm_
+from soulsgui.rl.compiled_loss import to_device
 from soulsgui.rl.gradients.base import Gradient, Step
 from soulsgui.rl.gradients.vtrace import VTraceGradient, VTraceRows, VTraceWeights
-from soulsgui.rl.settings import VTraceAgentSettings
+from soulsgui.rl.optimiser import clip_norm_
 
 FIGURES = (
     "policy_loss",
@@ -32,7 +32,7 @@ FIGURES = (
 )
 
 
-class VTraceAgent(ActorCritic[VTraceAgentSettings]):
+class VTraceAgent(ActorCritic):
     """Learns a policy over actions of any kind from its experience of a while ago, too.
 
     The targets of V-trace (Espeholt et al. 2018, arXiv 1802.01561) correct for what the policy has changed
@@ -57,9 +57,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
         device: Where the networks live, as torch names it.
     """
 
-    def __init__(
-        self, spaces: SpacesSpec, settings: VTraceAgentSettings, seed: int, device: str = "cpu"
-    ) -> None:
+    def __init__(self, spaces: SpacesSpec, settings: Settings, seed: int, device: str = "cpu") -> None:
         super().__init__(spaces, settings, seed, device)
         self._moment = START
         self._gradient: Gradient[VTraceRows, VTraceWeights] = VTraceGradient(
@@ -132,7 +130,7 @@ class VTraceAgent(ActorCritic[VTraceAgentSettings]):
 
     def _rows(self, batch: RolloutBatch) -> VTraceRows:
         def here(array: NDArray[Any]) -> Tensor:
-            return torch.from_numpy(array).to(self.device)
+            return to_device(array, self.device)
 
         mask = batch.action_mask
         return VTraceRows(

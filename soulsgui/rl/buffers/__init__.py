@@ -1,6 +1,7 @@
 """What a learner draws from.
 
-`memory` says what all offer to a node that learns off-policy; `windows` are what the DQN family learns from.
-`rollout` holds one on-policy round, `replay` the newest transitions; `prioritised` draws by surprise with
-a `sum_tree`, `chains` follow their episodes, `sequences` are drawn with the recurrent state they began with.
+`rollout` is one on-policy round, which `collecting` gathers. `memory` says what all replay memories offer,
+and is that of the DQN family: `replay` keeps the newest transitions, `prioritised` draws by surprise,
+`episode_links` follow their episodes. `sequences` are drawn with the state they began with. Observations lie
+in a `frame_store`.
 """

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.errors import CheckpointError
 from soulsgui.frame_stacks import Observations
-from soulsgui.rl.buffers.room import IN_FILE, Room
-from soulsgui.rl.buffers.rows import ObservationRows, saved_observations
-from soulsgui.rl.returns.n_step import n_step, one_step
+from soulsgui.rl.buffers.array_storage import IN_FILE, ArrayStorage
+from soulsgui.rl.buffers.frame_store import FrameStore, saved_observations
+from soulsgui.rl.returns import n_step, one_step
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -66,7 +66,7 @@ class UniformReplay:
     """Keeps the newest transitions in memory that is laid out once; not for several threads at once.
 
     A transition holds the rows of its two observations; neighbours within a segment share one, so that a
-    segment of `T` steps takes `T + 1` rows (`ObservationRows`; of stacked frames each takes one). Short
+    segment of `T` steps takes `T + 1` rows (`FrameStore`; of stacked frames each takes one). Short
     segments find room for up to two rows a transition, long ones leave the second half of that memory
     untouched.
 
@@ -84,7 +84,7 @@ class UniformReplay:
         masked_actions: Number of actions, where there are masks; 0 where there are none.
         action_shape: Shape of one stored action.
         action_dtype: Its dtype.
-        room: Where the observations lie; None: in memory. `close` it.
+        storage: Where the observations lie; None: in memory. `close` it.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class UniformReplay:
         masked_actions: int = 0,
         action_shape: tuple[int, ...] = (),
         action_dtype: str = "int64",
-        room: Room | None = None,
+        storage: ArrayStorage | None = None,
     ) -> None:
         self.capacity = capacity
         self.inserted = 0
         self.stored = 0
         box = observation
-        self._rows = ObservationRows(2 * capacity, box.shape, box.dtype, masked_actions, room)
+        self._rows = FrameStore(2 * capacity, box.shape, box.dtype, masked_actions, storage)
         fields = [
             ("row", np.int64),
             ("next_row", np.int64),
@@ -212,7 +212,7 @@ class UniformReplay:
         """Return the steps of sequences.
 
         Args:
-            path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeChains.along`).
+            path: `[T, B]`, slots; the last one repeated where a sequence has ended (`EpisodeLinks.along`).
             valid: `[T, B]`, True up to there, and at least at first.
         """
         steps = self._transitions.take(path)
@@ -233,7 +233,7 @@ class UniformReplay:
 
         | name | shape, dtype |
         |---|---|
-        | obs and action_mask, or what stands for them | of `N + S` observations, `ObservationRows.state` |
+        | obs and action_mask, or what stands for them | of `N + S` observations, `FrameStore.state` |
         | ends | `[N]` bool, last step of its segment |
         | action | `[N, *action_shape]` |
         | reward | `[N]` |

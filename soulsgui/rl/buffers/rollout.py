@@ -1,6 +1,6 @@
-"""One on-policy round: the segments of all clients, laid end to end."""
+"""One on-policy round: the segments of all clients end to end, and how it is cut for learning."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.rl.returns.reward_scaling import Origin
+from soulsgui.rl.normalisation import Origin
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -92,3 +92,108 @@ class RolloutBatch:
         terminated = np.zeros(self.steps, dtype=np.bool_)
         terminated[np.cumsum(self.lengths) - 1] = self.terminated
         return terminated
+
+
+def joined(
+    of: Sequence[NDArray[Any]],
+    first_step: NDArray[np.integer[Any]],
+    lengths: NDArray[np.integer[Any]],
+    ended: Bools,
+    obs: NDArray[Any],
+) -> Bools:
+    """Return which segments `[S]` go on where the ones before them ended.
+
+    Args:
+        of: Columns `[S]` that are alike for segments of one episode.
+        first_step: `[S]`, number of the first step of each within its episode.
+        lengths: Steps of each, `[S]`.
+        ended: `[S]`: the last step ended the episode, in a final state or cut off.
+        obs: Their observations `[N + S, *shape]`. Those at both sides of a seam are the same: the numbers
+            alone may be equal by chance where a client began anew.
+    """
+    goes_on: Bools = np.zeros(len(lengths), np.bool_)
+    goes_on[1:] = (first_step[1:] == (first_step + lengths)[:-1]) & ~ended[:-1]
+    for column in of:
+        goes_on[1:] &= column[1:] == column[:-1]
+    seams = np.flatnonzero(goes_on)
+    first = (np.cumsum(lengths + 1) - lengths - 1)[seams]
+    goes_on[seams] = (obs[first - 1] == obs[first]).all(axis=tuple(range(1, obs.ndim)))
+    return goes_on
+
+
+def laid_end_to_end(starts: Ints, sizes: Ints) -> Ints:
+    """Return the indices of runs that begin at `starts` and are so long, one after the other."""
+    ends = np.cumsum(sizes)
+    indices: Ints = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    return indices
+
+
+@dataclass(frozen=True)
+class BPTTChunks:
+    """`P` chunks of at most `L` steps that cover a round, each of one chain.
+
+    A chain is what a round has of one episode without a gap, however it was cut into segments on its way.
+    All chunks of a chain but its last have exactly `L` steps.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | length | `[P]` int64 | steps of each |
+    | place | `[P]` int64 | number within its chain; one with a place above 0 goes on from the one before |
+    | segment | `[P]` int64 | segment that its chain begins with, whose stored state it begins with |
+    | steps | `[P, L]` int64 | number of each step in the round; the last one repeated behind the end |
+    | rows | `[P, L + 1]` int64 | row of each observation, and of the one behind the last step; likewise |
+    """
+
+    length: Ints
+    place: Ints
+    segment: Ints
+    steps: Ints
+    rows: Ints
+
+    @classmethod
+    def of(cls, batch: RolloutBatch, most: int) -> "BPTTChunks":
+        """Cut a round.
+
+        Args:
+            batch: The round.
+            most: Most steps of a chunk, `L`.
+        """
+        segments, sizes = _chains(batch)
+        counts = -(-sizes // most)
+        chain = np.repeat(np.arange(len(sizes)), counts)
+        place = np.arange(len(chain)) - np.repeat(np.cumsum(counts) - counts, counts)
+        begin = (np.cumsum(sizes) - sizes)[chain] + place * most
+        length = np.minimum(sizes[chain] - place * most, most)
+        ahead = np.arange(most + 1)
+        steps = begin[:, None] + np.minimum(ahead[:-1], length[:, None] - 1)
+        following = batch.step_rows[begin + length - 1] + 1
+        rows = np.where(
+            ahead < length[:, None],
+            batch.step_rows[begin[:, None] + np.minimum(ahead, length[:, None] - 1)],
+            following[:, None],
+        )
+        return cls(length, place, segments[chain], steps, rows)
+
+    def valid(self, upto: int) -> Bools:
+        """Return `[P, upto]`: True where a chunk has this step."""
+        valid: Bools = np.arange(upto) < self.length[:, None]
+        return valid
+
+    @property
+    def goes_on(self) -> Bools:
+        """`[P]`: True where the next chunk goes on from this one's end."""
+        return np.append(self.place[1:] > 0, False)
+
+    def ends(self) -> Bools:
+        """Return `[N]`: True at the last step of each chain."""
+        ends = np.zeros(int(self.length.sum()), np.bool_)
+        last = ~self.goes_on
+        ends[self.steps[last, self.length[last] - 1]] = True
+        return ends
+
+
+def _chains(batch: RolloutBatch) -> tuple[Ints, NDArray[np.int64]]:
+    """Return the first segment `[C]` and the number of steps `[C]` of each chain."""
+    begins = np.ones(len(batch.lengths), np.bool_) if batch.joined is None else ~batch.joined
+    first = np.flatnonzero(begins)
+    return first, np.add.reduceat(batch.lengths, first)

@@ -7,13 +7,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.errors import CheckpointError
-from soulsgui.frame_stacks import Observations
-from soulsgui.rl.buffers.chains import EpisodeChains
+from soulsgui.rl.buffers.episode_links import EpisodeLinks
+from soulsgui.rl.buffers.memory import Drawn, StepSegments
+from soulsgui.rl.buffers.prioritised import SumTree
 from soulsgui.rl.buffers.replay import OR_WITHOUT, Bools, Ints, UniformReplay
-from soulsgui.rl.buffers.state_rows import StateRows
-from soulsgui.rl.buffers.sum_tree import SumTree
 
 Floats = NDArray[np.float32]
+
+_AT_FIRST = 64
+
+
+class HiddenStates:
+    """States of sequences by their number, which grows by one; the oldest are given up first.
+
+    Sequences are as many as segments, not as steps: room for one at each step would be gigabytes of a memory
+    as wide as Atari games need.
+
+    Args:
+        size: Numbers of a state.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._rows: Floats = np.zeros((_AT_FIRST, size), np.float32)
+
+    @property
+    def size(self) -> int:
+        """Numbers of a state."""
+        return int(self._rows.shape[1])
+
+    @property
+    def room(self) -> int:
+        """States that there is room for now."""
+        return len(self._rows)
+
+    def put(self, number: int, state: Floats, oldest: int) -> None:
+        """Keep the state `[S]` of the next sequence; those before `oldest` are no longer asked for."""
+        if number - oldest >= len(self._rows):
+            held = np.arange(oldest, number)
+            rows = np.zeros((2 * len(self._rows), self.size), np.float32)
+            rows[held % len(rows)] = self.of(held)
+            self._rows = rows
+        self._rows[number % len(self._rows)] = state
+
+    def of(self, numbers: NDArray[np.int64]) -> Floats:
+        """Return the states `[B, S]` of sequences `[B]`, copied."""
+        found: Floats = self._rows[numbers % len(self._rows)]
+        return found
+
+
 _LEAST = 1e-6  # as in `prioritised`
 
 
@@ -22,7 +63,7 @@ class SequenceBatch(NamedTuple):
 
     | field | shape, dtype | meaning |
     |---|---|---|
-    | number | `[B]` int64 | numbers of the sequences, for `update_priorities` |
+    | number | `[B]` int64 | numbers of the sequences, for `learned` |
     | weight | `[B]` float32 | importance weights, 0 to 1 |
     | obs | `[T + 1, B, *shape]` | raw; the one behind a sequence's last step is repeated up to the end |
     | action | `[T, B]` int64 | |
@@ -57,9 +98,11 @@ class SequenceReplay:
 
     Attributes:
         ring: Where the steps are.
+        beta: How much of the bias of drawing by priority the weights undo, 0 to 1.
 
     Args:
         ring: An empty memory; from now on filled through `add` here.
+        field: Name of the state that segments bring.
         state_size: Numbers of a recurrent state.
         burn_in: Steps that only warm the state up.
         length: Steps that are learned from.
@@ -68,84 +111,100 @@ class SequenceReplay:
     """
 
     def __init__(
-        self, ring: UniformReplay, state_size: int, burn_in: int, length: int, sequences: int, alpha: float
+        self,
+        ring: UniformReplay,
+        field: str,
+        state_size: int,
+        burn_in: int,
+        length: int,
+        sequences: int,
+        alpha: float,
     ) -> None:
         self.ring = ring
-        self._chains = EpisodeChains(ring)
+        self.beta = 1.0
+        self._field = field
+        self._links = EpisodeLinks(ring)
         self._burn_in, self._length, self._alpha = burn_in, length, alpha
         self._tree = SumTree(sequences)
         self._largest = 1.0
         self._first: Ints = np.full(sequences, -1, np.int64)  # number of the first step
-        self._state = StateRows(state_size)
+        self._state = HiddenStates(state_size)
         self._exact: Bools = np.zeros(sequences, np.bool_)
         self._begun = 0  # sequences ever begun; the next one's number
         self._gone = 0  # sequences that gave way, the oldest first
         # Sequences of each source that wait for steps behind their burn-in: number, step they begin with.
         self._waiting: dict[int, list[tuple[int, int]]] = {}
 
-    def __len__(self) -> int:
-        """Return the number of sequences that are kept, drawable yet or not."""
-        return self._begun - self._gone
+    @property
+    def capacity(self) -> int:
+        """Most steps that are kept."""
+        return self.ring.capacity
 
     @property
-    def drawable(self) -> bool:
-        """Whether there is a sequence that can be drawn."""
-        return self._tree.total > 0
+    def inserted(self) -> int:
+        """Steps ever added."""
+        return self.ring.inserted
 
-    def add(
-        self,
-        obs: Observations,
-        lengths: NDArray[np.integer[Any]],
-        action: NDArray[np.integer[Any]],
-        reward: NDArray[Any],
-        terminated: Bools,
-        source: NDArray[np.integer[Any]],
-        episode: NDArray[np.integer[Any]],
-        first_step: NDArray[np.integer[Any]],
-        state: Floats,
-        action_mask: Bools | None = None,
-    ) -> int:
-        """Take in segments as `UniformReplay.add` does.
+    @property
+    def sequences(self) -> int:
+        """Sequences that are kept, drawable yet or not."""
+        return self._begun - self._gone
 
-        Args:
-            obs: As there; likewise the next four.
-            lengths: As there.
-            action: As there.
-            reward: As there.
-            terminated: As there.
-            source: As in `EpisodeChains.added`; likewise the next two.
-            episode: As there.
-            first_step: As there.
-            state: `[S, state_size]`, recurrent state before each segment's first step.
-            action_mask: As in `UniformReplay.add`.
+    def __len__(self) -> int:
+        """Return the number of steps that are kept; 0 while no sequence of them can be drawn."""
+        return len(self.ring) if self._tree.total > 0 else 0
 
-        Returns:
-            Steps added.
+    def drawn_with(self, count: int) -> int:
+        """Return how many transitions a draw of about `count` learns from: whole sequences."""
+        return max(1, round(count / self._length)) * self._length
+
+    def add(self, segments: StepSegments) -> int:
+        """Take segments in; return the steps added.
+
+        Raises:
+            ValueError: The arrays don't fit together, or the observations are of another shape.
         """
-        before = self.ring.stored
-        added = self.ring.add(obs, lengths, action, reward, terminated, action_mask)
-        joined = self._chains.added(lengths, source, episode, first_step, before)
+        before, lengths, first_step = self.ring.stored, segments.length, segments.first_step
+        added = self.ring.add(
+            segments.obs,
+            lengths,
+            segments.action,
+            segments.reward,
+            segments.terminated,
+            segments.action_mask,
+        )
+        joined = self._links.added(lengths, segments.source, segments.episode, first_step, before)
         first = self.ring.stored - added + np.cumsum(lengths) - lengths
         kept = first >= before  # of the others, the first steps gave way at once
+        states = segments.state[self._field]
         for index in range(len(lengths)):
-            whose, start = int(source[index]), int(first_step[index])
+            whose, start = int(segments.source[index]), int(first_step[index])
             waiting = self._waiting.pop(whose, []) if joined[index] else []
             self._waiting.pop(whose, None)
             if kept[index]:
-                waiting.append((self._begin(int(first[index]), state[index], start == 0), start))
+                waiting.append((self._begin(int(first[index]), states[index], start == 0), start))
             self._grow(whose, waiting, start + int(lengths[index]))
         self._forget()
         return added
 
-    def sample(self, count: int, beta: float, rng: np.random.Generator) -> SequenceBatch:
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Draw sequences for about `count` transitions, at least one: a `SequenceBatch`.
+
+        Raises:
+            ValueError: There is none yet.
+        """
+        batch = self.sample(self.drawn_with(count) // self._length, rng)
+        return Drawn(batch, batch.number)
+
+    def sample(self, count: int, rng: np.random.Generator) -> SequenceBatch:
         """Draw sequences by priority, with replacement; weights as in `PrioritisedReplay.draw`.
 
         Raises:
             ValueError: There is none yet.
         """
         places = self._tree.draw(count, rng)
-        weight = (self._tree.values(places) / self._tree.total) ** -beta
-        path, valid = self._chains.along(self.ring.slot(self._first[places]), self._burn_in + self._length)
+        weight = (self._tree.values(places) / self._tree.total) ** -self.beta
+        path, valid = self._links.along(self.ring.slot(self._first[places]), self._burn_in + self._length)
         steps = self.ring.steps(path, valid)
         behind = np.arange(len(path))[:, None] >= self._burn_in
         newest = self._begun - 1
@@ -164,7 +223,7 @@ class SequenceReplay:
             next_mask=steps.next_mask,
         )
 
-    def update_priorities(self, number: Ints, error: NDArray[Any]) -> None:
+    def learned(self, number: Ints, error: NDArray[Any]) -> None:
         """Give sequences the priority of their newest error; what gave way since is passed over.
 
         Args:
@@ -202,7 +261,7 @@ class SequenceReplay:
             "counters": np.array([self._begun, self._gone, len(self._first)]),
             "largest": np.array(self._largest),
         }
-        return self.ring.state() | self._chains.state() | {f"sequence.{name}": own[name] for name in own}
+        return self.ring.state() | self._links.state() | {f"sequence.{name}": own[name] for name in own}
 
     def load_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from what `state` returned: the same draws follow.
@@ -226,13 +285,13 @@ class SequenceReplay:
                 f"The saved sequences do not fit a memory of {len(self._first)}: {error}.",
                 f"Resume with the sizes they were saved with, {OR_WITHOUT}",
             ) from error
-        self._chains.check(state)
+        self._links.check(state)
         self.ring.load_state(state)
-        self._chains.load_state(state)
+        self._links.load_state(state)
         self._tree, self._largest = tree, largest
         self._begun, self._gone = begun, gone
         self._first[places], self._exact[places] = own["first"], own["exact"]
-        self._state = StateRows(self._state.size)
+        self._state = HiddenStates(self._state.size)
         for number, row in enumerate(own["state"], gone):
             self._state.put(number, row, gone)
         self._waiting = {}
@@ -271,9 +330,13 @@ class SequenceReplay:
         gone = places[self._first[places] < self.ring.stored - len(self.ring)]
         self._tree.update(gone, np.zeros(len(gone)))
         self._gone += len(gone)
-        if len(self._waiting) > len(self):  # some wait for sources that never came back
+        if len(self._waiting) > self.sequences:  # some wait for sources that never came back
             self._waiting = {
                 source: held
                 for source, ones in self._waiting.items()
                 if (held := [one for one in ones if one[0] >= self._gone])
             }
+
+    def close(self, leave: bool = False) -> None:
+        """Keep nothing in a file any more (`UniformReplay.close`)."""
+        self.ring.close(leave)

@@ -1,1 +1,1 @@
-"""Gradients of whole losses: `ppo` and `dqn` by autograd, `*_by_hand` in numpy, about twice as fast."""
+"""Gradients of whole losses: by autograd, and of small networks in numpy by hand, about twice as fast."""

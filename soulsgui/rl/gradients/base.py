@@ -24,7 +24,7 @@ class Step(NamedTuple):
     samples: Tensor
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A part of a batch.
 
     Attributes:
@@ -69,16 +69,18 @@ class Gradient(ABC, Generic[Rows, Settings]):
         """Return how many the loss is a mean of."""
         return self.count(prepared)
 
-    def cut(self, prepared: Any, parts: int) -> list[Part]:
+    def cut(self, prepared: Any, parts: int) -> list[BatchPart]:
         """Cut samples into at most so many parts, about equal and none empty."""
         return evenly(self.count(prepared), parts)
 
-    def part(self, prepared: Any, part: Part) -> Any:
+    def part(self, prepared: Any, part: BatchPart) -> Any:
         """Take a part of what was prepared."""
         return type(prepared)(*(None if column is None else column[part.samples] for column in prepared))
 
 
-def evenly(count: int, parts: int) -> list[Part]:
+def evenly(count: int, parts: int) -> list[BatchPart]:
     """Cut so many samples into at most so many parts, about equal and none empty."""
     parts = max(1, min(parts, count))
-    return [Part(slice(*edges)) for edges in pairwise(count * index // parts for index in range(parts + 1))]
+    return [
+        BatchPart(slice(*edges)) for edges in pairwise(count * index // parts for index in range(parts + 1))
+    ]

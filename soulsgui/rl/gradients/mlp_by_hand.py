@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.rl.networks.noisy import NoisyLinear
+from soulsgui.rl.networks.heads import NoisyLinear
 
 Floats = NDArray[np.float32]
 

@@ -1,7 +1,8 @@
-"""The gradient of PPO's loss, by autograd: for any network and device."""
+"""The gradient of PPO's loss by autograd, for any network and device, also through a memory."""
 
 from abc import abstractmethod
 from collections.abc import Callable
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -10,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from soulsgui.rl.compiled_loss import CompiledLoss, forward
 from soulsgui.rl.distributions import Categorical, Distribution
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.base import Gradient, Step
-from soulsgui.rl.losses import ppo as losses
-from soulsgui.rl.quickened import Quickened, forward
+from soulsgui.rl.gradients.base import BatchPart, Gradient, Step
+from soulsgui.rl.losses import policy as losses
+from soulsgui.rl.networks.recurrent import RecurrentTorso
+from soulsgui.rl.optimiser import FlatParameters
 
 _AT_ONCE = 1024
 """Most observations whose values are computed at once."""
@@ -86,7 +88,7 @@ class AutogradPPOGradient(PPOGradient):
     """Takes the gradient by autograd. Also the yardstick for `ppo_by_hand`.
 
     Attributes:
-        quickened: The loss, which may be compiled.
+        compiled_loss: The loss, which may be compiled.
         mixed: Whether networks compute in bfloat16 where that is enough.
 
     Args:
@@ -107,11 +109,11 @@ class AutogradPPOGradient(PPOGradient):
         self._distribution = distribution or one_choice
         self.mixed = False
         self._told: PPOWeights | None = None  # what `_weights` was made of
-        self.quickened: Quickened[_Judged] = Quickened(_judged, attrgetter("loss"))
+        self.compiled_loss: CompiledLoss[_Judged] = CompiledLoss(_judged, attrgetter("loss"))
 
     def at(self, prepared: PPORows, settings: PPOWeights) -> Step:
         """Write the gradient at rows on the device."""
-        judged = self.quickened(
+        judged = self.compiled_loss(
             self._policy, self._value, self._distribution, prepared, self._on_device(settings), self.mixed
         )
         self._flat.gradient.zero_()
@@ -163,3 +165,83 @@ def _judged(
     loss = policy_loss + ppo.value_coef * value_loss - ppo.entropy_coef * entropy
     terms = torch.stack((policy_loss, value_loss, entropy)).detach()
     return _Judged(loss, Step(terms, log_ratio.detach()))
+
+
+class ChunkRows(NamedTuple):
+    """`B` chunks of at most `T` steps, `N` steps in all, one chunk after the other.
+
+    | field | shape, dtype | meaning |
+    |---|---|---|
+    | inputs | `[T, B, *shape]` float32 | inputs of the memory; behind the end of a chunk anything |
+    | state | `[B, S]` float32 | before the first step |
+    | length | `[B]` int64 | steps of each chunk |
+    | action, log_prob, advantage, target, old_value, mask | `[N, ...]` | as in `PPORows` |
+    """
+
+    inputs: Tensor
+    state: Tensor
+    length: Tensor
+    action: Tensor
+    log_prob: Tensor
+    advantage: Tensor
+    target: Tensor
+    old_value: Tensor
+    mask: Tensor
+
+
+class RecurrentPPOGradient(AutogradPPOGradient):
+    """Takes the gradient by autograd, through the memory to the beginning of each chunk.
+
+    Args:
+        memory: What policy and value look through.
+        policy: As of `AutogradPPOGradient`; likewise the others. Its inputs are features.
+        value: As there.
+        flat: As there; holds the parameters of the memory, too.
+        distribution: As there.
+    """
+
+    def __init__(
+        self,
+        memory: RecurrentTorso,
+        policy: nn.Module,
+        value: nn.Module,
+        flat: FlatParameters,
+        distribution: Callable[[Tensor, Tensor], Distribution],
+    ) -> None:
+        super().__init__(policy, value, flat, distribution)
+        self._memory = memory
+
+    def at(self, prepared: ChunkRows, settings: PPOWeights) -> Step:  # type: ignore[override]
+        """Write the gradient at chunks on the device."""
+        return super().at(self.unrolled(prepared), settings)
+
+    def unrolled(self, rows: ChunkRows) -> PPORows:
+        """Go through chunks with the memory; what it makes of them are the observations of the steps."""
+        inputs, state, length = rows[:3]
+        starts = torch.zeros(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
+        features, _ = self._memory(inputs, state, starts)
+        valid = torch.arange(len(inputs), device=inputs.device) < length[:, None]
+        return PPORows(features.transpose(0, 1)[valid], *rows[3:])
+
+    def count(self, prepared: ChunkRows) -> int:
+        """Return the number of steps, `N`."""
+        return len(prepared.action)
+
+    def cut(self, prepared: ChunkRows, parts: int) -> list[BatchPart]:
+        """Cut between chunks, into parts of about as many steps."""
+        ends = prepared.length.cumsum(0).cpu().numpy()
+        wanted = ends[-1] / parts * np.arange(1, parts + 1)
+        last = np.unique(np.searchsorted(ends, wanted - 0.5)).tolist()
+        return [
+            BatchPart(slice(int(ends[first - 1]) if first else 0, int(ends[stop - 1])), slice(first, stop))
+            for first, stop in pairwise([0, *(index + 1 for index in last)])
+        ]
+
+    def part(self, prepared: ChunkRows, part: BatchPart) -> ChunkRows:
+        """Take some of the chunks."""
+        return ChunkRows(
+            prepared.inputs[:, part.rows],
+            prepared.state[part.rows],
+            prepared.length[part.rows],
+            *(column[part.samples] for column in prepared[3:]),
+        )

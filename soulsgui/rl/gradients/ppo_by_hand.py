@@ -15,7 +15,7 @@ from soulsgui.policies.distributions import MASKED_LOGIT
 from soulsgui.rl.gradients.base import Step
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.ppo import PPOGradient, PPORows, PPOWeights
-from soulsgui.rl.losses.ppo import LARGEST_LOG_RATIO
+from soulsgui.rl.losses.policy import LARGEST_LOG_RATIO
 
 Floats = NDArray[np.float32]
 

@@ -7,12 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.base import Gradient, Part, Step
-from soulsgui.rl.losses import r2d2 as losses
-from soulsgui.rl.networks.recurrent_q import RecurrentQNetwork
-from soulsgui.rl.quickened import to_device
-from soulsgui.rl.settings import DQNSettings
+from soulsgui.config.sections.dqn import DQNSettings
+from soulsgui.rl.compiled_loss import to_device
+from soulsgui.rl.gradients.base import BatchPart, Gradient, Step
+from soulsgui.rl.losses import q_learning as losses
+from soulsgui.rl.networks.q_networks import RecurrentQNetwork
+from soulsgui.rl.optimiser import FlatParameters
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float32]
@@ -125,7 +125,7 @@ class R2D2Gradient(Gradient[SequenceRows, DQNSettings]):
         """Return the number of steps that are learned from, `[]`."""
         return prepared.learned.sum()
 
-    def part(self, prepared: PreparedSequences, part: Part) -> PreparedSequences:
+    def part(self, prepared: PreparedSequences, part: BatchPart) -> PreparedSequences:
         """Take some of the sequences."""
         here = part.samples
         over_time = (None if column is None else column[:, here] for column in prepared[:7])

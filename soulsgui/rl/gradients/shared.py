@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.base import Gradient, Part, Step, evenly
+from soulsgui.rl.gradients.base import BatchPart, Gradient, Step, evenly
+from soulsgui.rl.optimiser import FlatParameters
 
 
 class Group(Protocol):
@@ -53,7 +53,7 @@ class _Column(NamedTuple):
 class _Task(NamedTuple):
     """What helpers are told: a batch and how to look at it; without a kind, its values alone are wanted."""
 
-    parts: list[Part]
+    parts: list[BatchPart]
     columns: list[_Column | NDArray[Any] | None]
     kind: type[Any] | None = None
     settings: Any = None

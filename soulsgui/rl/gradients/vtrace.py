@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from soulsgui.rl.compiled_loss import forward
 from soulsgui.rl.distributions import Distribution
-from soulsgui.rl.flat import FlatParameters
-from soulsgui.rl.gradients.base import Gradient, Part, Step
-from soulsgui.rl.losses import ppo as losses
-from soulsgui.rl.losses.vtrace import policy_gradient_loss, vtrace
-from soulsgui.rl.quickened import forward
+from soulsgui.rl.gradients.base import BatchPart, Gradient, Step
+from soulsgui.rl.losses import policy as losses
+from soulsgui.rl.losses.policy import policy_gradient_loss, vtrace
+from soulsgui.rl.optimiser import FlatParameters
 
 _LARGEST_RATIO = 3.0
 """Of the clipped objective: what has become more probable than this, and was bad, has no gradient either (the
@@ -113,18 +113,18 @@ class VTraceGradient(Gradient[VTraceRows, VTraceWeights]):
     def _scaled(self, advantage: Tensor, weights: VTraceWeights) -> Tensor:
         return losses.normalised(advantage, self.add_up) if weights.normalize_advantage else advantage
 
-    def cut(self, prepared: VTraceRows, parts: int) -> list[Part]:
+    def cut(self, prepared: VTraceRows, parts: int) -> list[BatchPart]:
         """Cut a batch between traces, into parts of about as many steps."""
         ends = torch.nonzero(prepared.ends).squeeze(1).cpu().numpy() + 1
         wanted = len(prepared.at) / parts * np.arange(1, parts + 1)
         edges = np.unique(ends[np.searchsorted(ends, wanted - 0.5)])
         at = prepared.at.cpu().numpy()
         return [
-            Part(slice(start, stop), slice(int(at[start]), int(at[stop - 1]) + 2))
+            BatchPart(slice(start, stop), slice(int(at[start]), int(at[stop - 1]) + 2))
             for start, stop in pairwise([0, *edges.tolist()])
         ]
 
-    def part(self, prepared: VTraceRows, part: Part) -> VTraceRows:
+    def part(self, prepared: VTraceRows, part: BatchPart) -> VTraceRows:
         """Take some of the traces."""
         *columns, at = (column[part.samples] for column in prepared[:7])
         return VTraceRows(*columns, at=at - part.rows.start, inputs=prepared.inputs[part.rows])  # type: ignore[misc]

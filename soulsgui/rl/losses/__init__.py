@@ -1,4 +1,1 @@
-"""Losses as pure functions.
-
-`ppo`, `dqn`, `quantile` (QR-DQN, IQN), `categorical` (C51), `r2d2`, `vtrace`, `sac`; `weighted` means.
-"""
+"""Losses as pure functions: of the Q-learning family, and of actors and critics."""

@@ -1,13 +1,58 @@
-"""Multi-layer perceptrons by size, and their initial weights."""
+"""Initial weights, multi-layer perceptrons by size, and those of soft actor-critic."""
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.sections.network import NetworkSettings
+
+
+def fan_in_(network: nn.Module, generator: torch.Generator) -> None:
+    """Draw weights and biases of linear and convolution layers evenly within `±1 / √inputs`.
+
+    What Torch and PyTorch do by default, and so what DQN, QR-DQN and IQN were published with (Mnih et al.
+    2015; arXiv 1710.10044; 1806.06923). Values that are their own targets stay bounded longer than with the
+    larger orthogonal weights: in CartPole, with 256×256 units and a target network that moves every 25
+    updates, at 10² instead of 10⁶ after 7,000 updates.
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            bound = 1.0 / math.sqrt(layer.weight[0].numel())
+            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+            if layer.bias is not None:
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+
+
+def orthogonal_(network: nn.Module, scale: float, generator: torch.Generator) -> None:
+    """Give linear and convolution layers orthogonal weights times `scale`, and zero biases.
+
+    For on-policy learning (Saxe et al. 2014, arXiv 1312.6120; √2 before a rectifier or tanh).
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(layer.weight, gain=scale, generator=generator)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def orthogonal_hidden_(network: nn.Module, generator: torch.Generator) -> None:
+    """Draw as `orthogonal_` what stands before a rectifier or tanh."""
+    orthogonal_(network, math.sqrt(2), generator)
+
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+def linear(fan_in: int, fan_out: int, scale: float, generator: torch.Generator) -> nn.Linear:
+    """Build a linear layer, drawn as `orthogonal_` does."""
+    layer = nn.Linear(fan_in, fan_out)
+    orthogonal_(layer, scale, generator)
+    return layer
 
 
 def build_mlp(
@@ -39,31 +84,10 @@ def build_mlp(
     modules: list[nn.Module] = []
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         last = index == len(sizes) - 2
-        modules.append(_linear(fan_in, fan_out, output_scale if last else math.sqrt(2), generator))
+        modules.append(linear(fan_in, fan_out, output_scale if last else math.sqrt(2), generator))
         if not last:
             modules.append(ACTIVATIONS[activation]())
     return nn.Sequential(*modules)
-
-
-def _linear(fan_in: int, fan_out: int, scale: float, generator: torch.Generator) -> nn.Linear:
-    layer = nn.Linear(fan_in, fan_out)
-    nn.init.orthogonal_(layer.weight, gain=scale, generator=generator)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def draw_by_fan_in(network: nn.Sequential, generator: torch.Generator) -> None:
-    """Draw the weights and biases of each linear layer anew, evenly within `±1 / √inputs`.
-
-    What PyTorch does by default, and what the published returns of deep Q-learning were reached with. Values
-    that are their own targets stay bounded longer than with the larger orthogonal weights: in CartPole, with
-    256×256 units and a target network that moves every 25 updates, at 10² instead of 10⁶ after 7,000 updates.
-    """
-    for layer in network:
-        if isinstance(layer, nn.Linear):
-            bound = 1.0 / math.sqrt(layer.in_features)
-            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
 
 
 def named_layers(network: nn.Sequential, prefix: str) -> Iterator[tuple[str, Tensor]]:
@@ -72,3 +96,61 @@ def named_layers(network: nn.Sequential, prefix: str) -> Iterator[tuple[str, Ten
     for index, layer in enumerate(layers):
         yield f"{prefix}.{index}.weight", layer.weight
         yield f"{prefix}.{index}.bias", layer.bias
+
+
+@dataclass(frozen=True)
+class SACNetworks:
+    """What learns, and what it follows; observations are inputs `[B, size]`.
+
+    Attributes:
+        actor: To the mean of `u` and its raw deviation (`softplus_std`) side by side, `[B, 2 * D]`.
+        critics: Two, from observation and scaled action side by side to a value `[B, 1]`.
+        targets: Two likewise, which follow the critics.
+        log_temperature: `[]`, log alpha.
+        initial_std: Deviation of `u` where the raw one is 0.
+    """
+
+    actor: nn.Sequential
+    critics: Sequence[nn.Sequential]
+    targets: Sequence[nn.Sequential]
+    log_temperature: nn.Parameter
+    initial_std: float
+
+    @property
+    def learning(self) -> list[nn.Module]:
+        """What learns: the actor, the critics, the temperature."""
+        return [self.actor, *self.critics, nn.ParameterList([self.log_temperature])]
+
+
+def build_sac_networks(
+    inputs: int,
+    actions: int,
+    network: NetworkSettings,
+    initial_temperature: float,
+    generator: torch.Generator,
+    device: torch.device,
+) -> SACNetworks:
+    """Build the networks; weights are drawn by fan-in, as what the published returns were reached with.
+
+    Args:
+        inputs: Number of features of an observation.
+        actions: Numbers in an action.
+        network: Widths and activation; how small the actor's last layer begins, so that its distribution is
+            nearly the same everywhere, and how wide that is.
+        initial_temperature: Alpha at the start.
+        generator: Where the weights are drawn from.
+        device: Where the networks live.
+    """
+
+    def drawn(fan_in: int, hidden_sizes: Sequence[int], outputs: int) -> nn.Sequential:
+        layers = build_mlp(fan_in, hidden_sizes, outputs, network.activation, 1.0, generator)
+        fan_in_(layers, generator)
+        return layers.to(device)
+
+    actor = drawn(inputs, network.hidden_sizes, 2 * actions)
+    with torch.no_grad():
+        for parameter in actor[-1].parameters():
+            parameter.mul_(network.policy_init_scale)
+    critics = [drawn(inputs + actions, network.value_hidden_sizes, 1) for _ in range(2)]
+    log_temperature = nn.Parameter(torch.tensor(math.log(initial_temperature), device=device))
+    return SACNetworks(actor, critics, copy.deepcopy(critics), log_temperature, network.initial_std)

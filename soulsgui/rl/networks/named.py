@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.schema import Settings
 from soulsgui.environments.images import LEAST_SIDES, layout_of
 from soulsgui.environments.observations import channels_of, largest_of
 from soulsgui.environments.spaces import ObservationSpec, PartsSpec
@@ -15,12 +16,16 @@ from soulsgui.errors import UsageError
 from soulsgui.policies.recurrent_spec import TorsoSpec
 from soulsgui.printable import error_words
 from soulsgui.rl.inputs import Inputs
-from soulsgui.rl.networks.impala import impala_resnet, truncated_normal_
-from soulsgui.rl.networks.initial import fan_in_, orthogonal_, orthogonal_hidden_
-from soulsgui.rl.networks.joined import joined_torso
-from soulsgui.rl.networks.mlp import named_layers
-from soulsgui.rl.networks.torso import Torso, mlp_layer_norm, nature_cnn, small_cnn
-from soulsgui.rl.settings import SeeingSettings
+from soulsgui.rl.networks.mlp import fan_in_, linear, named_layers, orthogonal_hidden_
+from soulsgui.rl.networks.torsos import (
+    Torso,
+    impala_resnet,
+    joined_torso,
+    mlp_layer_norm,
+    nature_cnn,
+    small_cnn,
+    truncated_normal_,
+)
 
 MLP = "mlp"
 """The network that clients run without torch; `networks.mlp` builds it."""
@@ -50,7 +55,7 @@ def sees_images(name: str, observation: ObservationSpec) -> bool:
     return ":" in name and image.dtype == "uint8" and len(image.shape) == 3
 
 
-def inputs_of(observation: ObservationSpec, settings: SeeingSettings) -> Inputs:
+def inputs_of(observation: ObservationSpec, settings: Settings) -> Inputs:
     """Return what the networks of an agent take of observations."""
     name, normalize = settings.network.name, settings.normalize
     images = sees_images(name, observation)
@@ -68,7 +73,7 @@ def torso_spec(name: str, seen: ObservationSpec) -> TorsoSpec | None:
     return None if name == MLP else TorsoSpec(name, seen.dtype, largest_of(seen), channels_of(seen))
 
 
-class HeadedNetwork(nn.Module):
+class NamedNetwork(nn.Module):
     """A torso with a last layer.
 
     Args:
@@ -89,7 +94,7 @@ class HeadedNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.torso = torso
-        self.head = _last_layer(features, outputs, output_scale, generator)
+        self.head = linear(features, outputs, output_scale, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return `[B, outputs]` for observations `[B, *shape]`."""
@@ -157,7 +162,7 @@ def build_network(
     outputs: int,
     output_scale: float,
     generator: torch.Generator,
-) -> HeadedNetwork:
+) -> NamedNetwork:
     """Build a network that is no plain MLP: a torso by name and a last layer.
 
     Args:
@@ -173,7 +178,7 @@ def build_network(
         UsageError: There is no such network, or it can't see such observations.
     """
     torso, features = named_torso(name, observation, hidden_sizes, activation, generator)
-    return HeadedNetwork(torso, features, outputs, output_scale, generator).eval()
+    return NamedNetwork(torso, features, outputs, output_scale, generator).eval()
 
 
 def sharing(policy: nn.Module, output_scale: float, generator: torch.Generator) -> nn.Module:
@@ -187,15 +192,9 @@ def sharing(policy: nn.Module, output_scale: float, generator: torch.Generator) 
     if isinstance(policy, nn.Sequential):
         *hidden, last = policy
         assert isinstance(last, nn.Linear)
-        return nn.Sequential(*hidden, _last_layer(last.in_features, 1, output_scale, generator))
-    assert isinstance(policy, HeadedNetwork)
-    return HeadedNetwork(policy.torso, policy.head.in_features, 1, output_scale, generator).eval()
-
-
-def _last_layer(features: int, outputs: int, scale: float, generator: torch.Generator) -> nn.Linear:
-    layer = nn.Linear(features, outputs)
-    orthogonal_(layer, scale, generator)
-    return layer
+        return nn.Sequential(*hidden, linear(last.in_features, 1, output_scale, generator))
+    assert isinstance(policy, NamedNetwork)
+    return NamedNetwork(policy.torso, policy.head.in_features, 1, output_scale, generator).eval()
 
 
 def named_tensors(network: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:

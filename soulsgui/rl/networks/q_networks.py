@@ -5,23 +5,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from soulsgui.rl.losses.quantile import midpoints
-from soulsgui.rl.networks.heads import ActionHead
-from soulsgui.rl.networks.initial import fan_in_
-from soulsgui.rl.networks.torso import Torso
+from soulsgui.rl.losses.q_learning import midpoints
+from soulsgui.rl.networks.heads import HeadedNetwork, QHead
+from soulsgui.rl.networks.mlp import fan_in_
+from soulsgui.rl.networks.recurrent import RecurrentTorso, unroll_with_burn_in
+from soulsgui.rl.networks.torsos import Torso
 
 
-class ValueNetwork(nn.Module):
-    """A value for each action (DQN and its dueling and noisy kin).
-
-    Args:
-        torso: From observations to features.
-        head: With 1 atom.
-    """
-
-    def __init__(self, torso: Torso, head: ActionHead) -> None:
-        super().__init__()
-        self.torso, self.head = torso, head
+class ValueNetwork(HeadedNetwork):
+    """A value for each action (DQN and its dueling and noisy kin); the head has 1 atom."""
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return values `[B, A]` for observations `[B, *shape]`."""
@@ -33,17 +25,8 @@ class ValueNetwork(nn.Module):
         return self.forward(obs)
 
 
-class QuantileNetwork(nn.Module):
-    """N quantiles of the return of each action, at the levels `midpoints(N)` (QR-DQN, arXiv 1710.10044).
-
-    Args:
-        torso: From observations to features.
-        head: With N atoms.
-    """
-
-    def __init__(self, torso: Torso, head: ActionHead) -> None:
-        super().__init__()
-        self.torso, self.head = torso, head
+class QuantileNetwork(HeadedNetwork):
+    """N quantiles of each action's return, at the levels `midpoints(N)` (QR-DQN, arXiv 1710.10044)."""
 
     def forward(self, obs: Tensor) -> Tensor:
         """Return quantiles `[B, A, N]` for observations `[B, *shape]`."""
@@ -55,7 +38,7 @@ class QuantileNetwork(nn.Module):
         return self.forward(obs).mean(2)
 
 
-class CategoricalNetwork(nn.Module):
+class CategoricalNetwork(HeadedNetwork):
     """Probabilities of N fixed atoms for each action (C51, arXiv 1707.06887).
 
     Args:
@@ -66,9 +49,8 @@ class CategoricalNetwork(nn.Module):
 
     atoms: Tensor
 
-    def __init__(self, torso: Torso, head: ActionHead, atoms: Tensor) -> None:
-        super().__init__()
-        self.torso, self.head = torso, head
+    def __init__(self, torso: Torso, head: QHead, atoms: Tensor) -> None:
+        super().__init__(torso, head)
         self.register_buffer("atoms", atoms)
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -81,7 +63,7 @@ class CategoricalNetwork(nn.Module):
         return self.forward(obs).exp() @ self.atoms
 
 
-class ImplicitQuantileNetwork(nn.Module):
+class ImplicitQuantileNetwork(HeadedNetwork):
     """The quantile of each action's return at any level (IQN, arXiv 1806.06923).
 
     The features are multiplied by an embedding of the level τ: `relu(sum_i cos(pi i tau) w_ij + b_j)` with
@@ -96,9 +78,8 @@ class ImplicitQuantileNetwork(nn.Module):
 
     _frequency: Tensor
 
-    def __init__(self, torso: Torso, head: ActionHead, generator: torch.Generator, cosines: int = 64) -> None:
-        super().__init__()
-        self.torso, self.head = torso, head
+    def __init__(self, torso: Torso, head: QHead, generator: torch.Generator, cosines: int = 64) -> None:
+        super().__init__(torso, head)
         self.embedding = nn.Linear(cosines, torso.features)
         fan_in_(self.embedding, generator)
         self.register_buffer("_frequency", math.pi * torch.arange(cosines), persistent=False)
@@ -120,3 +101,34 @@ class ImplicitQuantileNetwork(nn.Module):
         """
         level = midpoints(levels, obs.device).expand(len(obs), -1)
         return self.forward(obs, level).mean(2)
+
+
+class RecurrentQNetwork(nn.Module):
+    """A value for each action, by all that was seen of an episode.
+
+    Args:
+        torso: From observations to features, over time.
+        head: With 1 atom.
+    """
+
+    def __init__(self, torso: RecurrentTorso, head: QHead) -> None:
+        super().__init__()
+        self.torso, self.head = torso, head
+
+    def forward(self, obs: Tensor, state: Tensor, burn_in: int, exact: Tensor) -> Tensor:
+        """Go through sequences as `unroll_with_burn_in`; return values `[T, B, A]`."""
+        return self._valued(unroll_with_burn_in(self.torso, obs, state, burn_in, exact))
+
+    @torch.no_grad()
+    def values(self, obs: Tensor) -> Tensor:
+        """Return values `[B, A]` of observations `[B, *shape]` that are each seen twice at first.
+
+        The second time every weight has its say, those of the memory too.
+        """
+        starts = torch.zeros((2, len(obs)), dtype=torch.bool, device=obs.device)
+        state = torch.zeros((len(obs), self.torso.state_size), device=obs.device)
+        return self._valued(self.torso(torch.stack((obs, obs)), state, starts)[0])[1]
+
+    def _valued(self, features: Tensor) -> Tensor:
+        values: Tensor = self.head(features.flatten(0, 1)).squeeze(2).view(*features.shape[:2], -1)
+        return values

@@ -8,12 +8,11 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from soulsgui.config.sections.network import NetworkSettings
 from soulsgui.environments.spaces import ObservationSpec
-from soulsgui.rl.networks.initial import fan_in_, orthogonal_hidden_
-from soulsgui.rl.networks.mlp import named_layers
+from soulsgui.rl.networks.mlp import fan_in_, named_layers, orthogonal_hidden_
 from soulsgui.rl.networks.named import MLP, named_torso
-from soulsgui.rl.networks.torso import Torso, perceptron
-from soulsgui.rl.settings import NetworkSettings
+from soulsgui.rl.networks.torsos import Torso, perceptron
 
 CellName = Literal["lstm", "gru"]
 

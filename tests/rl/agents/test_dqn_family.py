@@ -12,32 +12,13 @@ from safetensors.numpy import load, save
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.off_policy import OffPolicyAgent
 from soulsgui.rl.buffers.replay import NStepBatch
-from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient
-from tests.rl.support import SPACES, dqn_settings, transitions
+from soulsgui.rl.optimiser import FlatParameters
+from tests.rl.agents.cases import MEMBERS, windows
+from tests.rl.support import SPACES, changed, dqn_settings, transitions
 
-MEMBERS: dict[str, dict[str, Any]] = {
-    "dueling": {"dueling": True},
-    "noisy": {"exploration": "noisy"},
-    "noisy dueling": {"exploration": "noisy", "dueling": True},
-    "qr_dqn": {"agent": "qr_dqn"},
-    "dueling qr_dqn": {"agent": "qr_dqn", "dueling": True},
-    "c51": {"agent": "c51"},
-    "iqn": {"agent": "iqn"},
-    "dueling iqn": {"agent": "iqn", "dueling": True},
-    "rainbow": {"agent": "rainbow"},
-}
 every_member = pytest.mark.parametrize("changes", MEMBERS.values(), ids=list(MEMBERS))
-
-
-def windows(count: int, seed: int = 0, spaces: SpacesSpec = SPACES) -> NStepBatch:
-    one = transitions(count, seed, spaces)
-    rng = np.random.default_rng(seed)
-    discount = np.where(one.discount == 0, 0, 0.9 ** rng.integers(1, 4, count)).astype(np.float32)
-    weight = rng.random(count, np.float32)
-    return NStepBatch(one.obs, one.action, one.reward, one.next_obs, discount, None, weight)
 
 
 def trained(updates: int = 3, seed: int = 0, **changes: Any) -> DQNAgent:
@@ -74,24 +55,6 @@ def test_clients_value_actions_as_the_agent_does(changes: dict[str, Any], networ
     decided = best_two[:, 1] - best_two[:, 0] > 1e-4
     assert decided.mean() > 0.9
     np.testing.assert_array_equal(policy.greedy(obs)[decided], expected.argmax(1)[decided] + 1)
-
-
-@every_member
-def test_a_resumed_agent_goes_on_to_the_bit(changes: dict[str, Any]) -> None:
-    agent = trained(seed=3, **changes)
-    tensors, meta = agent.state()
-    resumed: OffPolicyAgent = DQNAgent(SPACES, agent.settings, seed=99)
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    obs = transitions(100, 5).obs
-    for _ in range(2):
-        np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
-        for name, array in agent.export_weights().items():
-            np.testing.assert_array_equal(array, resumed.export_weights()[name])
-        errors = [one.update(windows(16, 7)) for one in (agent, resumed)]
-        np.testing.assert_array_equal(*errors)
-    for name, array in agent.state()[0].items():
-        np.testing.assert_array_equal(array, resumed.state()[0][name], err_msg=name)
-    assert agent.figures() == resumed.figures()
 
 
 @every_member
@@ -281,7 +244,7 @@ def one_state(agent: str, rewards: np.ndarray[Any, Any], **changes: Any) -> DQNA
     rng = np.random.default_rng(2)
     obs, zeros = np.ones((64, 1), np.float32), np.zeros(64, np.int64)
     for step in range(800):
-        settings.dqn.learning_rate = 5e-3 * max(1 - step / 800, 0.02)
+        learner.settings = changed(settings, "dqn", learning_rate=5e-3 * max(1 - step / 800, 0.02))
         drawn = rng.choice(rewards, 64).astype(np.float32)
         learner.update(NStepBatch(obs, zeros, drawn, obs, np.zeros(64, np.float32)))
     return learner

@@ -1,6 +1,5 @@
 """Each choice of PPO's settings: it has its effect, by hand and by autograd, also after a resume."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -10,47 +9,20 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from soulsgui.errors import CheckpointError
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, PPOWeights
+from soulsgui.rl.gradients.ppo import PPORows, PPOWeights
 from soulsgui.rl.returns import gae
-from soulsgui.rl.returns.reward_scaling import Origin
-from tests.rl.support import SPACES, ppo_settings, random_batch
+from tests.rl.agents.cases import CHOICES, round_of
+from tests.rl.support import SPACES, changed, ppo_settings
 
-CHOICES: dict[str, dict[str, Any]] = {
-    "values normalised": {"normalize_value": True},
-    "values normalised and clipped": {"normalize_value": True, "value_clip": 0.2, "value_huber": 0.5},
-    "advantages scaled in minibatches": {"normalize_advantage": "minibatch"},
-    "advantages as they are": {"normalize_advantage": "none", "recompute_advantages": False},
-    "pieces shuffled": {"shuffle": "trajectories"},
-    "pieces in order": {"shuffle": "none"},
-    "layers shared": {"shared": True},
-    "no limit of the gradient": {"max_grad_norm": None},
-    "another Adam": {"adam_beta1": 0.5, "adam_beta2": 0.9, "adam_epsilon": 1e-3},
-    "rewards scaled": {"rewards": True, "reward_clip": 1.0},
-    "schedules": {"learning_rate": {"schedule": "linear", "from": 1e-2, "to": 0.0, "over": 1000}},
-}
 each_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 
 
 def make_agent(seed: int = 0, **changes: Any) -> PPOAgent:
     return PPOAgent(SPACES, ppo_settings(**{"minibatch_size": 32, "epochs": 3} | changes), seed)
-
-
-def round_of(agent: PPOAgent, number: int) -> RolloutBatch:
-    """Return a round whose last segment goes on in the next one, with returns far from 0."""
-    batch = random_batch(agent, seed=number)
-    segments = len(batch.lengths)
-    ended = np.arange(segments) < segments - 1
-    first = np.where(ended, 0, number * batch.lengths)
-    episode = np.where(ended, number, 0)
-    origin = Origin(np.arange(segments), episode, first)
-    nothing = np.zeros(segments, np.bool_)
-    return replace(batch, terminated=ended, truncated=nothing, origin=origin, reward=batch.reward + 5)
 
 
 def watched(agent: PPOAgent, see: Callable[[PPORows, PPOWeights], None]) -> None:
@@ -87,35 +59,6 @@ def test_the_ratio_is_1_on_the_first_minibatch_of_every_round(choice: dict[str, 
         agent._gradient = gradient
         torch.testing.assert_close(first[0], torch.zeros_like(first[0]), atol=1e-5, rtol=0)
         assert first[-1].abs().max() > 1e-4, "later ones have moved"
-
-
-@each_choice
-def test_a_saved_agent_goes_on_to_the_bit(choice: dict[str, Any]) -> None:
-    agent = make_agent(**choice)
-    for number in range(2):
-        agent.update(round_of(agent, number), Moment(100 * number))
-    tensors, meta = agent.state()
-    resumed = make_agent(seed=9, **choice)
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    batch = round_of(agent, 2)
-    told = [one.update(batch, Moment(200)) for one in (agent, resumed)]
-    assert told[0] == told[1]
-    after, again = agent.state(), resumed.state()
-    assert after[1] == again[1]
-    assert all(np.array_equal(after[0][name], again[0][name]) for name in after[0] | again[0])
-
-
-@each_choice
-def test_by_hand_and_by_autograd_an_update_ends_at_the_same_weights(choice: dict[str, Any]) -> None:
-    by_hand, by_autograd = make_agent(**choice), make_agent(**choice)
-    by_autograd._gradient = AutogradPPOGradient(by_autograd.policy, by_autograd.value, by_autograd._flat)
-    batch = round_of(by_hand, 0)
-    told = [one.update(batch, START) for one in (by_hand, by_autograd)]
-    assert told[0] == pytest.approx(told[1], rel=1e-3, abs=1e-4)
-    tensors, expected = by_hand.state()[0], by_autograd.state()[0]
-    for name in tensors:
-        if name.startswith(("policy", "value")):
-            np.testing.assert_allclose(tensors[name], expected[name], atol=2e-4)
 
 
 @each_choice
@@ -229,7 +172,7 @@ def test_adam_takes_what_is_set_at_each_update() -> None:
     agent = make_agent()
     agent.update(round_of(agent, 0), START)
     assert agent._optimiser.eps == 1e-5
-    agent.settings.ppo.adam_epsilon, agent.settings.ppo.adam_beta1 = 1e-8, 0.7
+    agent.settings = changed(agent.settings, "ppo", adam_epsilon=1e-8, adam_beta1=0.7)
     agent.update(round_of(agent, 1), START)
     assert (agent._optimiser.eps, agent._optimiser.betas) == (1e-8, (0.7, 0.999))
 
@@ -242,8 +185,7 @@ def test_shared_layers_are_the_same_and_moved_by_both_losses() -> None:
     assert agent._flat.parameter.numel() == parameters + 65
     before = agent.export_weights()["policy.0.weight"]
     # Without advantages only the value network has something to learn.
-    agent.settings.ppo.normalize_advantage = "none"
-    agent.settings.ppo.gae_lambda = 0.0
+    agent.settings = changed(agent.settings, "ppo", normalize_advantage="none", gae_lambda=0.0)
     agent.update(round_of(agent, 0), START)
     assert not np.array_equal(agent.export_weights()["policy.0.weight"], before)
     restored = make_agent(seed=5, shared=True)

@@ -5,66 +5,19 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.recurrent_spec import FIELD
-from soulsgui.rl.agents.r2d2 import R2D2Agent
+from soulsgui.rl.agents.dqn import R2D2Agent
 from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequence_memory import SequenceMemory
 from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
-from soulsgui.rl.losses.r2d2 import rescaled, unscaled
-from tests.rl.support import SPACES, dqn_settings
+from soulsgui.rl.losses.q_learning import rescaled, unscaled
+from tests.rl.agents.cases import BURN_IN, LENGTH, r2d2_agent, sequences
+from tests.rl.support import SPACES
 
 CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
-GAMMA, BURN_IN, LENGTH = 0.9, 3, 5
-
-
-def r2d2_agent(seed: int = 0, updates: int = 0, cell: str = "lstm", **changes: Any) -> R2D2Agent:
-    """Return an agent that was shown observations around 3, after some updates."""
-    settings = dqn_settings(
-        agent="r2d2",
-        recurrent=cell,
-        recurrent_size=7,
-        hidden_sizes=(6,),
-        burn_in=BURN_IN,
-        **{"n_step": 2, "target_interval": 3, **changes},
-    )
-    agent = R2D2Agent(SPACES, settings, seed)
-    rng = np.random.default_rng(seed)
-    agent.observe(rng.normal(3, 2, (50, 4)).astype(np.float32))
-    for index in range(updates):
-        agent.update(sequences(agent, seed=index))
-    return agent
-
-
-def sequences(agent: R2D2Agent, seed: int = 0, count: int = 6) -> SequenceBatch:
-    """Return sequences of random steps: whole and short ones, some begin their episodes, some end them."""
-    rng = np.random.default_rng(seed)
-    steps = BURN_IN + LENGTH
-    valid = np.arange(steps)[:, None] < np.array([steps, steps, steps, 2, 6, 1])
-    exact = np.array([True, False, False, True, False, True])
-    terminated = np.zeros((steps, count), np.bool_)
-    terminated[-1, 0] = terminated[1, 3] = True
-    state = rng.normal(0, 0.5, (count, agent.online.torso.state_size)).astype(np.float32)
-    state[exact] = 0
-    mask = rng.random((steps, count, 3)) < 0.7
-    mask[:, :, 0] = True
-    behind = np.arange(steps)[:, None] >= BURN_IN
-    return SequenceBatch(
-        number=np.arange(count),
-        weight=rng.uniform(0.2, 1, count).astype(np.float32),
-        obs=rng.normal(3, 2, (steps + 1, count, 4)).astype(np.float32),
-        action=np.where(valid, rng.integers(1, 4, (steps, count)), 0),
-        reward=rng.normal(0, 3, (steps, count)).astype(np.float32),
-        terminated=terminated,
-        valid=valid,
-        learned=valid & (behind | exact),
-        state=state,
-        exact=exact,
-        next_mask=mask,
-    )
+GAMMA = 0.9
 
 
 @torch.no_grad()
@@ -153,32 +106,10 @@ def test_numpy_and_torch_agree_over_a_long_unroll(cell: str) -> None:
             assert action == int(expected[step].argmax()) + 1
 
 
-def same_state(first: R2D2Agent, second: R2D2Agent) -> bool:
-    (tensors, meta), (others, other_meta) = first.state(), second.state()
-    return meta == other_meta and all(
-        np.array_equal(tensors[name], others[name]) for name in tensors | others
-    )
-
-
-@CELLS
-@pytest.mark.parametrize("updates", [0, 4])
-def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: int) -> None:
-    agent = r2d2_agent(seed=3, updates=updates, cell=cell)
-    tensors, meta = agent.state()
-    resumed = r2d2_agent(seed=99, cell=cell)
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    weights, others = agent.export_weights(), resumed.export_weights()
-    assert all(np.array_equal(weights[name], others[name]) for name in weights)
-    for index in range(4):
-        errors = [one.update(sequences(one, seed=index)) for one in (agent, resumed)]
-        np.testing.assert_array_equal(*errors)
-    assert same_state(agent, resumed)
-
-
-def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceMemory:
+def memory(agent: R2D2Agent, capacity: int = 1000) -> SequenceReplay:
     ring = UniformReplay(capacity, SPACES.observation)
-    kept = SequenceReplay(ring, agent.online.torso.state_size, BURN_IN, LENGTH, capacity, 0.9)
-    return SequenceMemory(kept, FIELD, LENGTH)
+    size = agent.online.torso.state_size
+    return SequenceReplay(ring, FIELD, size, BURN_IN, LENGTH, capacity, 0.9)
 
 
 def segments(agent: R2D2Agent, first_step: int = 0, length: int = 4) -> StepSegments:

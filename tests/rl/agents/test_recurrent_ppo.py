@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import BoxActionSpec
 from soulsgui.environments.choices import MultiDiscreteSpec
@@ -218,30 +217,6 @@ def test_every_step_is_used_once_a_pass_and_stretches_stay_whole() -> None:
     sizes = [len(rows.action) for rows in recorder.rows]
     assert len(sizes) == 3
     assert max(sizes) - min(sizes) <= 10, "about equal: to a stretch"
-
-
-def same_state(first: RecurrentPPOAgent, second: RecurrentPPOAgent) -> bool:
-    (tensors, meta), (others, other_meta) = first.state(), second.state()
-    return meta == other_meta and all(
-        np.array_equal(tensors[name], others[name]) for name in tensors | others
-    )
-
-
-@CELLS
-@pytest.mark.parametrize("updates", [0, 2])
-def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(cell: str, updates: int) -> None:
-    agent = recurrent_agent(seed=3, updates=updates, recurrent=cell)
-    tensors, meta = agent.state()
-    resumed = recurrent_agent(seed=99, recurrent=cell)
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    obs = np.random.default_rng(0).normal(3, 2, (40, 1, 4)).astype(np.float32)
-    policies = [numpy_policy(one) for one in (agent, resumed)]
-    for one in obs:
-        assert policies[0].greedy(one) == policies[1].greedy(one)
-    for index in range(2):
-        metrics = [one.update(played(one, seed=index), START) for one in (agent, resumed)]
-        assert metrics[0] == metrics[1]
-    assert same_state(agent, resumed)
 
 
 def test_a_state_of_another_cell_is_refused_and_changes_nothing() -> None:

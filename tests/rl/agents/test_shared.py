@@ -2,9 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from soulsgui.environments.spaces import BoxSpec
-from soulsgui.policies.schedules import START
-from soulsgui.rl.agents.dqn import DQNAgent
-from soulsgui.rl.agents.ppo import PPOAgent
-from soulsgui.rl.agents.sac import SACAgent
-from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.gradients.sac import AutogradSACGradient
-from tests.rl.agents import test_sac
-from tests.rl.agents.test_dqn_family import MEMBERS, windows
-from tests.rl.agents.test_r2d2 import r2d2_agent, sequences
-from tests.rl.agents.test_vtrace import TAKING, aged_batch
-from tests.rl.agents.test_vtrace import make_agent as vtrace_agent
-from tests.rl.recurrent import played, recurrent_agent
-from tests.rl.support import SPACES, dqn_settings, ppo_settings, random_batch, sac_settings
+from tests.rl.agents.cases import CASES as EVERY
+from tests.rl.agents.cases import MEMBERS, Case, ppo_case, taking
+from tests.rl.support import changed, random_batch
 
 _WITHIN_S = 20.0
 
@@ -76,69 +63,19 @@ class Member:
         return found
 
 
-class Case:
-    """An agent, and what it learns from at an update."""
-
-    def __init__(self, make: Callable[[int], Any], batch: Callable[[Any, int], Any], *more: Any) -> None:
-        self.make, self.batch, self.more = make, batch, more
-
-
-def _ppo(batch: Callable[[Any, int], Any] = random_batch, **changes: Any) -> Case:
-    settings = {
-        "epochs": 2,
-        "minibatch_size": 32,
-        "hidden_sizes": (8,),
-        "value_hidden_sizes": (8,),
-        **changes,
-    }
-    spaces = settings.pop("spaces", SPACES)
-    return Case(lambda seed: PPOAgent(spaces, ppo_settings(**settings), seed), batch, START)
-
-
-def _dqn(**changes: Any) -> Case:
-    def masked(agent: DQNAgent, seed: int) -> Any:
-        batch = windows(7, seed, agent.spaces)
-        agent.observe(batch.obs)
-        mask = np.random.default_rng(seed).random((7, 3)) < 0.6
-        mask[:, 0] = True
-        return batch._replace(next_mask=mask)
-
-    spaces = changes.pop("spaces", SPACES)
-    return Case(lambda seed: DQNAgent(spaces, dqn_settings(target_interval=2, **changes), seed), masked)
-
-
-def _by_autograd(seed: int) -> SACAgent:
-    agent = SACAgent(test_sac.SPACES, sac_settings(), seed)
-    agent._gradient = AutogradSACGradient(agent.networks, agent._flat)
-    return agent
-
-
-def _cut_in_two(agent: VTraceAgent, seed: int) -> Any:
-    batch = aged_batch(agent)
-    return replace(batch, joined=np.array([False, True, False, False]), reward=batch.reward + seed)
-
-
-IMAGE = replace(SPACES, observation=BoxSpec((1, 36, 36), "uint8"))
 CASES = {
-    "ppo by hand": _ppo(),
-    "ppo of one sample each": _ppo(lambda agent, seed: random_batch(agent, seed, (1, 1)), minibatch_size=1),
-    "ppo of boxes, minibatches normalised": _ppo(spaces=TAKING[1], normalize_advantage="minibatch"),
-    "ppo with a memory": Case(
-        lambda seed: recurrent_agent(seed, updates=1), lambda agent, seed: played(agent, seed), START
-    ),
-    "vtrace": Case(vtrace_agent, _cut_in_two, START),
-    "vtrace clipped, normalised, shared": Case(
-        lambda seed: vtrace_agent(seed, clip=0.2, normalize_advantage=True, shared=True), _cut_in_two, START
-    ),
-    **{name: _dqn(**changes) for name, changes in MEMBERS.items()},
-    "images": _dqn(spaces=IMAGE, name="nature_cnn", hidden_sizes=(8,), observations=False),
-    "r2d2": Case(r2d2_agent, lambda agent, seed: sequences(agent, seed)),
-    "sac by hand": Case(
-        lambda seed: SACAgent(test_sac.SPACES, sac_settings(), seed),
-        lambda agent, seed: test_sac.transitions(7, seed),
-    ),
-    "sac by autograd": Case(_by_autograd, lambda agent, seed: test_sac.transitions(7, seed)),
-}
+    name: EVERY[name]
+    for name in (
+        "ppo", "ppo with an lstm", "vtrace", "vtrace clipped, normalised, shared", *MEMBERS, "dqn of images",
+        "r2d2 with an lstm", "sac", "sac by autograd",
+    )
+}  # fmt: skip
+CASES["ppo of one sample each"] = ppo_case(
+    lambda agent, seed: random_batch(agent, seed, (1, 1)), minibatch_size=1
+)
+CASES["ppo of boxes, minibatches normalised"] = ppo_case(
+    spaces=taking("box"), normalize_advantage="minibatch"
+)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -162,7 +99,7 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
                     arrays, meta = case.make(99).state()
                     for agent in (alone, leader):
                         agent.load_state(arrays, meta)
-                told = [agent.update(case.batch(agent, number), *case.more) for agent in (alone, leader)]
+                told = [case.learn(agent, number) for agent in (alone, leader)]
                 if isinstance(told[0], np.ndarray):
                     np.testing.assert_allclose(told[1], told[0], rtol=2e-3, atol=1e-4)
                 elif told[0] is None:
@@ -179,11 +116,11 @@ def test_together_agents_learn_what_one_learns_alone(case: Case) -> None:
 
 
 def test_what_is_followed_is_sent_only_when_it_has_changed() -> None:
-    case = CASES["sac by hand"]
+    case = CASES["sac"]
     agent, meeting = case.make(0), Meeting(1)
     member = Member(0, meeting)
     agent.share(member)
-    agent.settings.sac.target_tau = 0.0
+    agent.settings = changed(agent.settings, "sac", target_tau=0.0)
     rows = agent._rows(case.batch(agent, 0))
     for _ in range(2):
         agent._gradient(rows, None)

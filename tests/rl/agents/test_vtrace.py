@@ -1,63 +1,26 @@
 """The V-trace agent: corrected updates from older samples, the same curve after a resume."""
 
-import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load, save
 
 from soulsgui.environments.actions import action_from_space
 from soulsgui.environments.spaces import SpacesSpec
-from soulsgui.errors import CheckpointError, ServiceError
-from soulsgui.policies.policy import make_policy
 from soulsgui.policies.schedules import START, Moment
 from soulsgui.rl.agents.vtrace import VTraceAgent
-from soulsgui.rl.buffers.collecting import CollectedSegments
+from soulsgui.rl.buffers.collecting import Arrived, CollectedSegments, SegmentQueue
 from soulsgui.rl.buffers.rollout import RolloutBatch
-from soulsgui.rl.buffers.waiting import Arrived, WaitingSegments
-from soulsgui.rl.losses.vtrace import vtrace
+from soulsgui.rl.losses.policy import vtrace
 from tests.environments.toys import SPACES_TAKEN
-from tests.rl.support import SPACES, ppo_settings, random_batch
+from tests.rl.agents.cases import aged_batch
+from tests.rl.support import SPACES, changed, random_batch, vtrace_settings
 
 
 def make_agent(seed: int = 0, spaces: SpacesSpec = SPACES, **changes: Any) -> VTraceAgent:
-    vtrace: dict[str, Any] = {
-        "gamma": 0.9,
-        "trace_lambda": 1.0,
-        "rho_clip": 1.0,
-        "c_clip": 1.0,
-        "epochs": 1,
-        "learning_rate": 1e-2,
-        "clip": None,
-        "entropy_coef": 0.0,
-        "value_coef": 0.5,
-        "max_grad_norm": 1e9,
-        "normalize_advantage": False,
-    }
-    vtrace |= {name: changes.pop(name) for name in list(changes) if name in vtrace}
-    shared = ppo_settings(**{"policy_init_scale": 1.0} | changes)
-    settings = SimpleNamespace(
-        network=shared.network, normalize=shared.normalize, vtrace=SimpleNamespace(**vtrace)
-    )
-    return VTraceAgent(spaces, settings, seed)
-
-
-def same_state(first: VTraceAgent, second: VTraceAgent) -> bool:
-    (tensors, meta), (others, other_meta) = first.state(), second.state()
-    return meta == other_meta and all(
-        np.array_equal(tensors[name], others[name]) for name in tensors | others
-    )
-
-
-def aged_batch(agent: VTraceAgent, older: float = 0.7) -> RolloutBatch:
-    """A batch of a policy that differs: its log-probabilities are of other sizes."""
-    batch = random_batch(agent, seed=4)
-    shift = np.random.default_rng(7).normal(0, older, batch.steps).astype(np.float32)
-    return replace(batch, log_prob=batch.log_prob + shift)
+    return VTraceAgent(spaces, vtrace_settings(**changes), seed)
 
 
 TAKING = [replace(SPACES, action=action_from_space(SPACES_TAKEN[takes])) for takes in ("choices", "box")]
@@ -69,7 +32,7 @@ def test_samples_of_the_present_weights_have_ratio_1(spaces: SpacesSpec) -> None
     agent.update(random_batch(agent, seed=1), START)
     assert agent.normaliser.count, "statistics have moved away from their start"
     agent.figures()
-    agent.settings.vtrace.epochs = 1  # type: ignore[misc]
+    agent.settings = changed(agent.settings, "vtrace", epochs=1)
     agent.update(random_batch(agent, seed=2), START)
     figures = agent.figures()
     assert figures["rho_mean"] == pytest.approx(1, abs=1e-4)
@@ -141,7 +104,7 @@ def test_an_episode_teaches_the_same_however_it_was_cut_on_its_way(clip: float |
 
 def _cut(whole: RolloutBatch, most: int, sources: bool) -> RolloutBatch:
     """Return the same steps as they come in pieces: the first of each segment, then the second of each ..."""
-    waiting = WaitingSegments()
+    waiting = SegmentQueue()
     starts = np.cumsum(whole.lengths) - whole.lengths
     for begin in range(0, int(whole.lengths.max()), most):
         for index in np.flatnonzero(whole.lengths > begin):
@@ -224,41 +187,6 @@ def test_a_probability_that_nobody_can_mean_spoils_nothing(said: float, clip: fl
     assert abs(figures["behaviour_kl"]) < 1, "the guard against divergence is not moved by it"
 
 
-@pytest.mark.parametrize("updates", [0, 2])
-def test_a_resumed_agent_goes_on_to_the_bit(updates: int) -> None:
-    agent = make_agent(seed=3, epochs=2)
-    for index in range(updates):
-        agent.update(random_batch(agent, seed=index), START)
-    tensors, meta = agent.state()
-    resumed = make_agent(seed=99, epochs=2)
-    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
-    batch, outputs = random_batch(agent, seed=9), []
-    for each in (agent, resumed):
-        policy = make_policy(each.policy_spec())
-        policy.load(each.export_weights())
-        outputs.append(policy.outputs(batch.obs))
-    np.testing.assert_array_equal(*outputs)
-    for each in (agent, resumed):
-        each.update(batch, START)
-    assert same_state(agent, resumed)
-    assert agent.figures() == resumed.figures()
-
-
-def test_a_state_of_another_agent_is_refused_and_changes_nothing() -> None:
-    agent, other = make_agent(seed=1), make_agent(seed=2)
-    before, _ = agent.state()
-    tensors, meta = other.state()
-    for spoilt, told in (
-        ({name: array for name, array in tensors.items() if name != "figures.sums"}, meta),
-        (tensors, {name: value for name, value in meta.items() if name != "summed"}),
-        (tensors, meta | {"rng": {}}),
-    ):
-        with pytest.raises(CheckpointError):
-            agent.load_state(spoilt, told)
-    after, _ = agent.state()
-    assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
 def test_figures_are_means_since_they_were_asked_for_last() -> None:
     agent = make_agent(learning_rate={"schedule": "linear", "from": 1e-2, "to": 0.0})
     assert agent.figures() == {}
@@ -267,10 +195,3 @@ def test_figures_are_means_since_they_were_asked_for_last() -> None:
     assert first["learning_rate"] == pytest.approx(0.75e-2)
     assert 0 < first["entropy"] <= np.log(3)
     assert agent.figures() == {}
-
-
-def test_numbers_that_are_not_finite_are_told() -> None:
-    agent = make_agent()
-    agent.update(replace(random_batch(agent), reward=np.full(128, np.inf, np.float32)), START)
-    with pytest.raises(ServiceError, match="not finite"):
-        agent.figures()

@@ -5,8 +5,9 @@ import pytest
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
+from soulsgui.rl.buffers.memory import StepSegments
 from soulsgui.rl.buffers.replay import UniformReplay
-from soulsgui.rl.buffers.sequences import SequenceBatch, SequenceReplay
+from soulsgui.rl.buffers.sequences import HiddenStates, SequenceBatch, SequenceReplay
 
 Segment = tuple[int, int, int, int]  # source, episode, first step, length
 
@@ -15,7 +16,7 @@ def replay_of(
     capacity: int = 100, burn_in: int = 2, length: int = 3, sequences: int = 50, alpha: float = 0.0
 ) -> SequenceReplay:
     ring = UniformReplay(capacity, BoxSpec((2,), "float32"))
-    return SequenceReplay(ring, 2, burn_in, length, sequences, alpha)
+    return SequenceReplay(ring, "state", 2, burn_in, length, sequences, alpha)
 
 
 def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) -> None:
@@ -25,20 +26,25 @@ def add(replay: SequenceReplay, *segments: Segment, terminated: bool = False) ->
     source, episode, first, lengths = np.array(segments).T
     action = np.array([step + 1 for _, step in steps])
     replay.add(
-        np.array(rows, np.float32),
-        lengths,
-        action,
-        action.astype(np.float32),
-        np.full(len(segments), terminated),
-        source,
-        episode,
-        first,
-        np.stack((episode, first), axis=1).astype(np.float32),
+        StepSegments(
+            obs=np.array(rows, np.float32),
+            length=lengths,
+            action=action,
+            reward=action.astype(np.float32),
+            log_prob=np.zeros(len(action), np.float32),
+            terminated=np.full(len(segments), terminated),
+            truncated=np.zeros(len(segments), np.bool_),
+            source=source,
+            episode=episode,
+            first_step=first,
+            state={"state": np.stack((episode, first), axis=1).astype(np.float32)},
+        )
     )
 
 
-def draw(replay: SequenceReplay, count: int = 60) -> SequenceBatch:
-    return replay.sample(count, 0.4, np.random.default_rng(0))
+def draw(replay: SequenceReplay, count: int = 60, beta: float = 0.4) -> SequenceBatch:
+    replay.beta = beta
+    return replay.sample(count, np.random.default_rng(0))
 
 
 def begins(batch: SequenceBatch) -> set[tuple[int, int]]:
@@ -112,7 +118,7 @@ def test_sequences_give_way_with_their_first_step_or_when_there_are_too_many() -
     assert begins(draw(replay)) == {(1, 12), (1, 16)}, (
         "of the one that begins with step 8 the first steps are gone"
     )
-    assert len(replay) == 2
+    assert replay.sequences == 2
     replay = replay_of(burn_in=0, sequences=3)
     for first in range(0, 20, 4):
         add(replay, (7, 1, first, 4))
@@ -154,12 +160,12 @@ def test_any_order_of_segments_gives_sequences_without_a_gap() -> None:
 def test_priorities_count_and_weights_undo_them() -> None:
     replay = replay_of(burn_in=0, alpha=1.0)
     add(replay, (7, 1, 0, 3), (8, 2, 0, 3))
-    replay.update_priorities(np.array([0, 1]), np.array([3.0, 1.0]))
-    batch = replay.sample(4_000, 1.0, np.random.default_rng(0))
+    replay.learned(np.array([0, 1]), np.array([3.0, 1.0]))
+    batch = draw(replay, 4_000, 1.0)
     np.testing.assert_allclose(np.bincount(batch.number), [3_000, 1_000], atol=2)
     np.testing.assert_allclose(batch.weight, np.where(batch.number == 0, 1 / 3, 1), rtol=1e-5)
     add(replay, (9, 3, 0, 3))
-    found = np.bincount(replay.sample(7_000, 1.0, np.random.default_rng(0)).number)
+    found = np.bincount(draw(replay, 7_000, 1.0).number)
     np.testing.assert_allclose(found, [3_000, 1_000, 3_000], atol=2)
 
 
@@ -167,8 +173,8 @@ def test_the_error_of_a_sequence_that_gave_way_touches_no_other() -> None:
     replay = replay_of(burn_in=0, sequences=2, alpha=1.0)
     add(replay, (7, 1, 0, 3), (8, 2, 0, 3))
     add(replay, (9, 3, 0, 3))
-    replay.update_priorities(np.array([0]), np.array([1e9]))
-    found = np.bincount(replay.sample(1_000, 1.0, np.random.default_rng(0)).number, minlength=3)
+    replay.learned(np.array([0]), np.array([1e9]))
+    found = np.bincount(draw(replay, 1_000, 1.0).number, minlength=3)
     assert found.tolist() == [0, 500, 500]
 
 
@@ -176,7 +182,7 @@ def test_sources_that_never_come_back_are_forgotten() -> None:
     replay = replay_of(capacity=30, burn_in=3)
     for source in range(200):
         add(replay, (source, source, 5, 2))
-    assert len(replay._waiting) <= len(replay) == 15
+    assert len(replay._waiting) <= replay.sequences == 15
 
 
 def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_on_waiting() -> None:
@@ -184,15 +190,15 @@ def test_after_save_and_restore_the_same_draws_follow_and_waiting_sequences_go_o
     add(again, (5, 5, 0, 9))
     for first in range(0, 40, 4):
         add(replay, (7, 1, first, 4))
-    replay.update_priorities(np.array([9, 8]), np.array([0.1, 7.0]))
+    replay.learned(np.array([9, 8]), np.array([0.1, 7.0]))
     add(replay, (8, 2, 6, 2))
     again.load_state({name: array.copy() for name, array in replay.state().items()})
     for one in (replay, again):
         add(one, (8, 2, 8, 2), (7, 1, 40, 1))
-    first, second = (one.sample(200, 0.4, np.random.default_rng(0)) for one in (replay, again))
+    first, second = (draw(one, 200) for one in (replay, again))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert (2, 6) in begins(second)
-    assert len(again) == len(replay)
+    assert again.sequences == replay.sequences
 
 
 def test_saved_sequences_that_do_not_fit_are_refused_and_change_nothing() -> None:
@@ -217,21 +223,36 @@ def test_saved_sequences_that_do_not_fit_are_refused_and_change_nothing() -> Non
 
 def test_each_step_comes_with_the_mask_behind_it_and_the_last_one_stays() -> None:
     ring = UniformReplay(20, BoxSpec((1,), "float32"), masked_actions=4)
-    replay = SequenceReplay(ring, 1, 0, 4, 5, 0.0)
+    replay = SequenceReplay(ring, "state", 1, 0, 4, 5, 0.0)
     masks = np.eye(4, dtype=np.bool_)[[0, 1, 2, 3, 3, 2]]
+    zeros, two = np.zeros(4, np.float32), np.zeros(2, np.int64)
     replay.add(
-        np.arange(6, dtype=np.float32)[:, None],
-        np.array([3, 1]),
-        np.arange(4),
-        np.zeros(4),
-        np.array([True, True]),
-        np.array([0, 1]),
-        np.array([0, 0]),
-        np.array([0, 0]),
-        np.zeros((2, 1), np.float32),
-        action_mask=masks,
+        StepSegments(
+            obs=np.arange(6, dtype=np.float32)[:, None],
+            length=np.array([3, 1]),
+            action=np.arange(4),
+            reward=zeros,
+            log_prob=zeros,
+            terminated=np.array([True, True]),
+            truncated=np.array([False, False]),
+            source=np.array([0, 1]),
+            episode=two,
+            first_step=two,
+            action_mask=masks,
+            state={"state": np.zeros((2, 1), np.float32)},
+        )
     )
     batch = draw(replay)
     assert batch.next_mask is not None
     assert batch.next_mask.shape == (4, 60, 4)
     np.testing.assert_array_equal(batch.next_mask, masks[batch.obs[1:, :, 0].astype(np.int64)])
+
+
+def test_states_stay_those_of_their_numbers_and_take_no_more_room_than_are_held() -> None:
+    rows = HiddenStates(2)
+    for number in range(1000):
+        oldest = max(0, number - (150 if number < 500 else 99))
+        rows.put(number, np.full(2, number, np.float32), oldest)
+        held = np.arange(oldest, number + 1)
+        np.testing.assert_array_equal(rows.of(held), np.stack((held, held), 1))
+        assert rows.room == (64 if number < 64 else 128 if number < 128 else 256)

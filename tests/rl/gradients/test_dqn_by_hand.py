@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
-from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.dqn import AutogradDQNGradient, DQNRows
 from soulsgui.rl.gradients.dqn_by_hand import HandDQNGradient
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
-from soulsgui.rl.losses.dqn import TDLossName
-from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.losses.q_learning import TDLossName
+from soulsgui.rl.networks.mlp import build_mlp
+from soulsgui.rl.optimiser import FlatParameters
 from tests.rl.support import dqn_settings, transitions
 
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from soulsgui.rl.flat import FlatParameters
 from soulsgui.rl.gradients.mlp_by_hand import HandMLP
 from soulsgui.rl.gradients.ppo import AutogradPPOGradient, PPORows, one_choice
 from soulsgui.rl.gradients.ppo_by_hand import HandPPOGradient
-from soulsgui.rl.networks import build_mlp
+from soulsgui.rl.networks.mlp import build_mlp
 from soulsgui.rl.networks.named import sharing
+from soulsgui.rl.optimiser import FlatParameters
 from tests.rl.support import ppo_settings
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from soulsgui.rl.flat import FlatParameters, clip_norm_
-from soulsgui.rl.networks import build_mlp, draw_by_fan_in, named_layers
+from soulsgui.rl.networks.mlp import build_mlp, fan_in_, named_layers
+from soulsgui.rl.optimiser import FlatParameters, clip_norm_
 
 
 def build(output_scale: float = 0.01, activation: str = "tanh", seed: int = 0) -> nn.Sequential:
@@ -81,12 +81,12 @@ def test_a_long_gradient_is_shortened_and_a_short_one_kept() -> None:
 
 def test_drawing_by_fan_in_fills_each_layer_evenly_up_to_its_bound() -> None:
     network = build_mlp(100, (400,), 30, "relu", 1.0, torch.Generator().manual_seed(0))
-    draw_by_fan_in(network, torch.Generator().manual_seed(1))
+    fan_in_(network, torch.Generator().manual_seed(1))
     for name, tensor in named_layers(network, "q"):
         bound = 0.1 if ".0." in name else 0.05
         assert 0.9 * bound < tensor.abs().max() <= bound
         spread = 0.1 if name.endswith("weight") else 0.3
         assert tensor.std().item() == pytest.approx(bound / 3**0.5, rel=spread)
     again = build_mlp(100, (400,), 30, "relu", 1.0, torch.Generator().manual_seed(2))
-    draw_by_fan_in(again, torch.Generator().manual_seed(1))
+    fan_in_(again, torch.Generator().manual_seed(1))
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters(), strict=True))

@@ -12,13 +12,13 @@ from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import UsageError
 from soulsgui.rl.networks.named import (
     IMAGE_NETWORKS,
-    HeadedNetwork,
+    NamedNetwork,
     build_network,
     named_tensors,
     sees_images,
 )
 from soulsgui.rl.networks.shapes import LayerShape, shape_lines, shape_report
-from soulsgui.rl.networks.torso import nature_cnn
+from soulsgui.rl.networks.torsos import nature_cnn
 
 IMAGE = BoxSpec((3, 64, 72), "uint8")
 VECTOR = BoxSpec((2, 3), "float32")
@@ -115,7 +115,7 @@ class NoModule:
         pass
 
 
-def build(name: str, box: BoxSpec = IMAGE, sizes: tuple[int, ...] = (8,), seed: int = 0) -> HeadedNetwork:
+def build(name: str, box: BoxSpec = IMAGE, sizes: tuple[int, ...] = (8,), seed: int = 0) -> NamedNetwork:
     return build_network(name, box, sizes, "relu", 5, 0.01, torch.Generator().manual_seed(seed))
 
 

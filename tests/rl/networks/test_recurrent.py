@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from soulsgui.rl.networks import recurrent
-from soulsgui.rl.networks.initial import fan_in_
+from soulsgui.rl.networks.mlp import fan_in_, recurrent
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
-from soulsgui.rl.networks.torso import perceptron
+from soulsgui.rl.networks.torsos import perceptron
 
 OBS = torch.randn(12, 3, 4, generator=torch.Generator().manual_seed(9))
 NEVER = torch.zeros(12, 3, dtype=torch.bool)

@@ -1,0 +1,288 @@
+"""What every agent does: it goes on to the bit, refuses what does not fit, and tells what it learned."""
+
+import copy
+import json
+import re
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load, save
+
+from soulsgui.errors import CheckpointError, ServiceError
+from soulsgui.policies.normalise import normalise
+from soulsgui.rl.agents.base import Agent, OffPolicyAgent
+from tests.rl.agents.cases import BY_HAND, CASES, Case, by_autograd
+from tests.rl.support import changed
+
+FIGURES = {
+    "ppo": {
+        "policy_loss", "value_loss", "entropy", "grad_norm", "approx_kl", "clip_fraction",
+        "explained_variance", "learning_rate", "epochs_done",
+    },
+    "dqn": {"loss", "q_mean", "target_mean", "td_error", "grad_norm", "learning_rate"},
+    "sac": {
+        "critic_loss", "actor_loss", "q_mean", "target_mean", "td_error", "entropy", "temperature",
+        "learning_rate",
+    },
+    "vtrace": {
+        "policy_loss", "value_loss", "entropy", "behaviour_kl", "rho_mean", "rho_clip_fraction",
+        "explained_variance", "grad_norm", "learning_rate",
+    },
+}  # fmt: skip
+
+
+def cases(*names: str) -> Any:
+    """Run a test over these cases, or over all."""
+    return pytest.mark.parametrize("name", names or CASES)
+
+
+def trained(case: Case, seed: int = 3, updates: int = 2, **changes: Any) -> Any:
+    agent = case.make(seed, **changes)
+    for number in range(updates):
+        case.learn(agent, number)
+    return agent
+
+
+def same_state(first: Agent, second: Agent) -> bool:
+    (tensors, meta), (others, other_meta) = first.state(), second.state()
+    return meta == other_meta and all(
+        np.array_equal(tensors[name], others[name]) for name in tensors | others
+    )
+
+
+def with_reward(batch: Any, reward: Any) -> Any:
+    return replace(batch, reward=reward) if is_dataclass(batch) else batch._replace(reward=reward)
+
+
+def columns(batch: Any) -> list[Any]:
+    found = vars(batch).values() if is_dataclass(batch) else batch
+    return [column for column in found if isinstance(column, np.ndarray)]
+
+
+@cases("ppo", "dqn", "sac")
+def test_it_is_an_agent(name: str) -> None:
+    agent: Agent | OffPolicyAgent = CASES[name].make(0)
+    assert agent.updates == 0
+
+
+@cases()
+@pytest.mark.parametrize("updates", [0, 3])
+def test_a_resumed_agent_acts_alike_and_goes_on_to_the_bit(name: str, updates: int) -> None:
+    case = CASES[name]
+    agent = trained(case, updates=updates)
+    tensors, meta = agent.state()
+    resumed = case.make(99)
+    resumed.load_state(load(save(tensors)), json.loads(json.dumps(meta)))
+    assert same_state(agent, resumed)
+    for number in range(4, 8):
+        batch = case.batch(agent, number)
+        obs = batch.obs.reshape(-1, *agent.spaces.observation.shape)
+        np.testing.assert_array_equal(agent.outputs(obs), resumed.outputs(obs))
+        weights, others = agent.export_weights(), resumed.export_weights()
+        assert weights.keys() == others.keys()
+        assert all(np.array_equal(weights[place], others[place]) for place in weights)
+        np.testing.assert_equal(*(case.learn_from(one, batch, number) for one in (agent, resumed)))
+    assert same_state(agent, resumed)
+    assert agent.updates == resumed.updates == updates + 4
+    assert agent.policy_spec() == resumed.policy_spec()
+    if case.algorithm != "ppo":
+        assert agent.figures() == resumed.figures() != {}
+
+
+@cases()
+def test_the_seed_alone_decides(name: str) -> None:
+    case = CASES[name]
+    assert same_state(trained(case), trained(case))
+    assert not same_state(trained(case), trained(case, seed=4))
+
+
+@cases()
+def test_what_was_handed_out_stays_as_it_was_and_changes_nothing(name: str) -> None:
+    case = CASES[name]
+    agent = trained(case)
+    exported, (tensors, _) = agent.export_weights(), agent.state()
+    weights, arrays = copy.deepcopy((exported, tensors))
+    case.learn(agent, 2)
+    assert all(np.array_equal(exported[place], weights[place]) for place in weights)
+    assert all(np.array_equal(tensors[place], arrays[place]) for place in arrays)
+    now, state = agent.export_weights(), agent.state()[0]
+    assert any(not np.array_equal(now[place], weights[place]) for place in weights)
+    kept, kept_state = copy.deepcopy((now, state))
+    for array in (*now.values(), *state.values()):
+        array[...] = 0
+    again, again_state = agent.export_weights(), agent.state()[0]
+    assert all(np.array_equal(again[place], kept[place]) for place in kept)
+    assert all(np.array_equal(again_state[place], kept_state[place]) for place in kept_state)
+
+
+@cases()
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(name: str) -> None:
+    case = CASES[name]
+    agent = trained(case)
+    before, meta_before = copy.deepcopy(agent.state())
+    with pytest.raises(CheckpointError, match="does not fit this agent"):
+        agent.load_state(*trained(case, hidden_sizes=(5,)).state())
+    tensors, meta = trained(case, seed=5).state()
+    for missing in tensors.keys() - {"adam.step"}:
+        lacking = {place: array for place, array in tensors.items() if place != missing}
+        with pytest.raises(CheckpointError, match=f"{re.escape(missing)} is missing"):
+            agent.load_state(lacking, meta)
+    with pytest.raises(CheckpointError, match=r"adam\.exp_avg is"):
+        agent.load_state(tensors | {"adam.exp_avg": np.zeros(3, np.float32)}, meta)
+    for broken in ({"rng": {"bit_generator": "unknown"}}, {"rng": {}}, {"updates": "many"}):
+        with pytest.raises(CheckpointError, match="random state"):
+            agent.load_state(tensors, meta | broken)
+    if "summed" in meta:
+        with pytest.raises(CheckpointError, match="counters"):
+            agent.load_state(tensors, {key: value for key, value in meta.items() if key != "summed"})
+    after, meta_after = agent.state()
+    assert all(np.array_equal(before[place], after[place]) for place in before | after)
+    assert meta_before == meta_after
+
+
+@cases(*BY_HAND)
+def test_updates_by_autograd_end_at_the_same_weights(name: str) -> None:
+    case, updates = CASES[name], 1 if name.startswith("ppo") else 4
+    by_hand, other = case.make(0), by_autograd(case.make(0))
+    for number in range(updates):
+        batch = case.batch(by_hand, number)
+        told = [case.learn_from(agent, batch, number) for agent in (by_hand, other)]
+    if case.algorithm == "ppo":
+        assert told[0] == pytest.approx(told[1], rel=1e-3, abs=1e-4)
+    else:
+        assert by_hand.figures() == pytest.approx(other.figures(), rel=1e-4)
+    atol = 2e-4 if case.algorithm == "ppo" else 1e-5
+    tensors, expected = by_hand.state()[0], other.state()[0]
+    for place in tensors:
+        if not place.startswith(("adam", "figures")):
+            np.testing.assert_allclose(tensors[place], expected[place], atol=atol, err_msg=place)
+
+
+def told_after(case: Case, agent: Any, batch: Any) -> Any:
+    """Return the figures of one update."""
+    told = case.learn_from(agent, batch)
+    return told if case.algorithm == "ppo" else agent.figures()
+
+
+@cases("ppo", "ppo with an lstm", "dqn", "r2d2 with an lstm", "sac", "vtrace")
+@pytest.mark.parametrize("reward", [np.inf, np.nan])
+def test_updates_that_blow_up_are_an_error_not_a_silent_nan(name: str, reward: float) -> None:
+    case = CASES[name]
+    agent = case.make(0)
+    batch = case.batch(agent, 0)
+    broken = with_reward(batch, np.full_like(batch.reward, reward))
+    with np.errstate(invalid="ignore"), pytest.raises(ServiceError, match="not finite") as failure:
+        told_after(case, agent, broken)
+    assert "learning_rate" in failure.value.remedy
+
+
+@cases()
+def test_read_only_arrays_are_taken(name: str, recwarn: pytest.WarningsRecorder) -> None:
+    case = CASES[name]
+    agent = case.make(0)
+    batch = case.batch(agent, 0)
+    for column in columns(batch):
+        column.flags.writeable = False
+    case.learn_from(agent, batch)
+    assert agent.updates == 1
+    assert not recwarn.list
+
+
+@cases(*(name for name, case in CASES.items() if case.algorithm != "ppo"))
+def test_figures_are_means_since_the_last_call(name: str) -> None:
+    case = CASES[name]
+    each, together = case.make(0), case.make(0)
+    assert each.figures() == {}
+    single = []
+    for number in range(4):
+        batch = case.batch(each, number)
+        for agent in (each, together):
+            case.learn_from(agent, batch, number)
+        single.append(each.figures())
+    figures = together.figures()
+    more = {"beyond_support"} if name in ("c51", "rainbow") else set()
+    assert set(figures) == FIGURES[case.algorithm] | more
+    for figure, value in figures.items():
+        assert value == pytest.approx(np.mean([one[figure] for one in single]), rel=1e-4, abs=1e-6)
+    assert together.figures() == {}
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+
+
+@cases()
+def test_settings_may_be_replaced_between_updates(name: str) -> None:
+    case = CASES[name]
+    agent = trained(case, updates=1)
+    before = agent._flat.parameter.detach().clone()
+    agent.settings = changed(agent.settings, case.algorithm, learning_rate=1e-30)
+    if case.algorithm != "ppo":
+        agent.figures()
+    told = case.learn(agent, 1)
+    figures = told if case.algorithm == "ppo" else agent.figures()
+    assert figures["learning_rate"] == 1e-30
+    torch.testing.assert_close(agent._flat.parameter.detach(), before, atol=1e-20, rtol=0)
+
+
+@cases(*(name for name, case in CASES.items() if case.algorithm != "sac"))
+def test_every_number_that_is_learned_stands_in_some_layer(name: str) -> None:
+    agent = CASES[name].make(0)
+    told = sum(layer.parameters for report in agent.shapes().values() for layer in report)
+    of_head = sum(parameter.numel() for parameter in getattr(agent, "head", torch.nn.Module()).parameters())
+    assert told + of_head == agent._flat.parameter.numel() + _shared(agent)
+
+
+def _shared(agent: Any) -> int:
+    """Return the numbers that stand in the layers of both networks."""
+    if not agent.settings.network.shared:
+        return 0
+    both = {id(one) for one in agent.policy.parameters()} & {id(one) for one in agent.value.parameters()}
+    return sum(one.numel() for one in agent.policy.parameters() if id(one) in both)
+
+
+class Recorder:
+    """Stands before an agent's gradient and keeps what it was given."""
+
+    def __init__(self, agent: Any) -> None:
+        self.rows: list[Any] = []
+        self._gradient, agent._gradient = agent._gradient, self
+
+    def __call__(self, rows: Any, settings: Any) -> Any:
+        self.rows.append(rows)
+        return self._gradient(rows, settings)
+
+
+@cases("dqn", "sac")
+def test_the_learner_sees_by_the_statistics_that_are_exported(name: str) -> None:
+    case = CASES[name]
+    agent = case.make(0)
+    recorder, seen = Recorder(agent), []
+    for number in (1, 2):
+        batch = case.batch(agent, number)
+        seen.append(batch.obs)
+        agent.observe(batch.obs)
+        exported = agent.export_weights()
+        frozen = {part: exported[f"normaliser.{part}"] for part in ("mean", "var", "eps", "clip")}
+        agent.update(batch)
+        np.testing.assert_array_equal(recorder.rows[-1].obs, normalise(batch.obs, frozen))
+        np.testing.assert_array_equal(recorder.rows[-1].next_obs, normalise(batch.next_obs, frozen))
+    np.testing.assert_allclose(frozen["mean"], np.concatenate(seen).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(frozen["var"], np.concatenate(seen).var(0), rtol=1e-5)
+    np.testing.assert_array_equal(recorder.rows[-1].discount, batch.discount)
+    np.testing.assert_array_equal(recorder.rows[-1].reward, batch.reward)
+    action = batch.action - 1 if name == "dqn" else np.tanh(batch.action)
+    np.testing.assert_array_equal(recorder.rows[-1].action, action)
+
+
+@cases("dqn", "sac")
+def test_without_normalisation_nothing_is_kept_of_what_is_observed(name: str) -> None:
+    case = CASES[name]
+    agent = case.make(0, observations=False)
+    recorder, batch = Recorder(agent), case.batch(agent, 0)
+    case.learn_from(agent, batch)
+    np.testing.assert_array_equal(recorder.rows[-1].obs, batch.obs)
+    assert agent.normaliser.count == 0
+    assert set(agent.export_weights()) == {
+        f"policy.{layer}.{part}" for layer in range(3) for part in ("weight", "bias")
+    }

@@ -1,0 +1,251 @@
+"""PPO's losses against cases worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soulsgui.rl.losses import policy as losses
+from soulsgui.rl.losses.policy import (
+    VTrace,
+    actor_loss,
+    critic_loss,
+    policy_gradient_loss,
+    soft_target,
+    temperature_loss,
+    vtrace,
+)
+from soulsgui.rl.returns import gae
+
+
+def log(*ratios: float) -> torch.Tensor:
+    return torch.tensor(ratios).log()
+
+
+def test_without_a_change_of_policy_the_loss_is_the_mean_negative_advantage() -> None:
+    assert losses.clipped_policy_loss(log(1, 1), torch.tensor([3.0, -1.0]), 0.2).item() == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected"),
+    [
+        (1.5, 2.0, -1.2 * 2),  # a good action, already more likely: no more gain
+        (0.5, 2.0, -0.5 * 2),  # a good action that became less likely: full loss
+        (0.5, -2.0, 0.8 * 2),  # a bad action, already less likely: no more gain
+        (1.5, -2.0, 1.5 * 2),  # a bad action that became more likely: full loss
+    ],
+)
+def test_only_gains_beyond_the_clip_are_cut_off(ratio: float, advantage: float, expected: float) -> None:
+    loss = losses.clipped_policy_loss(log(ratio), torch.tensor([advantage]), 0.2)
+    assert loss.item() == pytest.approx(expected)
+
+
+def test_value_loss_is_half_the_mean_squared_error() -> None:
+    assert losses.value_loss(torch.tensor([1.0, 5.0]), torch.tensor([2.0, 2.0])).item() == pytest.approx(2.5)
+
+
+def test_clipped_value_loss_takes_the_larger_of_both_errors() -> None:
+    value, target, old = torch.tensor([2.0]), torch.tensor([3.0]), torch.tensor([0.0])
+    # Moved by 2 towards the target, 0.5 allowed: the clipped value 0.5 is 2.5 away.
+    assert losses.clipped_value_loss(value, target, old, 0.5).item() == pytest.approx(0.5 * 2.5**2)
+    # Within the clip nothing is cut off.
+    assert losses.clipped_value_loss(value, target, old, 5.0).item() == pytest.approx(0.5)
+
+
+def test_huber_is_square_up_to_its_threshold_and_linear_beyond() -> None:
+    errors = torch.tensor([0.5, -1.0, 3.0, -3.0])
+    costs = losses.error_cost(errors, 1.0)
+    assert costs.tolist() == pytest.approx([0.125, 0.5, 2.5, 2.5])
+    assert losses.value_loss(errors, torch.zeros(4), 1.0).item() == pytest.approx(5.625 / 4)
+    # Moved by 4 towards the target, 1 allowed: 3 away instead of 0, at the price of Huber.
+    far = losses.clipped_value_loss(torch.tensor([4.0]), torch.tensor([4.0]), torch.tensor([0.0]), 1.0, 1.0)
+    assert far.item() == pytest.approx(2.5)
+
+
+def test_the_kl_estimate_is_zero_without_a_change_and_right_on_average() -> None:
+    assert losses.approximate_kl(log(1, 1)).item() == 0
+    old, new = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
+    # Samples in the proportions of the old policy: one of each action.
+    estimate = losses.approximate_kl((new / old).log()).item()
+    assert estimate == pytest.approx((old * (old / new).log()).sum().item())
+
+
+def test_a_sample_that_nobody_can_mean_says_little_of_the_change() -> None:
+    log_ratio = torch.zeros(1000)
+    log_ratio[0] = 1e30
+    assert losses.approximate_kl(log_ratio).item() == pytest.approx((math.exp(5) - 6) / 1000)
+
+
+def run(
+    ratio: list[float],
+    reward: list[float],
+    value: list[float],
+    next_value: list[float],
+    terminated: list[int],
+    ends: list[int],
+    **settings: float,
+) -> VTrace:
+    return vtrace(
+        torch.tensor(ratio).log(),
+        torch.tensor(reward),
+        torch.tensor(value),
+        torch.tensor(next_value),
+        torch.tensor(terminated, dtype=torch.bool),
+        torch.tensor(ends, dtype=torch.bool),
+        **({"gamma": 0.5} | settings),
+    )
+
+
+def test_on_policy_targets_are_n_step_returns() -> None:
+    found = run([1.0] * 3, [1.0, 2.0, 4.0], [3.0, 5.0, 7.0], [5.0, 7.0, 8.0], [0, 0, 0], [0, 0, 1])
+    assert found.target.tolist() == [1 + 1 + 1 + 1, 2 + 2 + 2, 4 + 4]
+    assert found.advantage.tolist() == [4 - 3, 6 - 5, 8 - 7]
+    assert found.target.dtype == torch.float32
+
+
+def test_after_termination_there_is_nothing_and_truncation_bootstraps() -> None:
+    found = run([1.0] * 2, [1.0, 2.0], [0.0, 0.0], [0.0, 100.0], [0, 1], [0, 1])
+    assert found.target.tolist() == [2, 2]
+    found = run([1.0] * 2, [1.0, 2.0], [0.0, 0.0], [0.0, 100.0], [0, 0], [0, 1])
+    assert found.target.tolist() == [1 + 26, 52]
+
+
+def test_a_case_worked_out_by_hand_with_both_clips() -> None:
+    # Ratios 4 and 0.5, rho clipped at 2, c at 1.
+    # Last: delta = 0.5 (2 + 0.5 * 8 - 4) = 1, v = 5. First: delta = 2 (1 + 0.5 * 4 - 2) = 2,
+    # v = 2 + 2 + 0.5 * 1 * (5 - 4) = 4.5; advantages: 2 (1 + 0.5 * 5 - 2) = 3 and 0.5 * (2 + 4 - 4) = 1.
+    found = run([4.0, 0.5], [1.0, 2.0], [2.0, 4.0], [4.0, 8.0], [0, 0], [0, 1], rho_clip=2.0, c_clip=1.0)
+    assert found.target.tolist() == pytest.approx([4.5, 5])
+    assert found.advantage.tolist() == pytest.approx([3, 1])
+    assert found.unweighted.tolist() == pytest.approx([1.5, 2])
+
+
+def test_an_action_the_policy_would_not_take_any_more_teaches_nothing() -> None:
+    found = vtrace(
+        torch.tensor([-math.inf, 0.0]),
+        torch.tensor([9.0, 1.0]),
+        torch.tensor([2.0, 3.0]),
+        torch.tensor([3.0, 4.0]),
+        torch.zeros(2, dtype=torch.bool),
+        torch.tensor([False, True]),
+        0.5,
+    )
+    assert found.target.tolist() == [2, 3]
+    assert found.advantage.tolist() == [0, 0]
+
+
+@settings(deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    gamma=st.floats(0, 1),
+    lam=st.floats(0, 1),
+    rho_clip=st.floats(0.1, 3),
+    c_clip=st.floats(0.1, 3),
+    on_policy=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_equals_the_sum_of_the_definition_for_any_segments(
+    lengths: list[int], gamma: float, lam: float, rho_clip: float, c_clip: float, on_policy: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    count = sum(lengths)
+    reward, value, next_value, log_ratio = rng.normal(size=(4, count)).astype(np.float32)
+    ends = np.zeros(count, np.bool_)
+    ends[np.cumsum(lengths) - 1] = True
+    next_value[:-1] = np.where(ends[:-1], next_value[:-1], value[1:])
+    terminated = ends & (rng.random(count) < 0.5)
+    if on_policy:
+        log_ratio[:], rho_clip, c_clip = 0, 1.0, 1.0
+    tensors = [torch.from_numpy(x) for x in (log_ratio, reward, value, next_value, terminated, ends)]
+    found = vtrace(*tensors, gamma, lam, rho_clip, c_clip)
+    ratio = np.exp(log_ratio.astype(np.float64))
+    rho, c = np.minimum(ratio, rho_clip), lam * np.minimum(ratio, c_clip)
+    future = np.where(terminated, 0, next_value)
+    delta = rho * (reward + gamma * future - value)
+    for s in range(count):
+        stop = int(np.flatnonzero(ends & (np.arange(count) >= s))[0])
+        # Equation 1: sum over t of gamma^(t-s) * (product of c from s to t-1) * delta_t.
+        total = sum(gamma ** (t - s) * np.prod(c[s:t]) * delta[t] for t in range(s, stop + 1))
+        assert found.target[s].item() == pytest.approx(value[s] + total, rel=1e-4, abs=1e-4)
+    if on_policy:
+        expected = gae(reward, value, next_value, terminated, ends, gamma, lam)
+        np.testing.assert_allclose(found.target.numpy() - value, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_last_step_that_ends_no_stretch_is_refused() -> None:
+    with pytest.raises(ValueError, match="end of its stretch"):
+        run([1.0], [1.0], [1.0], [1.0], [0], [0])
+
+
+def test_the_policy_follows_the_advantage() -> None:
+    log_prob = torch.tensor([-1.0, -2.0], requires_grad=True)
+    loss = policy_gradient_loss(log_prob, torch.tensor([3.0, -1.0]))
+    assert loss.item() == pytest.approx(0.5)
+    loss.backward()
+    assert log_prob.grad is not None
+    assert log_prob.grad.tolist() == [-1.5, 0.5]
+
+
+ALPHA = torch.tensor(0.5)
+
+
+def test_the_target_takes_the_smaller_critic_and_adds_the_entropy() -> None:
+    target = soft_target(
+        torch.tensor([1.0, 1.0, 1.0]),
+        torch.tensor([0.5, 0.25, 0.0]),
+        torch.tensor([[4.0, 8.0, torch.inf], [6.0, 2.0, torch.inf]]),
+        torch.tensor([-2.0, 4.0, 1.0]),
+        ALPHA,
+    )
+    assert target.tolist() == [1 + 0.5 * (4 + 1), 1 + 0.25 * (2 - 2), 1]
+
+
+def test_both_critics_learn_weighted_by_importance() -> None:
+    q = torch.tensor([[1.0, 2.0], [3.0, 2.0]], requires_grad=True)
+    found = critic_loss(q, torch.tensor([2.0, 0.0]), torch.tensor([1.0, 0.5]))
+    assert found.loss.item() == pytest.approx((1.0 + 0.5 * 4.0) / 2)
+    assert found.error.tolist() == [1, 2]
+    found.loss.backward()
+    assert q.grad is not None
+    assert q.grad.tolist() == [[-0.5, 0.5], [0.5, 0.5]]
+
+
+def test_the_actor_climbs_the_smaller_critic_and_spreads() -> None:
+    log_prob = torch.tensor([1.0, -1.0], requires_grad=True)
+    q = torch.tensor([[1.0, 5.0], [2.0, 3.0]], requires_grad=True)
+    alpha = ALPHA.clone().requires_grad_()
+    loss = actor_loss(log_prob, q, alpha)
+    assert loss.item() == pytest.approx(((0.5 - 1) + (-0.5 - 3)) / 2)
+    loss.backward()
+    assert log_prob.grad is not None
+    assert q.grad is not None
+    assert log_prob.grad.tolist() == [0.25, 0.25]
+    assert q.grad.tolist() == [[-0.5, 0], [0, -0.5]]
+    assert alpha.grad is None
+
+
+@pytest.mark.parametrize(("entropy", "rises"), [(-3.0, True), (-1.0, False)])
+def test_the_temperature_rises_while_the_entropy_is_below_its_target(entropy: float, rises: bool) -> None:
+    log_alpha = torch.tensor(math.log(0.2), requires_grad=True)
+    log_prob = torch.tensor([-entropy - 0.5, -entropy + 0.5], requires_grad=True)
+    loss = temperature_loss(log_alpha, log_prob, target_entropy=-2.0)
+    # d/dlog(alpha) = -alpha * (mean log pi + target) = alpha * (entropy - target)
+    loss.backward()
+    assert log_alpha.grad is not None
+    assert log_alpha.grad.item() == pytest.approx(0.2 * (entropy + 2.0))
+    assert (log_alpha.grad < 0).item() is rises
+    assert log_prob.grad is None
+
+
+def test_the_temperature_finds_the_entropy_it_aims_at() -> None:
+    # A policy whose entropy is log(alpha) + 1: it is -1 where log(alpha) = -2.
+    log_alpha = torch.zeros((), requires_grad=True)
+    optimiser = torch.optim.Adam([log_alpha], lr=0.1)
+    for _ in range(150):
+        optimiser.zero_grad()
+        temperature_loss(log_alpha, torch.full((8,), -(log_alpha.item() + 1)), -1.0).backward()
+        optimiser.step()
+    assert log_alpha.item() == pytest.approx(-2.0, abs=0.05)

@@ -1,0 +1,408 @@
+"""Target and loss of deep Q-learning against cases worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from soulsgui.rl.losses.q_learning import (
+    TDLossName,
+    categorical_loss,
+    categorical_target,
+    midpoints,
+    n_step_target,
+    projected,
+    quantile_huber_loss,
+    quantile_target,
+    r2d2_target,
+    rescaled,
+    sequence_loss,
+    sequence_windows,
+    support,
+    td_sample_loss,
+    unscaled,
+)
+
+REWARD = torch.tensor([1.0, 2.0, 3.0])
+HALF = torch.full((3,), 0.5)
+# The networks disagree on the best action of the first two rows.
+ONLINE_Q = torch.tensor([[5.0, 4.0], [0.0, 1.0], [-1.0, -2.0]])
+TARGET_Q = torch.tensor([[10.0, 20.0], [30.0, 40.0], [-3.0, -7.0]])
+
+
+def test_double_lets_the_online_network_choose_and_the_target_network_value() -> None:
+    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, double=True)
+    assert target.tolist() == [1 + 5, 2 + 20, 3 - 1.5]
+
+
+def test_plain_takes_the_target_networks_highest_value() -> None:
+    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, double=False)
+    assert target.tolist() == [1 + 10, 2 + 20, 3 - 1.5]
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_a_final_state_has_no_future_whatever_its_value(double: bool) -> None:
+    endless = torch.full((3, 2), torch.inf)
+    target = n_step_target(REWARD, torch.tensor([0.0, 0.5, 0.0]), ONLINE_Q, endless, double)
+    assert target.tolist() == [1, torch.inf, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("huber", (0.5 * 0.5**2 + (3 - 0.5) + 0.5 * 1 + 0) / 4),
+        ("mse", (0.5 * 0.5**2 + 0.5 * 9 + 0.5 * 1 + 0) / 4),
+    ],
+)
+def test_the_loss_is_half_the_square_and_with_huber_linear_from_1_on(
+    kind: TDLossName, expected: float
+) -> None:
+    q_taken = torch.tensor([0.5, -1.0, 1.0, 7.0], requires_grad=True)
+    target = torch.tensor([0.0, 2.0, 0.0, 7.0])
+    loss = td_sample_loss(q_taken, target, kind).loss
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert q_taken.grad is not None
+    steepest = 1.0 if kind == "huber" else 3.0
+    assert (4 * q_taken.grad).tolist() == pytest.approx([0.5, -steepest, 1.0, 0.0])
+
+
+def test_only_valid_actions_follow_in_the_target_of_values() -> None:
+    mask = torch.tensor([[False, True], [True, False], [True, True]])
+    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, True, mask)
+    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
+    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, False, ~mask | mask[2])
+    assert target.tolist() == [1 + 10, 2 + 20, 3 - 1.5]
+    target = n_step_target(REWARD, HALF, ONLINE_Q, TARGET_Q, False, mask)
+    assert target.tolist() == [1 + 10, 2 + 15, 3 - 1.5]
+
+
+def test_a_window_is_discounted_by_what_it_says_and_ends_with_a_final_state() -> None:
+    discount = torch.tensor([0.125, 0.0, 1.0])
+    assert n_step_target(REWARD, discount, ONLINE_Q, TARGET_Q, True).tolist() == [1 + 1.25, 2, 0]
+    endless = torch.full((3, 2), torch.inf)
+    assert n_step_target(REWARD, torch.zeros(3), endless, endless, True).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["huber", "mse"])
+def test_weights_of_1_change_nothing_and_the_error_is_the_absolute_difference(kind: TDLossName) -> None:
+    q_taken, target = torch.tensor([0.5, -1.0, 1.0, 7.0]), torch.tensor([0.0, 2.0, 0.0, 7.0])
+    found = td_sample_loss(q_taken, target, kind, torch.ones(4))
+    torch.testing.assert_close(td_sample_loss(q_taken, target, kind).loss, found.loss)
+    assert found.error.tolist() == [0.5, 3, 1, 0]
+
+
+def test_a_sample_counts_by_its_weight_and_its_huber_gradient_is_clipped() -> None:
+    q_taken = torch.tensor([0.5, -1.0, 5.0, 7.0], requires_grad=True)
+    target = torch.tensor([0.0, 2.0, 0.0, 7.0], requires_grad=True)
+    found = td_sample_loss(q_taken, target, "huber", torch.tensor([1.0, 0.5, 0.25, 1.0]))
+    assert found.loss.item() == pytest.approx((0.125 + 0.5 * 2.5 + 0.25 * 4.5) / 4)
+    found.loss.backward()
+    assert q_taken.grad is not None
+    assert (4 * q_taken.grad).tolist() == pytest.approx([0.5, -0.5, 0.25, 0])
+    assert target.grad is None
+
+
+def test_levels_are_the_middles_of_equal_parts() -> None:
+    assert midpoints(4).tolist() == [0.125, 0.375, 0.625, 0.875]
+
+
+def test_the_loss_of_a_case_worked_out_by_hand() -> None:
+    # As many samples as quantiles would hide which axis is summed and which is averaged.
+    # u = target_j - predicted_i: [[0.5, 3, 2], [-1.5, 1, 0]]; Huber: [[0.125, 2.5, 1.5], [1, 0.5, 0]].
+    # Times |level - 1{u < 0}|: 0.25 everywhere in the first row, 0.25, 0.75, 0.75 in the second.
+    found = quantile_huber_loss(torch.tensor([[0.0, 2.0]]), midpoints(2), torch.tensor([[0.5, 3.0, 2.0]]))
+    assert found.loss.item() == pytest.approx(0.25 * 4.125 / 3 + (0.25 * 1 + 0.75 * 0.5) / 3)
+    assert found.error.item() == pytest.approx(5.5 / 3 - 1)
+
+
+@pytest.mark.parametrize(
+    ("kappa", "expected"), [(0.0, [3.0, 0.5]), (1.0, [2.5, 0.125]), (2.0, [2.0, 0.0625])]
+)
+def test_kappa_is_where_the_loss_turns_linear_at_slope_1(kappa: float, expected: list[float]) -> None:
+    target = torch.tensor([[3.0], [-0.5]])
+    losses = [
+        quantile_huber_loss(torch.zeros(1, 1), torch.tensor([level]), target[i : i + 1], kappa).loss.item()
+        for i, level in enumerate((1.0, 0.0))
+    ]
+    assert losses == pytest.approx(expected)
+
+
+def test_samples_are_weighted_and_no_gradient_reaches_the_target() -> None:
+    predicted = torch.zeros(2, 1, requires_grad=True)
+    target = torch.ones(2, 1, requires_grad=True)
+    found = quantile_huber_loss(predicted, midpoints(1), target, weight=torch.tensor([1.0, 0.25]))
+    assert found.loss.item() == pytest.approx((0.25 + 0.25 * 0.25) / 2)
+    found.loss.backward()
+    assert target.grad is None
+    assert predicted.grad is not None
+    assert predicted.grad.flatten().tolist() == pytest.approx([-0.25, -0.0625])
+    assert not found.error.requires_grad
+
+
+NEXT_TARGET = torch.tensor([[[0.0, 2.0], [5.0, -1.0]]] * 3)  # means 1 and 2
+NEXT_ONLINE = torch.tensor([[[4.0, 4.0, 1.0], [0.0, 0.0, 6.0]]] * 3)  # means 3 and 2
+
+
+def test_double_chooses_by_the_online_means_and_values_by_the_target_quantiles() -> None:
+    discount = torch.tensor([0.5, 0.25, 0.0])
+    double = quantile_target(REWARD, discount, NEXT_TARGET, NEXT_ONLINE, double=True)
+    assert double.tolist() == [[1, 2], [2, 2.5], [3, 3]]
+    plain = quantile_target(REWARD, discount, NEXT_TARGET, NEXT_ONLINE, double=False)
+    assert plain.tolist() == [[3.5, 0.5], [3.25, 1.75], [3, 3]]
+
+
+def test_a_final_state_has_no_future_whatever_its_quantiles() -> None:
+    endless = torch.full((3, 2, 2), torch.inf)
+    assert quantile_target(REWARD, torch.zeros(3), endless, endless, True).tolist() == [
+        [1, 1],
+        [2, 2],
+        [3, 3],
+    ]
+
+
+def normal_quantiles(level: Tensor) -> Tensor:
+    return 10 * math.sqrt(2) * torch.erfinv(2 * level - 1)
+
+
+def test_quantiles_learned_from_scattered_rewards_keep_their_spread() -> None:
+    # One state, rewards from N(0, 10): on the wrong axis the quantiles collapse onto the mean.
+    generator = torch.Generator().manual_seed(0)
+    theta = torch.zeros(1, 32, requires_grad=True)
+    optimiser = torch.optim.SGD([theta], lr=40.0)
+    total, last = torch.zeros(1, 32), 200
+    for step in range(800):
+        rewards = 10 * torch.randn(256, generator=generator)
+        optimiser.zero_grad()
+        target = quantile_target(rewards, torch.zeros(256), torch.zeros(256, 1, 4), torch.empty(0), False)
+        quantile_huber_loss(theta.expand(256, -1), midpoints(32), target).loss.backward()
+        optimiser.step()
+        if step >= 800 - last:
+            total += theta.detach() / last
+    expected = normal_quantiles(midpoints(32))
+    assert total.std(correction=0).item() == pytest.approx(expected.std(correction=0).item(), rel=0.03)
+    assert total.std(correction=0).item() == pytest.approx(10, rel=0.06)
+    torch.testing.assert_close(total[0], expected, atol=1.0, rtol=0.0)
+
+
+def test_implicit_quantiles_learned_at_random_levels_keep_their_spread() -> None:
+    # IQN: levels are drawn anew for each sample, and a function of the level is learned.
+    generator = torch.Generator().manual_seed(0)
+    linear = nn.Linear(3, 1)
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+
+    def predict(level: Tensor) -> Tensor:
+        # Features that can express the quantiles of a normal distribution.
+        z = normal_quantiles(level.clamp(1e-3, 1 - 1e-3)) / 10
+        features = torch.stack((torch.ones_like(z), z, z**3 / 10), dim=-1)
+        return linear(features).squeeze(-1)
+
+    optimiser = torch.optim.Adam(linear.parameters(), lr=0.1)
+    for _ in range(500):
+        level = torch.rand(256, 8, generator=generator)
+        rewards = 10 * torch.randn(256, generator=generator)
+        target = rewards[:, None].expand(-1, 8)
+        optimiser.zero_grad()
+        quantile_huber_loss(predict(level), level, target).loss.backward()
+        optimiser.step()
+    learned = predict(midpoints(16)).detach()
+    expected = normal_quantiles(midpoints(16))
+    assert learned.std(correction=0).item() == pytest.approx(expected.std(correction=0).item(), rel=0.1)
+    torch.testing.assert_close(learned, expected, atol=2.0, rtol=0.0)
+
+
+def test_at_the_true_quantiles_of_a_sample_the_gradient_vanishes() -> None:
+    # Of 8 target samples, the level 0.25 lies between the second and the third; kappa 0: pure regression.
+    target = torch.arange(8.0)[None]
+    predicted = torch.tensor([[1.5, 5.5]], requires_grad=True)
+    quantile_huber_loss(predicted, torch.tensor([[0.25, 0.75]]), target, kappa=0.0).loss.backward()
+    assert predicted.grad is not None
+    assert predicted.grad.tolist() == [[0, 0]]
+
+
+def test_only_valid_actions_follow_in_the_target_of_quantiles() -> None:
+    mask = torch.tensor([[True, False], [False, True], [True, True]])
+    discount = torch.ones(3)
+    double = quantile_target(torch.zeros(3), discount, NEXT_TARGET, NEXT_ONLINE, True, mask)
+    assert double.tolist() == [[0, 2], [5, -1], [0, 2]]
+    plain = quantile_target(torch.zeros(3), discount, NEXT_TARGET, NEXT_ONLINE, False, mask)
+    assert plain.tolist() == [[0, 2], [5, -1], [5, -1]]
+
+
+ATOMS = support(0.0, 4.0, 5)
+
+
+def project(reward: float, discount: float, probs: list[float]) -> list[float]:
+    found = projected(
+        torch.tensor([reward]), torch.tensor([discount]), torch.tensor([probs], dtype=torch.float32), ATOMS
+    )
+    assert found.dtype == torch.float32
+    return found[0].tolist()
+
+
+def test_atoms_are_even_and_include_both_ends() -> None:
+    assert ATOMS.tolist() == [0, 1, 2, 3, 4]
+    for lowest, highest, atoms in ((0.0, 0.0, 5), (1.0, 0.0, 5), (0.0, 1.0, 1)):
+        with pytest.raises(ValueError, match="no support"):
+            support(lowest, highest, atoms)
+
+
+def test_mass_between_atoms_is_shared_by_closeness() -> None:
+    # 0.25 + 0.5 * z: 0.25, 0.75, 1.25 ...
+    assert project(0.25, 0.5, [1, 0, 0, 0, 0]) == [0.75, 0.25, 0, 0, 0]
+    assert project(0.25, 0.5, [0, 0.5, 0, 0, 0.5]) == [0.125, 0.375, 0.375, 0.125, 0]
+
+
+@pytest.mark.parametrize("atom", range(5))
+def test_mass_that_falls_exactly_on_an_atom_stays_there_whole(atom: int) -> None:
+    one_hot = [float(i == atom) for i in range(5)]
+    assert project(0.0, 1.0, one_hot) == one_hot
+    assert project(float(atom), 0.0, [0.2] * 5) == pytest.approx(one_hot)
+
+
+def test_what_leaves_the_support_is_gathered_at_its_ends() -> None:
+    assert project(9.0, 1.0, [0.25, 0.25, 0.25, 0.25, 0]) == [0, 0, 0, 0, 1]
+    assert project(-2.5, 1.0, [0.25, 0.25, 0.25, 0.25, 0]) == [0.75 + 0.125, 0.125, 0, 0, 0]
+
+
+@settings(deadline=None)
+@given(
+    reward=st.floats(-1, 1),
+    discount=st.floats(0, 1),
+    lowest=st.floats(-50, 0),
+    width=st.floats(1, 100),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_mass_and_mean_are_kept_inside_the_support(
+    reward: float, discount: float, lowest: float, width: float, seed: int
+) -> None:
+    atoms = support(lowest, lowest + width, 51)
+    generator = torch.Generator().manual_seed(seed)
+    probs = (3 * torch.randn(4, 51, generator=generator)).softmax(1)
+    moved = (reward + discount * atoms).clamp(lowest, lowest + width)
+    found = projected(torch.full((4,), reward), torch.full((4,), discount), probs, atoms)
+    assert (found >= 0).all()
+    torch.testing.assert_close(found.sum(1), torch.ones(4), atol=1e-5, rtol=0.0)
+    # Of what is cut off at the ends, the mean of the cut mass is kept.
+    torch.testing.assert_close(found @ atoms, probs @ moved, atol=1e-3, rtol=1e-4)
+
+
+def test_double_chooses_by_the_online_means() -> None:
+    # Target means: 1 and 3; online means: 3 and 1.
+    low, high = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
+    target = torch.stack((low, high)).log()[None]
+    online = torch.stack((high, low)).log()[None]
+    reward, discount = torch.tensor([1.0]), torch.tensor([1.0])
+    double, _ = categorical_target(reward, discount, target, online, ATOMS, double=True)
+    plain, _ = categorical_target(reward, discount, target, online, ATOMS, double=False)
+    assert double.tolist() == [[0, 0, 1, 0, 0]]
+    assert plain.tolist() == [[0, 0, 0, 0, 1]]
+
+
+def test_the_loss_is_the_cross_entropy_and_the_error_the_divergence() -> None:
+    target = torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
+    probs = torch.tensor([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]])
+    found = categorical_loss(probs.log(), target, torch.tensor([1.0, 0.5]))
+    entropies = [0.5 * math.log(4) + 0.5 * math.log(2), math.log(2)]
+    assert found.loss.item() == pytest.approx((entropies[0] + 0.5 * entropies[1]) / 2)
+    assert found.error.tolist() == pytest.approx([entropies[0] - math.log(2), math.log(2)], abs=1e-6)
+
+
+def test_where_nothing_is_to_be_learned_error_and_gradient_are_0() -> None:
+    logits = torch.tensor([[0.3, -1.0, 2.0]], requires_grad=True)
+    log_probs = logits.log_softmax(1)
+    found = categorical_loss(log_probs, log_probs.exp())
+    found.loss.backward()
+    assert logits.grad is not None
+    assert logits.grad.tolist()[0] == pytest.approx([0, 0, 0], abs=1e-6)
+    assert found.error.item() == pytest.approx(0, abs=1e-6)
+    assert not found.error.requires_grad
+
+
+def test_returns_beyond_the_support_are_counted_and_those_at_its_edge_are_not() -> None:
+    log_probs = torch.tensor([[[0.0, 0, 0, 0, 1]]]).log().expand(6, 1, 5)  # 4 for sure
+    reward = torch.tensor([0.0, 4.0, 1.0, -4.1, 5.0, -0.1])
+    discount = torch.tensor([1.0, 0.0, 0.9, 1.0, 0.0, 0.0])  # to: 4, 4, 4.6, -0.1, 5, -0.1
+    _, beyond = categorical_target(reward, discount, log_probs, log_probs, ATOMS, double=True)
+    assert beyond.item() == pytest.approx(4 / 6)
+
+
+def test_only_valid_actions_follow_in_the_target_of_atoms() -> None:
+    low, high = torch.tensor([0.0, 1, 0, 0, 0]), torch.tensor([0.0, 0, 0, 1, 0])
+    log_probs = torch.stack((low, high)).log().expand(2, 2, 5)
+    mask = torch.tensor([[True, False], [True, True]])
+    for double in (True, False):
+        found, _ = categorical_target(
+            torch.zeros(2), torch.ones(2), log_probs, log_probs, ATOMS, double, mask
+        )
+        assert found.tolist() == [low.tolist(), high.tolist()]
+
+
+def test_values_are_rescaled_by_the_formula() -> None:
+    found = rescaled(torch.tensor([0.0, 3.0, -8.0, 99.0]), epsilon=0.01)
+    assert found.tolist() == pytest.approx([0, 1 + 0.03, -2 - 0.08, 9 + 0.99])
+
+
+def test_the_inverse_is_the_closed_form() -> None:
+    x = torch.tensor([-30.0, -0.5, 0.0, 0.2, 7.0], dtype=torch.float64)
+    root = ((1 + 4 * 1e-3 * (x.abs() + 1 + 1e-3)).sqrt() - 1) / (2 * 1e-3)
+    torch.testing.assert_close(unscaled(x), x.sign() * (root.square() - 1), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1e-3, 1.0, 50.0, 1e4, 1e7])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_inverse_undoes_it_in_float32_to_the_last_digits(size: float, sign: float) -> None:
+    x = torch.tensor([sign * size])
+    torch.testing.assert_close(unscaled(rescaled(x)), x, rtol=3e-6, atol=0.0)
+    torch.testing.assert_close(rescaled(unscaled(x)), x, rtol=3e-6, atol=0.0)
+
+
+def test_windows_stay_within_their_sequence() -> None:
+    reward = np.array([[1, 1], [2, 2], [4, 0]], np.float32)
+    valid = np.array([[True, True], [True, True], [True, False]])
+    terminated = np.array([[False, False], [False, True], [False, False]])
+    window = sequence_windows(reward, terminated, valid, 2, 0.5)
+    assert window.reward.tolist() == [[2, 2], [4, 2], [4, 0]]
+    assert window.row[:, 0].tolist() == [2, 3, 3]
+    assert window.row[:2, 1].tolist() == [2, 2]
+    assert window.discount[:, 0].tolist() == [0.25, 0.25, 0.5]
+    assert window.discount[:2, 1].tolist() == [0, 0]
+
+
+def test_the_target_is_made_of_plain_values_and_rescaled_again() -> None:
+    reward, discount = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.5, 0.0]])
+    row = torch.tensor([[1, 1]])
+    target_q = torch.tensor([[[0.0, 0.0]] * 2, [[10.0, 20.0], [torch.inf, torch.inf]]])
+    online_q = torch.tensor([[[0.0, 0.0]] * 2, [[5.0, 4.0], [1.0, 2.0]]])
+    found = r2d2_target(reward, discount, row, target_q, online_q)
+    future = unscaled(torch.tensor(10.0)).item()
+    expected = rescaled(torch.tensor([[1 + 0.5 * future, 2.0]]))
+    torch.testing.assert_close(found, expected)
+    assert found[0, 0].item() == pytest.approx(math.sqrt(2 + 0.5 * future) - 1 + 1e-3 * (1 + 0.5 * future))
+
+
+def test_the_loss_counts_learned_steps_alike_and_the_priority_mixes_largest_and_mean() -> None:
+    q = torch.tensor([[9.0, 9.0], [1.0, 9.0], [3.0, 2.0]], requires_grad=True)
+    target = torch.zeros(3, 2)
+    learned = torch.tensor([[False, False], [True, False], [True, True]])
+    found = sequence_loss(q, target, learned, torch.tensor([1.0, 0.5]))
+    assert found.loss.item() == pytest.approx(0.5 * (1 + 9 + 0.5 * 4) / 3)
+    assert found.error.tolist() == pytest.approx([0.9 * 3 + 0.1 * 2, 2])
+    found.loss.backward()
+    assert q.grad is not None
+    assert not q.grad[~learned].any()
+    torch.testing.assert_close(q.grad[1:, 0], torch.tensor([1.0, 3.0]) / 3)
+
+
+def test_only_valid_actions_follow_in_the_target_of_sequences() -> None:
+    reward, discount, row = torch.zeros(1, 2), torch.ones(1, 2), torch.ones(1, 2, dtype=torch.int64)
+    target_q = torch.tensor([[[0.0, 0.0]] * 2, [[10.0, 20.0], [30.0, 40.0]]])
+    mask = torch.tensor([[[False, True], [True, True]]])
+    assert torch.allclose(r2d2_target(reward, discount, row, target_q, target_q, ~mask), target_q[1:, :, 0])
+    found = r2d2_target(reward, discount, row, target_q, -target_q, mask)
+    torch.testing.assert_close(found, torch.tensor([[20.0, 30.0]]))
