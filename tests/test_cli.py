@@ -943,6 +943,15 @@ def test_a_control_file_that_can_not_be_read_is_told_with_the_reason(folder: Pat
     assert "control.json can't be read: File name too long" in capsys.readouterr().err
 
 
+def test_a_setting_without_a_value_is_told_the_usage(folder: Path, capsys: Capture) -> None:
+    assert soulsgui(folder, "config", "set", "seed=9", "ppo.gamma") == 2
+    said = capsys.readouterr().err
+    assert "'ppo.gamma' has no value" in said
+    assert "soulsgui config set KEY=VALUE" in said
+    assert "mistake" not in said
+    assert not (folder / "config" / "config.yaml").exists()
+
+
 def test_a_configuration_that_can_not_be_read_names_its_folder(folder: Path, capsys: Capture) -> None:
     config = folder / ("x" * 300)
     assert run(["config", "show", "--config-dir", str(config), "--data-dir", str(folder)]) == 2

@@ -42,11 +42,12 @@ def evaluate(arguments: Arguments) -> int:
     settings = _settings_of(path, info, arguments.assignments)
     env = settings.env
     # Late: what is wrong with the command line is said before Gymnasium is imported.
+    from soulsgui.environments.make import longest_episode
     from soulsgui.modes.evaluate import evaluate
     from soulsgui.modes.trained import open_trained
 
     trained = open_trained(path, env)
-    longest = trained.maker.longest_episode(otherwise=settings.evaluation.max_steps)
+    longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
     found = evaluate(
         trained.policy,
         trained.maker,

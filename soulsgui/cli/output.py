@@ -1,6 +1,7 @@
 """Standard output, and the folders a command line names."""
 
 import json
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +19,11 @@ def say(text: str) -> None:
     stream: TextIO | None = sys.stdout  # None when it was closed before we began: `>&-`
     if stream is not None:
         stream.write(f"{printable(text, None, lines=True)}\n")
+
+
+def room() -> int | None:
+    """Return how many characters a line of the terminal has; None where nobody looks at one."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def say_json(document: Any) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from soulsgui.cli.output import folders_of, log_line, say, say_json
+from soulsgui.cli.output import folders_of, log_line, room, say, say_json
 from soulsgui.cli.parser import Arguments
 from soulsgui.cli.runner import RunnerClient, client_id, join_of, runner_of
 from soulsgui.errors import ServerTimeoutError, ServerUnreachableError, SoulsGuiError, UsageError
@@ -47,11 +47,14 @@ def _runners(arguments: Arguments) -> list[tuple[RunnerClient, Callable[[dict[st
         ServerUnreachableError: Neither a server runs here, nor does this computer play for one.
     """
     from soulsgui.runner.join.words import join_text
-    from soulsgui.runner.words import status_text
+    from soulsgui.runner.words import status_text, wrapped
+
+    def of_join(told: dict[str, Any]) -> str:
+        return "\n".join(wrapped(join_text(Status.model_validate(told)).split("\n"), room()))
 
     ways: list[tuple[Callable[[], RunnerClient], Callable[[dict[str, Any]], str]]] = [
-        (lambda: runner_of(arguments), status_text),
-        (lambda: join_of(folders_of(arguments)), lambda told: join_text(Status.model_validate(told))),
+        (lambda: runner_of(arguments), lambda told: status_text(told, room())),
+        (lambda: join_of(folders_of(arguments)), of_join),
     ]
     found = []
     missing: list[ServerUnreachableError] = []
@@ -209,7 +212,7 @@ def clients(arguments: Arguments) -> int:
     if arguments.as_json:
         say_json(found)
     else:
-        say(client_rows(found))
+        say(client_rows(found, room()))
     return 0
 
 

@@ -45,10 +45,11 @@ def redis(arguments: Arguments) -> int:
     """`redis`: the server with the generated configuration, until it is stopped."""
     from soulsgui.config.load import load_settings
     from soulsgui.runner.invitations import Invitations
-    from soulsgui.runner.redis_server import ensure_server
+    from soulsgui.runner.redis_server import ensure_server, refuse_a_second
 
     folders = folders_of(arguments)
     settings = load_settings(folders, assignments=arguments.assignments)
+    refuse_a_second(folders)
     invitations = Invitations(folders.invited)
     if invitations.damage:
         sys.stderr.write(f"The list of the invited is lost: {invitations.damage}\n")

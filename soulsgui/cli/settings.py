@@ -82,6 +82,12 @@ def diff(arguments: Arguments) -> int:
 
 def change(arguments: Arguments) -> int:
     """`config set`: write settings into the user's config.yaml, comments kept."""
+    without = next((word for word in arguments.values if "=" not in word), None)
+    if without is not None:
+        raise UsageError(
+            f"config set: {without!r} has no value.",
+            f"Usage: soulsgui config set KEY=VALUE ... (what it is now: soulsgui config show {without})",
+        )
     layer = parse_assignments(arguments.values, "config set")
     if layer.problems:
         raise ConfigError(list(layer.problems))

@@ -47,9 +47,11 @@ def with_values(text: str, changes: Mapping[str, Any], reset: tuple[str, ...] = 
         reset: Dotted keys to take out, so that lower layers show through.
 
     Raises:
-        ConfigError: The present text is not YAML.
+        ConfigError: The present text is not YAML, or a key is written twice in it.
     """
-    parse_layer(text, "config.yaml")
+    layer = parse_layer(text, "config.yaml")
+    if layer.ambiguous:
+        raise ConfigError(list(layer.problems))
     for key in reset:
         text = without(text, key)
     if not changes:

@@ -7,11 +7,12 @@ win entry by entry: defaults < those of the algorithm and its agent < preset < c
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.constructor import RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError
 
 from soulsgui.config.errors import ConfigError, Problem, nearest
@@ -46,6 +47,7 @@ class Layer:
         lines: Dotted key to the line it stands in, from 1; empty for sources without lines.
         problems: Mistakes found while reading, such as unknown keys.
         preset: The preset this source asks for, empty for none.
+        ambiguous: Whether it is YAML with a key that is written twice, which only a hand can put right.
     """
 
     source: str
@@ -53,6 +55,7 @@ class Layer:
     lines: dict[str, int] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     preset: str = ""
+    ambiguous: bool = False
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -129,30 +132,63 @@ def parse_layer(text: str, source: str) -> Layer:
         raise ConfigError([Problem(source, None, "", None, reason)]) from error
 
 
+class _Again(NamedTuple):
+    """A key that its map has already, with its value and its line, from 1."""
+
+    holder: CommentedMap
+    name: Any
+    value: Any
+    line: int
+
+
+class _Constructor(RoundTripConstructor):
+    """Goes on where a key is written twice: what is wrong behind it is to be told, too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.again: list[_Again] = []
+
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        """Whether to put a key into a map: the first one stays."""
+        if key in mapping:
+            self.again.append(_Again(mapping, key, value, key_node.start_mark.line + 1))
+            return False
+        return True
+
+
 def _layer_of_text(text: str, source: str) -> Layer:
-    tree = YAML(typ="rt").load(text)
+    yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    tree = yaml.load(text)
     if tree is None:
         return Layer(source)
     if not isinstance(tree, CommentedMap):
         reason = "expected settings like `ppo:` with `gamma: 0.99` below it"
         raise ConfigError([Problem(source, 1, "", None, reason)])
-    return layer_of_tree(tree, source)
+    return layer_of_tree(tree, source, yaml.constructor.again)
 
 
-def layer_of_tree(tree: Mapping[Any, Any], source: str) -> Layer:
+def layer_of_tree(tree: Mapping[Any, Any], source: str, again: Sequence[_Again] = ()) -> Layer:
     """Return a nested map of settings as a layer; lines are known of a map that was read from YAML.
 
     Args:
         tree: Sections with their settings below them; keys may also be dotted.
         source: Name of the source as the user knows it.
+        again: What was written once more of the same keys.
     """
     found = _Found(source)
     _walk(tree, "", found)
+    for holder, name, value, line in reversed(again):  # what lies within another one comes before it
+        key = f"{found.prefixes.get(id(holder), '')}{name}"
+        found.doubled(key, _line_of(holder, name), line)
+        if holder is tree and key in _sections() and isinstance(value, Mapping):
+            _walk(value, f"{key}.", found)
     preset = found.values.pop(PRESET_KEY, "") or ""
     if not isinstance(preset, str):
         found.problem(PRESET_KEY, preset, "expected a preset's name")
         preset = ""
-    return Layer(source, found.values, found.lines, tuple(found.problems), preset)
+    problems = sorted(found.problems, key=lambda one: one.line or 0)
+    return Layer(source, found.values, found.lines, tuple(problems), preset, bool(again))
 
 
 class _Found:
@@ -163,6 +199,7 @@ class _Found:
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int] = {}
         self.problems: list[Problem] = []
+        self.prefixes: dict[int, str] = {}  # of each map of settings
 
     def problem(self, key: str, value: Any, reason: str) -> None:
         self.problems.append(Problem(self.source, self.lines.get(key), key, value, reason))
@@ -173,22 +210,20 @@ class _Found:
         except NotPlainError as error:
             self.problem(key, None, str(error))
 
-    def doubled(self, key: str, line: int | None) -> None:
-        first = self.lines.get(key)
+    def doubled(self, key: str, first: int | None, line: int | None) -> None:
         places = f": in line {first} and in line {line}" if first and line else ""
         reason = f"is written twice{places}. Keep one of them."
         self.problems.append(Problem(self.source, line, key, None, reason))
 
 
 def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
-    known = all_settings()
-    sections = {key.split(".")[0] for key in known if "." in key}
-    above = prefix
+    known, sections = all_settings(), _sections()
+    found.prefixes[id(node)] = above = prefix
     for name, value in node.items():
         key = f"{prefix}{name}"
         line = _line_of(node, name)
         if key in found.values:
-            found.doubled(key, line)
+            found.doubled(key, found.lines.get(key), line)
             continue
         if line is not None:
             found.lines[key] = line
@@ -206,6 +241,10 @@ def _walk(node: Mapping[Any, Any], prefix: str, found: _Found) -> None:
             found.problems.append(
                 unknown_key(found.source, line, key, key if "." in key else f"{above}{key}")
             )
+
+
+def _sections() -> set[str]:
+    return {key.split(".")[0] for key in all_settings() if "." in key}
 
 
 def _line_of(node: Mapping[Any, Any], name: Any) -> int | None:

@@ -122,7 +122,7 @@ def run_layer(path: Path) -> Layer:
         tree = json.loads(path.read_bytes())
     except (OSError, ValueError):
         tree = None
-    if isinstance(tree, dict):
+    if isinstance(tree, dict) and not layer.ambiguous:
         layer = replace(layer_of_tree(with_new_names(tree), path.name), lines=layer.lines)
     if not layer.values and not layer.problems:
         raise ConfigError([Problem(path.name, None, "", None, f"no configuration in {path}.")])

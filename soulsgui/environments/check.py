@@ -3,7 +3,6 @@
 import inspect
 import math
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,11 +13,13 @@ from numpy.typing import NDArray
 
 from soulsgui.environments.finite import LARGEST
 from soulsgui.environments.make import (
+    BROKEN,
     Env,
     WrapperEntry,
     find_spec,
     has_native_vector,
     make_env,
+    place_of,
     wrapper_faults,
 )
 from soulsgui.environments.masks import action_left, gives_masks, read_mask
@@ -187,8 +188,8 @@ class _Trial:
                     self._observed(env.reset(), "reset", spaces)
                     clock.begin()
             self.seconds = time.perf_counter() - begin
-        except Exception as error:
-            self._problem("raised", f"It raised in {doing}{_place(error)}: {error_words(error)}")
+        except BROKEN as error:
+            self._problem("raised", f"It raised in {doing}{place_of(error)}: {error_words(error)}")
         if not self.problems and not self.episodes:
             self._note(f"No episode ended within {self.steps} random steps.")
 
@@ -280,11 +281,3 @@ def _source(env: Env, method: str) -> str:
     except (AttributeError, OSError, TypeError, ValueError):
         return ""
     return f" ({Path(file).name}, line {line})" if file else ""
-
-
-def _place(error: Exception) -> str:
-    """Return where an error was raised: ` (game.py, line 12, in step)`."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return ""
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})"

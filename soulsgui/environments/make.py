@@ -4,8 +4,10 @@ import importlib
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -19,6 +21,9 @@ from soulsgui.printable import error_words
 Env = gymnasium.Env[Any, Any]
 Vector = VectorEnv[Any, Any, Any]
 _UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
+
+BROKEN = (Exception, SystemExit)
+"""What a broken environment may raise: games like to end the whole program."""
 
 WrapperEntry = str | Mapping[str, Mapping[str, Any] | None]
 
@@ -39,12 +44,12 @@ def make_env(env_id: str, kwargs: Mapping[str, Any], wrappers: Sequence[WrapperE
     spec = find_spec(env_id)
     try:
         env: Env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
-    except Exception as error:
+    except BROKEN as error:
         raise _constructor_failed(spec, env_id, kwargs, error) from error
     for name, wrap in layers:
         try:
             env = wrap(env)
-        except Exception as error:
+        except BROKEN as error:
             env.close()
             raise EnvironmentCheckError(
                 f"The wrapper {name} does not go around {env_id}: {_words(error)}.",
@@ -87,7 +92,7 @@ def make_vector(
     if not wrappers and has_native_vector(spec, kwargs):
         try:
             return gymnasium.make_vec(spec, num_envs, vectorization_mode="vector_entry_point", **kwargs)
-        except Exception as error:
+        except BROKEN as error:
             raise _constructor_failed(spec, env_id, kwargs, error) from error
     make = partial(make_env, env_id, kwargs, wrappers)
     return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -209,6 +214,11 @@ def _import(
         )
     try:
         return importlib.import_module(module)
+    except SystemExit as error:
+        raise EnvironmentCheckError(
+            f"The module {module!r} of {wanted_for} ends the program when it is imported: {_words(error)}.",
+            "Mend the module: what is imported must not end Python.",
+        ) from error
     except Exception as error:
         raise missing(
             f"The module {module!r} of {wanted_for} can't be imported: {_words(error)}.",
@@ -217,7 +227,7 @@ def _import(
 
 
 def _constructor_failed(
-    spec: EnvSpec, env_id: str, kwargs: Mapping[str, Any], error: Exception
+    spec: EnvSpec, env_id: str, kwargs: Mapping[str, Any], error: BaseException
 ) -> EnvironmentCheckError:
     install = re.search(r"pip install [^`]*", error_words(error))
     if install:
@@ -238,7 +248,7 @@ def _creator(spec: EnvSpec) -> Callable[..., Any] | None:
     return load_env_creator(entry) if isinstance(entry, str) else entry
 
 
-def _unknown_argument(taker: Callable[..., Any] | None, error: Exception, where: str) -> str:
+def _unknown_argument(taker: Callable[..., Any] | None, error: BaseException, where: str) -> str:
     """Return which arguments there are when an error complains of an unknown one; empty otherwise."""
     unknown = _UNKNOWN_ARGUMENT.search(error_words(error)) if isinstance(error, TypeError) else None
     if unknown is None or taker is None:
@@ -256,5 +266,15 @@ def _nearest(name: str, known: list[str]) -> str:
     return f"The nearest known name is {near}." if near else "Check the spelling, or write module:Name."
 
 
-def _words(error: Exception) -> str:
-    return error_words(error).rstrip(". ")
+def _words(error: BaseException) -> str:
+    """Return an error in words; of the end of the program, which may say nothing, also its place."""
+    place = place_of(error) if isinstance(error, SystemExit) else ""
+    return error_words(error).rstrip(". ") + place
+
+
+def place_of(error: BaseException) -> str:
+    """Return where an error was raised: ` (game.py, line 12, in step)`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})"

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soulsgui.environments.finite import ObservationCheck, check_rewards
-from soulsgui.environments.make import Env, WrapperEntry, longest_episode, make_env
+from soulsgui.environments.make import BROKEN, Env, WrapperEntry, make_env
 from soulsgui.environments.masks import KEY, read_mask
 from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
-from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
+from soulsgui.errors import CheckpointError, SoulsGuiError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.policies.remembered import remembered_by
 from soulsgui.sampling.bounds import Bounds
-from soulsgui.sampling.watched import BROKEN, fault_of
+from soulsgui.sampling.watched import fault_of
 
 MOST_SIDE_BY_SIDE = 16
 """Environments that are stepped side by side, at most."""
@@ -59,21 +59,7 @@ class EnvMaker:
         Raises:
             EnvironmentCheckError: It can't be made here.
         """
-        try:
-            return make_env(self.env_id, self.kwargs, self.wrappers)
-        except SystemExit as error:
-            raise EnvironmentCheckError(
-                f"{self.env_id} ended the program instead of being made: {error!r}.",
-                "Try it: soulsgui env check ID",
-            ) from error
-
-    def longest_episode(self, otherwise: int) -> int:
-        """Return after how many steps an episode ends at the latest; `otherwise` where it sets no limit.
-
-        Raises:
-            EnvironmentCheckError: It is not known here.
-        """
-        return longest_episode(self.env_id, self.kwargs, self.wrappers, otherwise)
+        return make_env(self.env_id, self.kwargs, self.wrappers)
 
 
 @dataclass(frozen=True)

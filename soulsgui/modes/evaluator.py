@@ -17,6 +17,7 @@ import redis
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.config.sections.evaluation import LEAST_TO_CONFIRM, settles
+from soulsgui.environments.make import longest_episode
 from soulsgui.errors import CheckpointError, EnvironmentCheckError, SoulsGuiError
 from soulsgui.modes.evaluate import EnvMaker, Evaluation, Unfinished, check_spaces, evaluate
 from soulsgui.policies.policy import Policy, make_policy
@@ -72,6 +73,7 @@ class Evaluator:
         self._rows = Rows()
         self._phase: NodePhase = "loading"
         self._detail = ""
+        self._loads_since: float | None = None
         self._error = ""
         self._farewell = ""
         self._tick = 0
@@ -181,7 +183,11 @@ class Evaluator:
             return
         if header != self._seen:
             if self._seen is None:
-                check_spaces_of(connection, self._keys, self._make)
+                self._loads_since = time.monotonic()
+                try:
+                    check_spaces_of(connection, self._keys, self._make)
+                finally:
+                    self._loads_since = None
             self._seen = header
             self._rest()
             self._due |= self._schedule.due(header.attempt, header.update)
@@ -252,7 +258,8 @@ class Evaluator:
             Unfinished: It is to end.
         """
         wanted, stop = self._settings.evaluation, self._settings.stop
-        longest = self._make.longest_episode(otherwise=wanted.max_steps)
+        env = self._settings.env
+        longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=wanted.max_steps)
 
         def play(episodes: int, begun: int) -> Evaluation:
             return evaluate(
@@ -325,13 +332,14 @@ class Evaluator:
 
     def _state(self) -> NodeState:
         """Return the state as of now; called by the reporting thread."""
-        last = self._last
+        last, since = self._last, self._loads_since
+        loading = "" if since is None else f"loading the environment, {time.monotonic() - since:.0f} s"
         return NodeState(
             name=EVALUATOR,
             instance=self._instance,
             tick=self._tick,
             phase=self._phase,
-            detail=self._detail,
+            detail=loading or self._detail,
             run_id=self._run.run_id,
             attempt=0 if last is None else last[0].attempt,
             model_id=-1 if last is None else last[0].model_id,

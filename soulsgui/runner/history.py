@@ -1,15 +1,17 @@
 """What was: curves from a run's store, lines from its logs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from soulsgui.config.errors import nearest
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.runner.library import LATEST, Library
 from soulsgui.runner.log_lines import read_lines
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.services import server_logs
-from soulsgui.telemetry.store import query_history
+from soulsgui.telemetry.store import client_names, query_history
 from soulsgui.wire.control import ErrorCode, History, HistoryLogsParams, HistoryQueryParams, LogLine
+from soulsgui.wire.messages.metrics import EVALUATION_METRICS
 
 
 def curve(run: RunFolder, params: HistoryQueryParams) -> History:
@@ -19,6 +21,38 @@ def curve(run: RunFolder, params: HistoryQueryParams) -> History:
         SoulsGuiError: The store is damaged.
     """
     return query_history(run.store, params)
+
+
+def refuse_unknown(
+    run: RunFolder, params: HistoryQueryParams, found: History, present: Iterable[str]
+) -> None:
+    """Refuse a query of what a run does not know; what may yet come is no mistake.
+
+    Args:
+        run: The run.
+        params: The query.
+        found: Its answer, which is empty.
+        present: Clients that may not have finished an episode yet.
+
+    Raises:
+        Refused: The run has rows, and none of this metric; or it does not know this client.
+    """
+    metrics = [*found.metrics, *(one for one in EVALUATION_METRICS if one not in found.metrics)]
+    if tuple(found.last_update) != (0, 0) and params.metric not in metrics:
+        raise _unknown("metric", params.metric, metrics)
+    clients = sorted({*client_names(run.store), *present})
+    if params.client and params.client not in clients:
+        raise _unknown("client", params.client, clients)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> Refused:
+    near = nearest(name, known)
+    hint = f"Did you mean {near}? " if near else ""
+    return Refused(
+        ErrorCode.BAD_REQUEST,
+        f"The run has no {what} {name!r}.",
+        f"{hint}There are: {', '.join(known) or 'none yet'}",
+    )
 
 
 def log_paths(folders: Folders, library: Library, run_id: str) -> dict[str, Path]:

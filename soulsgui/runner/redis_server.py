@@ -16,7 +16,7 @@ import redis
 
 from soulsgui.config.paths import Folders
 from soulsgui.config.sections.server import RedisSettings
-from soulsgui.errors import ServiceError
+from soulsgui.errors import ServiceError, UsageError
 from soulsgui.runner.aof import cut_off_damage, loss_at_start
 from soulsgui.runner.certificate import Certificate, ensure_certificate
 from soulsgui.runner.identities import Identities
@@ -137,6 +137,27 @@ def ensure_server(folders: Folders, settings: RedisSettings, users: Sequence[str
     )
     server.configure(hosts[1:], users)
     return server
+
+
+def refuse_a_second(folders: Folders) -> None:
+    """Make sure that the server of a data folder is not there already, as one whose parent was killed is.
+
+    Another one would take another port, where those who play would not find it, and the same files.
+
+    Raises:
+        ServiceError: It answers.
+    """
+    try:
+        address = Address.read(folders.server_address)
+    except UsageError:
+        return
+    health = ping(address)
+    if health.ready or health.phase == "loading":
+        raise ServiceError(
+            f"The server of this data folder answers already at {address.url}: "
+            f"{who_listens(address.port) or 'another program'}.",
+            "Use that one, or end it before you start another.",
+        )
 
 
 def _check_where_it_listens(settings: RedisSettings) -> None:

@@ -1,5 +1,6 @@
 """The state of a server in words, for a terminal. Pure: plain data in, text out."""
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +24,12 @@ _CLIENT_HEADS = (
     "REJECTED",
     "ERROR",
 )
+# Columns that are left out where there is no room, what matters least first.
+_SPARE_OF_SERVICES = (3, 4, 5)
+_SPARE_OF_CLIENTS = (2, 4, 8, 7, 3)
+_LAST_COLUMN = 24
+"""Characters that the last column, which says what is wrong, has before others are left out for it."""
+_LEAST_COLUMN = 8
 _GONE = ("left", "lost", "revoked")
 _SMALL_BYTES = 100_000
 _WORTH_TELLING = 0.01
@@ -84,34 +91,45 @@ def _return_words(run: Mapping[str, Any]) -> list[str]:
     return [part for part in (judged, training) if part]
 
 
-def status_text(status: Mapping[str, Any]) -> str:
+def status_text(status: Mapping[str, Any], width: int | None = None) -> str:
     """Return everything in a few lines.
 
     Args:
         status: `Status` as plain data.
+        width: Characters there is room for in a line; None for any number.
     """
+    inner = None if width is None else width - 2
     run, server = status["run"], status["server"]
     lines = []
     if run["id"]:
         place = run.get("learns_on")
         where = f"  learns on {printable(place)}" if place else ""
         lines.append(f"Run {run['id']}  {run['env_id']}  {_algorithm(run)}{where}")
-    lines.append(f"  {run_line(run)}")
+    lines.append(f"  {run_line(run, inner)}")
     staleness = Staleness.model_validate(run.get("staleness") or {})
     if age := staleness.words():
         lines.append(f"  {age}")
     if run["error"]:
         lines.append(f"  {printable(run['error'])}")
+    lines = wrapped(lines, width)
     lines.append("Services")
-    lines += [f"  {line}" for line in _table([_service_row(service) for service in status["services"]])]
+    services = [_service_row(service) for service in status["services"]]
+    lines += [f"  {line}" for line in _table(services, (), inner, _SPARE_OF_SERVICES)]
     lines.append("Clients" if status["clients"] else "No clients")
     clients = [_client_row(client) for client in status["clients"]]
-    lines += [f"  {line}" for line in _table(clients, _CLIENT_HEADS)]
+    lines += [f"  {line}" for line in _table(clients, _CLIENT_HEADS, inner, _SPARE_OF_CLIENTS)]
     state = "" if server["reachable"] else "  does not answer"
     limit = server.get("memory_limit_bytes", 0)
     memory = size_words(server["memory_bytes"]) + (f" of {size_words(limit)}" if limit else "")
-    lines.append(f"Server {server['url']}  {server['version']}  {memory}{state}")
+    lines += wrapped([f"Server {server['url']}  {server['version']}  {memory}{state}"], width)
     return "\n".join(lines)
+
+
+def wrapped(lines: Sequence[str], width: int | None) -> list[str]:
+    """Return lines broken where they are longer than there is room for, what follows further in."""
+    if width is None:
+        return list(lines)
+    return [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent="    ") or [""]]
 
 
 def _algorithm(run: Mapping[str, Any]) -> str:
@@ -135,13 +153,15 @@ def _service_row(service: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def client_rows(clients: list[dict[str, Any]]) -> str:
+def client_rows(clients: list[dict[str, Any]], width: int | None = None) -> str:
     """Return the clients as a table.
 
     Args:
         clients: `ClientStatus` as plain data.
+        width: Characters there is room for in a line; None for any number.
     """
-    return table([_client_row(client) for client in clients], _CLIENT_HEADS) or "No clients yet."
+    rows = [_client_row(client) for client in clients]
+    return "\n".join(_table(rows, _CLIENT_HEADS, width, _SPARE_OF_CLIENTS)) or "No clients yet."
 
 
 def _client_row(client: Mapping[str, Any]) -> list[str]:
@@ -246,12 +266,49 @@ def table(rows: list[list[str]], heads: Sequence[str]) -> str:
     return "\n".join(_table(rows, heads))
 
 
-def _table(rows: list[list[str]], heads: Sequence[str] = ()) -> list[str]:
+def _table(
+    rows: list[list[str]], heads: Sequence[str] = (), room: int | None = None, spare: Sequence[int] = ()
+) -> list[str]:
+    """Return the lines of a table.
+
+    Args:
+        rows: Their cells.
+        heads: Headings of the columns; none for no line of them.
+        room: Characters there is room for in a line; None for any number.
+        spare: Columns that are left out where there is no room, the first ones first.
+    """
     rows = [[printable(cell) for cell in row] for row in rows]
     told = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
     lines = [*([heads] if heads and rows else []), *rows]
     widths = {place: max(len(line[place]) for line in lines) for place in told}
-    return ["  ".join(line[place].ljust(width) for place, width in widths.items()).rstrip() for line in lines]
+    if room is not None and widths:
+        widths = _fitting(widths, room, spare)
+    return [
+        "  ".join(_elided(line[place], width).ljust(width) for place, width in widths.items()).rstrip()
+        for line in lines
+    ]
+
+
+def _fitting(widths: Mapping[int, int], room: int, spare: Sequence[int]) -> dict[int, int]:
+    """Return the columns there is room for, with how wide they may be."""
+
+    def beyond(columns: Mapping[int, int]) -> int:
+        return sum(columns.values()) + 2 * (len(columns) - 1) - room
+
+    last = max(widths)
+    needed = {**widths, last: min(widths[last], _LAST_COLUMN)}
+    for place in spare:
+        if beyond(needed) > 0:
+            needed.pop(place, None)
+    kept = {place: widths[place] for place in needed}
+    while (excess := beyond(kept)) > 0 and max(kept.values()) > _LEAST_COLUMN:
+        widest = max(kept, key=kept.__getitem__)
+        kept[widest] = max(kept[widest] - excess, _LEAST_COLUMN)
+    return kept
+
+
+def _elided(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def count_words(count: int, thing: str) -> str:

@@ -147,9 +147,10 @@ class Connector(ABC):
             self._remembered.begin(1)
 
     def __enter__(self) -> AgentAndModel:
-        self._lock.acquire()
-        model_id = self._in_use().header.model_id
-        self._held += 1
+        with self._lock:
+            model_id = self._in_use().header.model_id
+            self._lock.acquire()
+            self._held += 1
         return AgentAndModel(self._act, model_id)
 
     def __exit__(self, *_: object) -> None:

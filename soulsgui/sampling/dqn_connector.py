@@ -129,7 +129,13 @@ class DQNConnector(Connector):
         super()._use(weights)
 
     def _in_use(self) -> Weights:
-        """Return the weights to act with: the newest ones, unless somebody is within the context."""
+        """Return the weights to act with: the newest ones, unless somebody is within the context.
+
+        Raises:
+            ClientRegistrationError, ServiceError: No newer ones will come, as told by `push_sample`.
+        """
+        if self._failure is not None:
+            raise self._failure
         newest = self._newest
         if newest is not self._weights and not self._held:
             self._use(newest)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from soulsgui.environments.make import make_vector, named
+from soulsgui.environments.make import BROKEN, make_vector, named
 from soulsgui.environments.report_words import spaces_words
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, ProcessFault
 from soulsgui.sampling.spread import SpreadStepper
 from soulsgui.sampling.watchdog import Limits, Watchdog
-from soulsgui.sampling.watched import BROKEN, WatchedStepper, fault_of
+from soulsgui.sampling.watched import WatchedStepper, fault_of
 from soulsgui.wire.messages.server_config import contract_hash
 
 Playable = WatchedStepper | SpreadStepper

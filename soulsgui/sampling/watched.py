@@ -5,15 +5,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from soulsgui.environments.make import Vector
+from soulsgui.environments.make import BROKEN, Vector
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault
 from soulsgui.printable import error_words, printable
 from soulsgui.sampling.pace import Pace
 from soulsgui.sampling.watchdog import Watchdog
-
-BROKEN = (Exception, SystemExit)
-"""What a broken environment may raise: games like to end the whole program."""
 
 
 class WatchedStepper(EnvStepper):

@@ -136,3 +136,8 @@ def test_text_with_mistakes_is_not_saved(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError):
         save_text(path, text)
     assert not path.exists()
+
+
+def test_a_text_with_a_key_written_twice_is_not_changed() -> None:
+    with pytest.raises(ConfigError, match="written twice"):
+        with_values("seed: 1\nseed: 2\n", {"ppo.gamma": 0.9})

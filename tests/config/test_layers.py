@@ -137,8 +137,8 @@ def test_what_is_wanted_is_said_without_a_regular_expression(text: str, reason: 
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\nseed: 2\n", 2), ("seed: 1\n\tx: 2\n", 2)],
-    ids=["unclosed", "list", "twice", "tab"],
+    [("a: [1\nb: 2\n", 2), ("- 1\n- 2\n", 1), ("seed: 1\n\tx: 2\n", 2)],
+    ids=["unclosed", "list", "tab"],
 )
 def test_what_is_not_yaml_is_refused_with_its_line(text: str, line: int) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -342,6 +342,42 @@ def test_a_setting_written_twice_is_refused_with_both_lines() -> None:
     problems = _problems("ppo.gamma: 0.9\nppo:\n  gamma: 0.8\n")
     assert [(one.key, one.line) for one in problems] == [("ppo.gamma", 3)]
     assert "in line 1 and in line 3" in problems[0].reason
+
+
+def test_a_key_written_twice_hides_no_other_mistake() -> None:
+    problems = _problems(
+        """\
+seed: -2
+ppo:
+  gamma: 0.9
+  gamma: 0.8
+  n_stepps: 3
+env:
+  kwargs: {length: 1, length: 2}
+ppo:
+  gamma: 0.7
+  epochs: many
+seed: 4
+colour: red
+"""
+    )
+    assert [(one.line, one.key) for one in problems] == [
+        (1, "seed"),
+        (4, "ppo.gamma"),
+        (5, "ppo.n_stepps"),
+        (7, "length"),
+        (8, "ppo"),
+        (9, "ppo.gamma"),
+        (10, "ppo.epochs"),
+        (11, "seed"),
+        (12, "colour"),
+    ]
+    twice = [(one.line, one.reason) for one in problems if "twice" in one.reason]
+    first = {4: 3, 7: 7, 8: 2, 9: 3, 11: 1}
+    assert twice == [
+        (line, f"is written twice: in line {first[line]} and in line {line}. Keep one of them.")
+        for line in first
+    ]
 
 
 @pytest.mark.parametrize("wrapper", ["{a: 1, b: 2}", "{a: 1}", "3"])

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,23 +10,36 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from soulsgui.config.paths import RunFolder
 from soulsgui.training.checkpoint import newest_resumable
 from tests.end_to_end.server import wait_for
+from tests.faults.waiting import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
 DQN_TRAINER = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+from soulsgui.config.paths import RunFolder, default_folders
 from soulsgui.process import stop_on_signals
 from soulsgui.training import DQNTrainingNode
+from soulsgui.training.checkpoint import newest_resumable
 
-config = {"algorithm": "dqn", "dqn": {"learning_starts": 64}}
-DQNTrainingNode(config, stop=stop_on_signals()).run()
+config = {"algorithm": "dqn", "dqn": {"learning_starts": 64}, "checkpoint": {"every_updates": 20}}
+run = RunFolder(default_folders().runs / "by_hand")
+node = DQNTrainingNode(config, run, stop=stop_on_signals())
+checkpoint = newest_resumable(run)
+if checkpoint is not None:
+    node.load_checkpoint(checkpoint)
+node.run()
 """
 
 DQN_PLAYER = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
 import gymnasium
 from soulsgui.sampling import DQNConnector
 from soulsgui.wire.codec import pack_sample
@@ -33,7 +47,7 @@ from soulsgui.wire.codec import pack_sample
 env = gymnasium.make("CartPole-v1")
 connector = DQNConnector({"algorithm": "dqn"})
 first, step, done = connector.model_id, 0, True
-while connector.model_id < first + 3:
+while connector.model_id < first + 20:
     if done:
         obs, _ = env.reset()
         step = 0
@@ -44,6 +58,8 @@ while connector.model_id < first + 3:
         pack_sample(obs, action, float(reward), after, terminated, truncated, {}, model_id, step)
     )
     obs, step, done = after, step + 1, terminated or truncated
+    if done:
+        print(f"model {model_id}: return {step}")
 connector.close()
 """
 
@@ -92,16 +108,38 @@ class _Home:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("programs", [_of_readme(), (DQN_TRAINER, DQN_PLAYER)], ids=["readme", "dqn"])
-def test_a_node_and_a_connector_meet_without_a_runner(programs: tuple[str, str], tmp_path: Path) -> None:
+def test_a_node_and_a_connector_meet_without_a_runner_and_again_after_kills(
+    programs: tuple[str, str], tmp_path: Path
+) -> None:
     home = _Home(tmp_path)
     for name, text in zip(("trainer", "player"), programs, strict=True):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     with ExitStack() as running:
-        running.enter_context(home.started("redis", "-m", "soulsgui", "redis"))
+
+        def start(name: str, *words: str) -> "subprocess.Popen[bytes]":
+            return running.enter_context(home.started(name, *words))
+
+        redis = start("redis", "-m", "soulsgui", "redis")
         wait_for((home.data / "server" / "redis.json").exists, "the server's address", 120)
+        trainer, player = start("trainer", "trainer.py"), start("player", "player.py")
+        wait_for(lambda: "model 2:" in home.log("player") or player.poll() is not None, "weights", LIMIT_S)
+        assert player.poll() is None, home.log("player")
+        (server,) = psutil.Process(redis.pid).children()
+        for process in (redis, trainer):
+            process.kill()
+            process.wait()
+        second = start("second", "-m", "soulsgui", "redis")
+        assert second.wait(LIMIT_S) == 1
+        assert "answers already" in home.log("second"), "its server lives on, where the player knows it"
+        server.kill()
+        wait_for(
+            lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end", LIMIT_S
+        )
+        (data,) = (home.data / "server").glob("*-data")
+        shutil.rmtree(data)
+        start("redis", "-m", "soulsgui", "redis")
         with home.started("trainer", "trainer.py") as trainer:
-            player = running.enter_context(home.started("player", "player.py"))
-            wait_for(lambda: player.poll() is not None or trainer.poll() is not None, "the player's end", 400)
+            wait_for(lambda: player.poll() is not None or trainer.poll() is not None, "the player's end", 300)
             assert (player.poll(), trainer.poll()) == (0, None), home.log("player") + home.log("trainer")
         assert trainer.returncode == 0, home.log("trainer")
     (run,) = (home.data / "runs").iterdir()

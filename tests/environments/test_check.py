@@ -1,7 +1,10 @@
 """The report on an environment."""
 
 import json
+import sys
+from pathlib import Path
 
+import gymnasium
 import pytest
 
 from soulsgui.environments.check import check
@@ -51,6 +54,51 @@ def test_a_fault_is_told_in_words(fault: str, words: str) -> None:
     assert len(report.problems) == 1
     assert words in report.problems[0]
     assert json.dumps(report.to_json())
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (
+            "import",
+            "ends the program when it is imported: SystemExit: enough (quitter.py, line 4, in <module>)",
+        ),
+        ("make", "can't be made: SystemExit: enough (quitter.py, line 9, in __init__)"),
+        ("step", "It raised in step 1 (quitter.py, line 14, in step): SystemExit: enough"),
+    ],
+)
+def test_a_program_that_is_ended_is_told_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, said: str
+) -> None:
+    (tmp_path / "quitter.py").write_text(QUITTER)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("QUITTER_ENDS_IN", ends)
+    try:
+        report = check("quitter:Quitter-v0", {}, [])
+    finally:
+        sys.modules.pop("quitter", None)
+        gymnasium.registry.pop("Quitter-v0", None)
+    assert not report.missing
+    assert said in report.problems[0]
+
+
+QUITTER = """\
+import os, sys
+import gymnasium
+if os.environ["QUITTER_ENDS_IN"] == "import":
+    sys.exit("enough")
+from gymnasium.envs.classic_control import CartPoleEnv
+class Quitter(CartPoleEnv):
+    def __init__(self):
+        if os.environ["QUITTER_ENDS_IN"] == "make":
+            sys.exit("enough")
+        super().__init__()
+
+    def step(self, action):
+        if os.environ["QUITTER_ENDS_IN"] == "step":
+            sys.exit("enough")
+gymnasium.register("Quitter-v0", Quitter)
+"""
 
 
 def test_every_fault_is_told_at_once_each_kind_once() -> None:

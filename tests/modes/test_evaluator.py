@@ -1,5 +1,6 @@
 """The evaluator of a run: when it plays, what it tells, what it writes aside, what it says where it can't."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -297,3 +298,38 @@ def test_what_did_not_end_is_cut_and_told(redis_address: Address, run: Run) -> N
         told = run.rows()[0].values
         assert (told["evaluation_length"], told["evaluation_cut"]) == (20, EPISODES)
         until(lambda: "3 of 3 episodes cut" in getattr(run.state(), "detail", ""), "the state says so")
+
+
+SLOW_GAME = """
+import time
+from pathlib import Path
+import gymnasium
+
+while not Path({go!r}).exists():
+    time.sleep(0.01)
+gymnasium.register("SlowlyLoaded-v0", "gymnasium.envs.classic_control:CartPoleEnv")
+"""
+
+
+def test_an_environment_that_takes_its_time_to_load_is_told_meanwhile(
+    redis_address: Address, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    (tmp_path / "slowly_loaded.py").write_text(SLOW_GAME.format(go=str(go)))
+    monkeypatch.syspath_prepend(tmp_path)
+    told: list[str] = []
+
+    def detail() -> str:
+        state = run.state()
+        return "" if state is None else f"{state.phase}: {state.detail}"
+
+    run.publish(0, FALLING)
+    try:
+        with at_work(run, redis_address, settings(env__id="slowly_loaded:SlowlyLoaded-v0")):
+            until(lambda: told.append(detail()) or told[-1].endswith(" 1 s"), "it says for how long")  # type: ignore[func-returns-value]
+            go.touch()
+            until(lambda: detail() == "waiting: ", "it was loaded")
+    finally:
+        go.touch()
+        sys.modules.pop("slowly_loaded", None)
+    assert told[-1] == "loading: loading the environment, 1 s"

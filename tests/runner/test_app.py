@@ -646,6 +646,9 @@ async def test_query_of_a_run_without_rows_is_empty(runner: Runner) -> None:
     await call(runner, "run.start")
     history = await call(runner, "history.query")
     assert history["row"] == []
+    with pytest.raises(Refused, match="no client 'nobody'"):
+        await call(runner, "history.query", client="nobody")
+    assert (await call(runner, "history.query", client="nobody", missing_ok=True))["row"] == []
     with pytest.raises(Refused, match="no run"):
         await call(runner, "history.query", run="1999")
 

@@ -1,14 +1,20 @@
 """Logs of runs and of what outlives them."""
 
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner.history import log_lines, log_paths
+from soulsgui.runner.history import curve, log_lines, log_paths, refuse_unknown
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
 from soulsgui.runner.run import RunRecord
 from soulsgui.runner.services import server_logs
-from soulsgui.wire.control import HistoryLogsParams
+from soulsgui.telemetry.recorder import Recorder
+from soulsgui.wire.control import ErrorCode, HistoryLogsParams, HistoryQueryParams
+from tests.telemetry.helpers import RUN_ID, arrivals, episode, make_run, update_row
 
 
 @pytest.fixture
@@ -57,3 +63,31 @@ def test_all_logs_are_put_together_by_time_and_tracebacks_stay_whole(
     assert [line.service for line in newest] == ["redis", "trainer"]
     with pytest.raises(Refused, match="numbered per service"):
         log_lines(paths, HistoryLogsParams(before=3))
+
+
+def test_what_a_run_does_not_know_is_refused_and_what_may_come_is_empty(tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    assert curve(run, HistoryQueryParams(metric="losss")).value == []
+    refuse_unknown(run, asked := HistoryQueryParams(metric="losss"), curve(run, asked), [])  # no rows yet
+    with closing(Recorder(run.store, RUN_ID, 3, None)) as recorder:
+        recorder.record(
+            [update_row(1, loss=0.5)], arrivals(episode(), client="gamer-01"), recorder.cursor, 0.0
+        )
+
+    def said(**changed: Any) -> str:
+        asked = HistoryQueryParams(**changed)
+        found = curve(run, asked)
+        assert found.value == []
+        with pytest.raises(Refused) as caught:
+            refuse_unknown(run, asked, found, ["gamer-02"])
+        assert caught.value.code is ErrorCode.BAD_REQUEST
+        return str(caught.value)
+
+    assert "no metric 'losss'.\nDid you mean loss? There are: return, " in said(metric="losss")
+    assert "no client 'gamer-1'.\nDid you mean gamer-01?" in said(client="gamer-1")
+    for asked in (
+        HistoryQueryParams(metric="evaluation_return"),
+        HistoryQueryParams(client="gamer-02"),
+        HistoryQueryParams(client="gamer-01", start=100.0),
+    ):
+        refuse_unknown(run, asked, curve(run, asked), ["gamer-02"])

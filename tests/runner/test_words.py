@@ -147,6 +147,69 @@ def test_everything_is_said() -> None:
     assert "No clients" in status_text(plain(Status()))
 
 
+def test_at_80_columns_nothing_wraps() -> None:
+    running: dict[str, Any] = {"state": "running", "phase": "collecting", "pid": 123_456, "uptime_s": 3661.0}
+    services = [
+        ServiceStatus(name="redis", kind="redis", port=46_379, restarts=2, **running),
+        ServiceStatus(name="trainer", kind="trainer", detail=waits_words(0.38, 0.04), **running),
+        ServiceStatus(
+            name="client-1", kind="client", state="backoff", restart_in_s=8.0, outcome="exit 1: " * 9
+        ),
+    ]
+    clients = [
+        ClientStatus(
+            id=name,
+            name=name,
+            host="workstation-of-somebody",
+            state="online",
+            stalled=True,
+            env_id="E",
+            env_steps=9_012_345,
+            episodes=34_567,
+            mean_return=-1234.5,
+            env_steps_per_s=12_345.0,
+            waiting=0.5,
+            age_s=0.5,
+            rejected={"late": 1234},
+            error="The environment raised in a step: ValueError: " + "no such level " * 5,
+        )
+        for name in ("client-1", "the-longest-name-that-somebody-has")
+    ]
+    run = RunStatus(
+        id="2026-11-20_10-00-00_a_name_of_a_run_that_is_told_at_length",
+        state="running",
+        env_id="some_games:SomeGameOfMine-v0",
+        algorithm="dqn",
+        agent="rainbow",
+        learns_on="4 GPUs (NVIDIA H200)",
+        env_steps=9_012_345,
+        updates=4_400,
+        episodes=34_567,
+        mean_return=90.12,
+        goal_return=475.0,
+        env_steps_per_s=12_345.0,
+        seconds=3661.0,
+        error="The trainer failed: " + "it could not be started " * 6,
+    )
+    server = ServerStatus(url="rediss://127.0.0.1:46379", version="valkey 9.0.1", memory_limit_bytes=2**31)
+    status = plain(Status(run=run, services=services, clients=clients, server=server))
+    text = status_text(status, 80)
+    assert max(map(len, text.splitlines())) <= 80, text
+    for said in (
+        "told_at_length",
+        "waits for samples",
+        "restarting in 8 s",
+        "exit 1: ex",
+        "MEAN RETURN",
+        "ERROR",
+        "The env",
+    ):
+        assert said in text, text
+    assert sum("started" in line for line in text.splitlines()) > 1, "an error is told whole"
+    assert "pid 123456" in status_text(status, 200)
+    assert "workstation-of-somebody" in status_text(status)
+
+
 def test_the_age_of_samples_is_said() -> None:
     accepted = [10, 0, 0, 0, 0, 0, 1, *[0] * (len(STALENESS_BOUNDS) - 6)]
     run = RunStatus(id="r", staleness=Staleness(accepted=accepted))

@@ -312,7 +312,15 @@ def test_another_run_ends_the_connector(trainer: FreeTrainer, connector: DQNConn
         _push(connector, 0)
     with pytest.raises(ClientRegistrationError, match="another run: run-2"):
         connector.push_episode_info(b'{"total_return": 1.0, "length": 1}')
-    assert connector.model_id == 1  # weights of another run are none of its own
+    with pytest.raises(ClientRegistrationError, match="another run: run-2"):
+        connector.model_id  # noqa: B018 - who waits for newer weights learns that there will be none
+    with pytest.raises(ClientRegistrationError, match="another run: run-2"), connector:
+        pass
+    free: list[bool] = []
+    other = threading.Thread(target=lambda: free.append(connector._lock.acquire(blocking=False)))
+    other.start()
+    other.join(LIMIT_S)
+    assert free == [True], "who was refused holds nothing"
 
 
 def test_a_refused_connector_says_why(trainer: FreeTrainer, connector: DQNConnector) -> None:

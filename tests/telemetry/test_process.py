@@ -19,7 +19,16 @@ from soulsgui.telemetry.store import query_history
 from soulsgui.wire.connection import Address
 from soulsgui.wire.control import HistoryQueryParams
 from tests.faults.waiting import LIMIT_S
-from tests.telemetry.helpers import RUN_ID, Stage, arrivals, attempt_row, episode, eventually, make_run
+from tests.telemetry.helpers import (
+    RUN_ID,
+    Stage,
+    arrivals,
+    attempt_row,
+    episode,
+    eventually,
+    make_run,
+    update_row,
+)
 
 _START = """
 import sys
@@ -158,6 +167,34 @@ def test_asked_to_stop_it_drains_draws_and_says_goodbye(
     series = json.loads(run.series.read_text())
     assert series["episodes"]["columns"]["return"][-1] == 99.0
     assert run.figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_kill_when_a_claim_is_answered_asks_again(
+    tmp_path: Path, redis_address: Address, stage: Stage
+) -> None:
+    run = make_run(tmp_path, stop={"mean_return": 5.0, "window": 2})
+    stage.join("a")
+
+    def answer(claim: int) -> None:
+        confirmed = update_row(claim, evaluation_return=6.0)
+        stage.tell(confirmed.model_copy(update={"kind": "evaluation", "confirms": claim}))
+
+    def asked(claim: int) -> None:
+        stage.wait_state(
+            lambda state: state.verdict is not None and state.verdict.to_confirm == claim, f"it asks {claim}"
+        )
+
+    die = _DIE_IN.format(module="recorder", owner="Recorder", method="_judge")
+    with _process(run, redis_address, die) as process:
+        stage.play("a", episode(5.0), episode(5.0))
+        asked(2)
+        answer(2)
+        assert process.wait(LIMIT_S) != 0
+    with _process(run, redis_address):
+        stage.play("a", episode(5.0))
+        asked(3)
+        answer(3)
+        stage.wait_state(lambda state: state.verdict is not None and state.verdict.reached, "the goal")
 
 
 def test_it_is_small(run: RunFolder, redis_address: Address, stage: Stage) -> None:

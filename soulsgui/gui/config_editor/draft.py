@@ -25,11 +25,12 @@ def plain(value: Any) -> Any:
 
 
 def read(text: str) -> Layer | None:
-    """Return what a text sets; None when it is not YAML."""
+    """Return what a text sets; None when it is not YAML, or a key is written twice in it."""
     try:
-        return parse_layer(text, FILE_NAME)
+        layer = parse_layer(text, FILE_NAME)
     except ConfigError:
         return None
+    return None if layer.ambiguous else layer
 
 
 def with_wanted(text: str, layer: Layer, wanted: Mapping[str, Any], preset: str) -> str:

@@ -168,7 +168,12 @@ class LiveCurve(QObject):
             return None
         series = self.series
         asked = HistoryQueryParams(
-            run=series.run_id, metric=series.metric, x=series.axis.value, start=start, end=end
+            run=series.run_id,
+            metric=series.metric,
+            x=series.axis.value,
+            start=start,
+            end=end,
+            missing_ok=True,  # the choice may be one that was made for another run
         )
         return self._feed.call("history.query", asked.model_dump(exclude_defaults=True))
 

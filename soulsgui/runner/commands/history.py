@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 async def query(runner: "Runner", params: HistoryQueryParams) -> History:
     """Return a curve."""
     run = runner.library.find(params.run)
-    return await asyncio.to_thread(past.curve, run, params)
+    found = await asyncio.to_thread(past.curve, run, params)
+    if not found.value and not params.missing_ok:
+        past.refuse_unknown(run, params, found, runner.roster.names())
+    return found
 
 
 async def logs(runner: "Runner", params: HistoryLogsParams) -> dict[str, Any]:

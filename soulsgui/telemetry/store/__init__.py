@@ -4,7 +4,13 @@
 it make the same answer of rows in memory. `StoreWriter` belongs to the telemetry node alone.
 """
 
-from soulsgui.telemetry.store.history import as_history, bucket_width, into_buckets, query_history
+from soulsgui.telemetry.store.history import (
+    as_history,
+    bucket_width,
+    client_names,
+    into_buckets,
+    query_history,
+)
 from soulsgui.telemetry.store.schema import StoreError
 from soulsgui.telemetry.store.standing import Standing
 from soulsgui.telemetry.store.writer import EpisodeRecord, StoreWriter
@@ -16,6 +22,7 @@ __all__ = [
     "StoreWriter",
     "as_history",
     "bucket_width",
+    "client_names",
     "into_buckets",
     "query_history",
 ]

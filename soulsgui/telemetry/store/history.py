@@ -94,6 +94,16 @@ def query_history(path: Path, params: HistoryQueryParams) -> History:
         )
 
 
+def client_names(path: Path) -> list[str]:
+    """Return the clients whose episodes a store holds.
+
+    Raises:
+        StoreError: The store is damaged, or of a newer version.
+    """
+    with open_for_reading(path) as db:
+        return [] if db is None else [name for (name,) in db.execute("SELECT name FROM clients")]
+
+
 def as_history(buckets: Sequence[Bucket], **about: Any) -> History:
     """Return an answer with these buckets; `about` are the other fields."""
     _, *columns = zip(*buckets, strict=True) if buckets else [()] * (1 + len(_COLUMNS))

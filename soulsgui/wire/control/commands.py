@@ -167,6 +167,7 @@ class HistoryQueryParams(Params):
         client: Only this client's episodes; empty for all.
         x: The axis that `start` and `end` are in, and along which buckets are of equal width.
         points: Most buckets to answer with (at least one for each attempt): so many rows come one by one.
+        missing_ok: Whether what the run does not know has an empty curve, and is not refused.
     """
 
     run: str = "latest"
@@ -176,6 +177,7 @@ class HistoryQueryParams(Params):
     start: float | None = None
     end: float | None = None
     points: int = Field(default=2000, ge=1, le=200_000)
+    missing_ok: bool = False
 
 
 class HistoryLogsParams(Params):

@@ -81,6 +81,10 @@ def evaluation_values(
     return told | ({EVALUATION_CUT: float(cut)} if cut else {})
 
 
+EVALUATION_METRICS = tuple(evaluation_values((0.0,), (0,), 0.0, cut=1))
+"""Names of everything that an evaluation may tell."""
+
+
 class UpdateRow(Message):
     """One update of the agent, or several told together; or an evaluation of the weights of an update.
 

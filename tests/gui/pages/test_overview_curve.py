@@ -306,7 +306,7 @@ def test_a_run_in_buckets_is_asked_for_again_along_another_axis(
     qtbot.waitUntil(lambda: curve.complete)
     curve.show_along(Axis.TIME)
     qtbot.waitUntil(lambda: queries(feed) == 2)
-    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time"}
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
 
 
 def test_an_answer_along_the_axis_before_is_not_drawn(qtbot: QtBot, curve: LiveCurve, feed: FakeFeed) -> None:
@@ -318,7 +318,7 @@ def test_an_answer_along_the_axis_before_is_not_drawn(qtbot: QtBot, curve: LiveC
     late.call.answer(bucketed(late.params).model_dump())
     assert not curve.is_loaded
     qtbot.waitUntil(lambda: queries(feed) == 2)
-    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time"}
+    assert feed.sent_of("history.query")[-1].params == {"run": RUN, "x": "time", "missing_ok": True}
 
 
 def test_many_live_rows_are_asked_for_again_in_buckets(
