@@ -47,7 +47,7 @@ def evaluate(arguments: Arguments) -> int:
     from soulsgui.modes.trained import open_trained
 
     trained = open_trained(path, env)
-    longest = longest_episode(*trained.maker, otherwise=settings.evaluation.max_steps)
+    longest = longest_episode(env.id, env.kwargs, env.wrappers, settings.evaluation.max_steps)
     found = evaluate(
         trained.policy,
         trained.maker,

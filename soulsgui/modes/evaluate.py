@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,8 @@ class EvaluationError(SoulsGuiError):
     """The environment failed in an evaluation."""
 
 
-class EnvMaker(NamedTuple):
+@dataclass(frozen=True)
+class EnvMaker:
     """Makes the environment of a run: its id, keyword arguments and wrappers, as `make_env` takes them."""
 
     env_id: str
@@ -58,7 +59,7 @@ class EnvMaker(NamedTuple):
         Raises:
             EnvironmentCheckError: It can't be made here.
         """
-        return make_env(*self)
+        return make_env(self.env_id, self.kwargs, self.wrappers)
 
 
 @dataclass(frozen=True)

@@ -258,7 +258,8 @@ class Evaluator:
             Unfinished: It is to end.
         """
         wanted, stop = self._settings.evaluation, self._settings.stop
-        longest = longest_episode(*self._make, otherwise=wanted.max_steps)
+        env = self._settings.env
+        longest = longest_episode(env.id, env.kwargs, env.wrappers, otherwise=wanted.max_steps)
 
         def play(episodes: int, begun: int) -> Evaluation:
             return evaluate(
