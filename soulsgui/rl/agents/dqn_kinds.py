@@ -340,8 +340,12 @@ def kind_told(spaces: SpacesSpec, spec: TorchPolicySpec) -> DQNKind:
 
     Args:
         spaces: What the network sees, and what the environment takes.
-        spec: From `DQNKind.policy_spec`; nothing of it is checked here.
+        spec: From `DQNKind.policy_spec`.
+
+    Raises:
+        KeyError: A setting is not told; otherwise nothing is checked here.
     """
     told = {"name": spec.network, "hidden_sizes": spec.hidden_sizes, "activation": spec.activation}
     network = NetworkSettings.model_construct(**told)  # type: ignore[arg-type]
-    return kind_of(spaces, network, DQNSettings.model_construct(**spec.values or {}), spec.normalise)
+    values = {name: (spec.values or {})[name] for name in _TOLD}
+    return kind_of(spaces, network, DQNSettings.model_construct(**values), spec.normalise)
