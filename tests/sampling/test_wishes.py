@@ -64,14 +64,14 @@ def test_the_stricter_wish_wins(owner: OwnerState, server: str | None, plan: Pla
 
 
 class _Owner:
-    """The owner's side of the folder, and a client's desk in front of it."""
+    """The owner's side of the folder, and a client's link to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = ClientFolder(folder)
         self.progress = Progress("c", Instance(pid=os.getpid()), 1, {})
         self.changes = 0
         self.watched_by(os.getpid())
-        self.desk = OwnerLink(self.folder, lambda: ClientReport(beat=self.progress.beat()), self._changed)
+        self.link = OwnerLink(self.folder, lambda: ClientReport(beat=self.progress.beat()), self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -92,31 +92,31 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Owner]:
     monkeypatch.setattr(wishes, "LOOK_EVERY_S", 0.02)
     made = _Owner(tmp_path)
     yield made
-    made.desk.close()
+    made.link.close()
 
 
 def test_without_a_wish_it_runs(mine: _Owner) -> None:
-    assert mine.desk.wish == "run"
+    assert mine.link.wish == "run"
 
 
 def test_a_wish_that_stands_already_holds_from_the_beginning(tmp_path: Path) -> None:
     ClientFolder(tmp_path).wish.write_text(OwnerWish(state="pause").to_json())
-    desk = _Owner(tmp_path).desk
-    assert desk.wish == "pause"
-    desk.close()
+    link = _Owner(tmp_path).link
+    assert link.wish == "pause"
+    link.close()
 
 
 def test_every_wish_is_heard_once(mine: _Owner) -> None:
-    mine.desk.start()
+    mine.link.start()
     states: tuple[OwnerState, ...] = ("pause", "run", "pause_after_episode", "stop")
     for count, state in enumerate(states, start=1):
         mine.want(state)
-        until(lambda state=state: mine.desk.wish == state, state)  # type: ignore[misc]
+        until(lambda state=state: mine.link.wish == state, state)  # type: ignore[misc]
         until(lambda count=count: mine.changes == count, "it is told")  # type: ignore[misc]
     mine.folder.wish.write_text("garbage")
-    mine.desk.soon()
+    mine.link.soon()
     until(lambda: mine.report() is not None, "a report")
-    assert (mine.desk.wish, mine.changes) == ("stop", len(states))
+    assert (mine.link.wish, mine.changes) == ("stop", len(states))
 
 
 @pytest.mark.allow_warnings
@@ -125,14 +125,14 @@ def test_without_its_runner_it_is_to_end_until_another_one_comes(mine: _Owner) -
     until(lambda: process_identity(runner.pid) is not None, "its identity")
     mine.watched_by(runner.pid)
     mine.want("pause")
-    mine.desk.start()
-    until(lambda: mine.desk.wish == "pause", "the wish")
+    mine.link.start()
+    until(lambda: mine.link.wish == "pause", "the wish")
     runner.kill()
     runner.communicate()
-    until(lambda: mine.desk.wish == "stop_after_episode", "the end is noticed")
-    assert mine.desk.runner_is_gone
+    until(lambda: mine.link.wish == "stop_after_episode", "the end is noticed")
+    assert mine.link.runner_is_gone
     mine.watched_by(os.getpid())
-    until(lambda: mine.desk.wish == "pause", "the next one is noticed")
+    until(lambda: mine.link.wish == "pause", "the next one is noticed")
 
 
 @pytest.mark.allow_warnings
@@ -141,21 +141,21 @@ def test_without_its_runner_it_is_to_end_until_another_one_comes(mine: _Owner) -
 )
 def test_a_forged_runner_is_none(mine: _Owner, identity: str) -> None:
     mine.folder.runner.write_text(identity)
-    mine.desk.start()
-    until(lambda: mine.desk.runner_is_gone, "nobody watches")
+    mine.link.start()
+    until(lambda: mine.link.runner_is_gone, "nobody watches")
 
 
 def test_reports_come_each_second_at_once_when_something_changed_and_at_the_end(
     mine: _Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine.desk.start()
+    mine.link.start()
     until(lambda: (report := mine.report()) and report.beat.counter >= 2, "two reports by themselves")
     monkeypatch.setattr(wishes, "_REPORT_EVERY_S", math.inf)  # from here on none comes by itself
     mine.progress.phase = "paused"
-    mine.desk.soon()
+    mine.link.soon()
     until(lambda: (report := mine.report()) and report.beat.phase == "paused", "the change")
     mine.progress.leaving = True
-    mine.desk.close()
+    mine.link.close()
     report = mine.report()
     assert report is not None
     assert report.beat.leaving
@@ -168,9 +168,9 @@ def test_a_reader_never_sees_half_a_report(mine: _Owner) -> None:
 
     def write() -> None:
         while not stop.is_set():
-            mine.desk._tell()
+            mine.link._tell()
 
-    mine.desk._tell()
+    mine.link._tell()
     writer = threading.Thread(target=write)
     writer.start()
     try:
@@ -189,10 +189,10 @@ def test_a_full_disk_is_said_once_and_survived(
 
     with monkeypatch.context() as patched:
         patched.setattr(wishes, "replace", full)
-        mine.desk._tell()
-        mine.desk._tell()
+        mine.link._tell()
+        mine.link._tell()
     assert caplog.text.count("No space left") == 1
-    mine.desk._tell()
+    mine.link._tell()
     assert mine.report() is not None
 
 
