@@ -17,7 +17,7 @@ import redis
 
 from benchmarks.ingest import CONFIG, KEYS
 from benchmarks.report import Measured, beside, run
-from soulsgui.sampling.downloader import Downloader, View
+from soulsgui.sampling.downloader import Downloader, ServerView
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address, connect
 from tests.servers import running_server
@@ -45,7 +45,7 @@ class OurWay:
         self._downloader.start()
         self.once()
 
-    def _take(self, view: View) -> None:
+    def _take(self, view: ServerView) -> None:
         if view.header is not None and view.tensors is not None:
             self._seen = view.header.model_id
             self._came.set()

@@ -146,7 +146,7 @@ def _fleet(arguments: Arguments) -> int:
         raise UsageError("--simulate goes with neither an invitation nor --episodes.")
     if not 0 < arguments.rate <= _LARGEST_RATE:
         raise UsageError(f"--rate should be above 0 and at most {_LARGEST_RATE:,.0f}, not {arguments.rate}.")
-    from soulsgui.sampling.simulate.fleet import run_fleet
+    from soulsgui.sampling.simulate import run_fleet
 
     address = _server(arguments) if arguments.server else _address(arguments)
     name = arguments.name or "sim"
@@ -208,7 +208,7 @@ def probe(_arguments: Arguments) -> int:
 
 def worker(_arguments: Arguments) -> int:
     """`worker`: steps some of a client's environments, as its standard input asks."""
-    from soulsgui.sampling.worker import run_worker
+    from soulsgui.sampling.workers import run_worker
 
     return run_worker()
 

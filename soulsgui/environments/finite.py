@@ -38,7 +38,7 @@ class ObservationCheck:
     """Finds observations that nobody can learn from.
 
     What lies outside the bounds of its space is no error here, since it is moved onto them
-    (`sampling.bounds`); what is no number, or too large where there are no such bounds, is one.
+    (`sampling.rollout.Bounds`); what is no number, or too large where there are no such bounds, is one.
 
     Args:
         space: The space of one observation.

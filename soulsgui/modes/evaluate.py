@@ -20,8 +20,8 @@ from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
 from soulsgui.errors import CheckpointError, SoulsGuiError
 from soulsgui.policies.policy import Mask, Policy
 from soulsgui.policies.remembered import remembered_by
-from soulsgui.sampling.bounds import Bounds
-from soulsgui.sampling.watched import fault_of
+from soulsgui.sampling.rollout import Bounds
+from soulsgui.sampling.watchdog import fault_of
 
 MOST_SIDE_BY_SIDE = 16
 """Environments that are stepped side by side, at most."""

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError
 
 if TYPE_CHECKING:
-    from soulsgui.sampling.dqn_connector import DQNConnector
-    from soulsgui.sampling.ppo_connector import PPOConnector
+    from soulsgui.sampling.connectors.dqn import DQNConnector
+    from soulsgui.sampling.connectors.ppo import PPOConnector
 
 __all__ = ["ClientRegistrationError", "DQNConnector", "PPOConnector", "ServerTimeoutError"]
 
 
 def __getattr__(name: str) -> object:
     if name == "PPOConnector":
-        from soulsgui.sampling.ppo_connector import PPOConnector
+        from soulsgui.sampling.connectors.ppo import PPOConnector
 
         return PPOConnector
     if name == "DQNConnector":
-        from soulsgui.sampling.dqn_connector import DQNConnector
+        from soulsgui.sampling.connectors.dqn import DQNConnector
 
         return DQNConnector
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

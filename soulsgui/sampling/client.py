@@ -12,12 +12,12 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.process import setup_logging, stop_on_signals
-from soulsgui.sampling.downloader import View
+from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
+from soulsgui.sampling.heartbeat import ServerLogHandler
 from soulsgui.sampling.link import ClientLink, checked_config
-from soulsgui.sampling.player import RunPlayer, obey, unanswered
-from soulsgui.sampling.progress_log import made_words
-from soulsgui.sampling.told_lines import ToldLines
+from soulsgui.sampling.player import RunPlayer
+from soulsgui.sampling.progress import made_words
 from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.system import kill_descendants
 from soulsgui.wire.connection import Address, Stopped
@@ -40,25 +40,13 @@ def run_client(
 ) -> int:
     """Run a client until it is told to stop; return its exit code.
 
-    When only a new process helps it ends with code 1, for whoever supervises it to start it again.
-
-    Args:
-        address: The server.
-        name: The client's id.
-        num_envs: Environments stepped side by side; None takes what the server's configuration says.
-        episodes: Stop after so many finished episodes; None plays on.
-        owner: Folder of the owner's runner, in client mode.
-        workers: Processes to spread the environments over; None takes what the server's configuration says.
-        start_anew: Where nobody supervises it: lets a new process take the place of this one.
-
-    Raises:
-        ClientRegistrationError: The server refused this client, or its name is in use.
-        ProcessFault: The environment used too much memory, and `start_anew` is None.
-        EnvironmentCheckError: The environment can't be made here.
+    None takes what the server's configuration says (`num_envs`, `workers`), or plays on (`episodes`). When
+    only a new process helps `start_anew` lets one take the place of this one; where it is None, who
+    supervises this one does so: the fault is raised.
     """
     setup_logging()
     stop = stop_on_signals()
-    lines = ToldLines(address.password)
+    lines = ServerLogHandler(address.password)
     logging.getLogger().addHandler(lines)
     link = ClientLink(address, name, num_envs or 1, stop, owner, lines)
     logger.info("%s joins the server at %s:%d", name, address.host, address.port)
@@ -76,12 +64,7 @@ def run_client(
 
 
 def _run_linked(client: "Client", link: ClientLink) -> None:
-    """Play while the link to the server is open; it is closed, and the end told of, in any case.
-
-    Raises:
-        ProcessFault: Only a new process helps; the server was told.
-        SoulsGuiError: It can't play.
-    """
+    """Play while the link to the server is open; it is closed, and the end told of, in any case."""
     try:
         link.open()
         client.run()
@@ -130,16 +113,7 @@ def _end_hanging(
 
 
 class Client:
-    """Plays run after run.
-
-    Args:
-        link: The tie to the server.
-        stop: Set when the process should stop.
-        num_envs: Environments side by side; None takes the server's setting.
-        episodes: Stop after so many finished episodes; None plays on.
-        on_hang: As `Environment`.
-        workers: As `Environment`.
-    """
+    """Plays run after run."""
 
     def __init__(
         self,
@@ -170,7 +144,7 @@ class Client:
         told = False
         while not self._stop.is_set():
             plan, config = self._link.plan, self._link.view.config
-            obey(self._link, self._stop, plan, "waiting")
+            self._link.obey(plan, "waiting")
             if plan.stepping is Stepping.FREE and config is not None and config.run_id != self._run_id:
                 return config
             if not told:
@@ -179,8 +153,8 @@ class Client:
             self._link.wait(partial(self._something_new, plan, config))
         return None
 
-    def _something_new(self, plan: Plan, config: ServerConfig | None, view: View) -> bool:
-        return self._link.plan != plan or view.config != config or unanswered(self._link)
+    def _something_new(self, plan: Plan, config: ServerConfig | None, view: ServerView) -> bool:
+        return self._link.plan != plan or view.config != config or self._link.unanswered
 
     def _play(self, config: ServerConfig) -> None:
         with self._link.checked("version"):
@@ -215,8 +189,7 @@ class Client:
     def _tell_spaces(self, config: ServerConfig, environment: Environment) -> ServerConfig | None:
         """Tell a server that can't make the environment what it is like.
 
-        Returns:
-            The run as the server then describes it; None when it is time to go, or to play another one.
+        Returns the run as it then describes it; None when it is time to go, or to play another one.
         """
         link, settings = self._link, config.settings
         contract = environment.contract(family_of(settings["algorithm"]), state_of(config.policy))
@@ -227,7 +200,7 @@ class Client:
             plan, now = link.plan, link.view.config
             if now is not None and (now.spaces or now.run_id != config.run_id):
                 return checked_config(now, link.progress) if now.run_id == config.run_id else None
-            obey(link, self._stop, plan, "waiting")
+            link.obey(plan, "waiting")
             link.wait(partial(self._something_new, plan, now))
         return None
 

@@ -17,7 +17,7 @@ from soulsgui.wire.codec import CodecError
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.server_config import ServerConfig
-from soulsgui.wire.messages.session import Grant, Wish
+from soulsgui.wire.messages.session import Grant, GreedyOrder, Wish
 from soulsgui.wire.weights import (
     HEADER_BYTES,
     WeightsHeader,
@@ -41,38 +41,34 @@ WHEN_AWAY = "A server on this machine is started with: soulsgui serve"
 
 
 @dataclass(frozen=True)
-class View:
-    """What the server says, all read at one time.
+class ServerView:
+    """What the server says, all read at one time."""
 
-    Attributes:
-        version: Grows with every change.
-        header: Header of the newest weights, None before the first.
-        tensors: Those weights.
-    """
-
-    version: int = field(default=0, compare=False)
     config: ServerConfig | None = None
     header: WeightsHeader | None = None
     tensors: dict[str, NDArray[Any]] | None = field(default=None, compare=False)
     grant: Grant | None = None
     wish: Wish | None = None
 
+    @property
+    def greedy_order(self) -> GreedyOrder | None:
+        """The order for an evaluation, when the weights to play it with are here, too."""
+        order = None if self.grant is None else self.grant.greedy
+        header = None if self.tensors is None else self.header
+        if order is None or header is None:
+            return None
+        same = (header.model_id, header.attempt) == (order.model_id, order.attempt)
+        return order if same else None
+
 
 class Downloader(threading.Thread):
-    """Reads what the server says.
-
-    Args:
-        address: The server.
-        client: The client's id.
-        on_change: Called in this thread with each new view.
-        on_return: Called in this thread when the server answers again after it was away.
-    """
+    """Reads what the server says; its callbacks are called in this thread."""
 
     def __init__(
         self,
         address: Address,
         client: str,
-        on_change: Callable[[View], None],
+        on_change: Callable[[ServerView], None],
         on_return: Callable[[], None],
     ) -> None:
         super().__init__(name="downloader", daemon=True)
@@ -82,7 +78,7 @@ class Downloader(threading.Thread):
         self._on_return = on_return
         self._stop_event = threading.Event()
         self._link = Link(address, self._stop_event, "downloader", WHEN_AWAY)
-        self._view = View()
+        self._view = ServerView()
         self._size = 0  # of the last weights, with their header
         self._config: tuple[bytes | None, ServerConfig | None] = (None, None)
 
@@ -134,11 +130,7 @@ class Downloader(threading.Thread):
         return False
 
     def _look(self, noticed: bool) -> None:
-        """Read everything again, and the weights when they are new.
-
-        Args:
-            noticed: Whether new weights are to be expected.
-        """
+        """Read everything again, and the weights when they are new."""
         keys, old = self._keys, self._view
         most = self._at_once_bytes if noticed else HEADER_BYTES
         pipeline = self._link.redis.pipeline(transaction=False)
@@ -150,9 +142,9 @@ class Downloader(threading.Thread):
         if config != self._config[0]:
             self._config = config, ServerConfig.read(config)
         header, tensors = self._weights(head, most)
-        view = View(old.version, self._config[1], header, tensors, Grant.read(grant), Wish.read(wish))
+        view = ServerView(self._config[1], header, tensors, Grant.read(grant), Wish.read(wish))
         if view != old:
-            self._view = View(old.version + 1, view.config, view.header, view.tensors, view.grant, view.wish)
+            self._view = view
             self._on_change(self._view)
 
     @property
@@ -162,12 +154,7 @@ class Downloader(threading.Thread):
         return expected if _AT_ONCE_BYTES < expected <= _MOST_AT_ONCE_BYTES else _AT_ONCE_BYTES
 
     def _weights(self, head: bytes, most: int) -> tuple[WeightsHeader | None, dict[str, NDArray[Any]] | None]:
-        """Return the newest weights.
-
-        Args:
-            head: The beginning of their blob.
-            most: The blob is longer when the head has so many bytes.
-        """
+        """Return the newest weights."""
         old = self._view
         if not head:
             return None, None

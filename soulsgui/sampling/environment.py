@@ -11,9 +11,8 @@ from soulsgui.environments.make import BROKEN, make_vector, named
 from soulsgui.environments.report_words import spaces_words
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, ProcessFault
-from soulsgui.sampling.spread import SpreadStepper
-from soulsgui.sampling.watchdog import Limits, Watchdog
-from soulsgui.sampling.watched import WatchedStepper, fault_of
+from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog, WatchedStepper, fault_of
+from soulsgui.sampling.workers import SpreadStepper
 from soulsgui.wire.messages.server_config import contract_hash
 
 Playable = WatchedStepper | SpreadStepper
@@ -24,35 +23,11 @@ _LATER_S = 5.0
 logger = logging.getLogger(__name__)
 
 
-def limits_of(settings: Mapping[str, Any]) -> Limits:
-    """Return what a server's settings allow an environment; one that names no limits sets none."""
-    return Limits(
-        float(settings.get("client.hang_seconds", math.inf)),
-        float(settings.get("client.min_steps_per_s", 0.0)),
-        settings.get("client.max_memory"),
-    )
-
-
 class Environment:
     """The environments of one run, in one vector, under their watchdog.
 
-    Args:
-        settings: The server's settings, by dotted key.
-        num_envs: Environments side by side; None takes the run's setting.
-        on_hang: Called in another thread when the environment hangs: only the end of the process helps.
-        workers: Processes that the environments are spread over; 0 steps them in this one, None takes the
-            run's setting.
-        masked: Whether they tell which actions are valid, as the server says; None asks them.
-
-    Attributes:
-        id: Id of the environment.
-        num_envs: Environments side by side.
-        stepper: The environments in use.
-        watchdog: Looks after them.
-
-    Raises:
-        EnvironmentCheckError: It can't be made here, or its spaces are not supported.
-        EnvironmentFault: It failed when it was asked for its masks.
+    None takes the run's setting (`num_envs`, `workers`), or asks the environments (`masked`); 0 workers step
+    them in this process. `on_hang` is called in another thread when only the end of the process helps.
     """
 
     def __init__(
@@ -69,16 +44,26 @@ class Environment:
         self._restart_hook = str(settings.get("client.restart_hook", ""))
         self._open: Playable | None = None
         self._workers = int(settings.get("client.workers", 0)) if workers is None else workers
-        self._limits = limits_of(settings)
+        # A server that names no limits sets none.
+        self._limits = EnvironmentLimits(
+            float(settings.get("client.hang_seconds", math.inf)),
+            float(settings.get("client.min_steps_per_s", 0.0)),
+            settings.get("client.max_memory"),
+        )
         self._on_hang = on_hang
         # Workers look after themselves: here they are only looked at in case that they don't.
         hang_s = self._limits.hang_s + _LATER_S if self._workers else self._limits.hang_s
         self.watchdog = Watchdog(replace(self._limits, hang_s=hang_s), self._hung)
         self.watchdog.start()
         try:
-            self._check_hook()
+            if self._restart_hook:
+                # Looked up before it is needed in the middle of the night.
+                named(self._restart_hook, "client.restart_hook")
             self.stepper = self._make()
-            self._masked = self._gives_masks() if masked is None else masked
+            if masked is None:
+                self.stepper.reset()  # tells whether there are masks
+                masked = self.stepper.mask is not None
+            self._masked = masked
         except BaseException:
             self.close()
             raise
@@ -90,32 +75,11 @@ class Environment:
         return self._spaces.with_masks(self._masked)
 
     def contract(self, family: str, state: Mapping[str, Sequence[int]]) -> str:
-        """Return the contract hash of what is played here.
-
-        Args:
-            family: Family of the algorithm.
-            state: Shape of each field of the policy's state (`state_of`); none while the server waits for the
-                spaces, and has no policy.
-        """
+        """Return the contract hash of what is played here."""
         return contract_hash(*self._made_of, self.spaces.to_json(), family, state)
 
-    def _gives_masks(self) -> bool:
-        """Ask the environments, by a reset, whether they tell which actions are valid.
-
-        Raises:
-            EnvironmentFault: One failed.
-        """
-        self.stepper.reset()
-        return self.stepper.mask is not None
-
     def make_anew(self) -> Playable:
-        """Make the environments anew, after what `client.restart_hook` names.
-
-        Raises:
-            EnvironmentCheckError: They can't be made.
-            EnvironmentFault: The hook raised.
-            ProcessFault: The process is too large by now.
-        """
+        """Make the environments anew, after what `client.restart_hook` names."""
         self.close_vector()
         if self._restart_hook:
             logger.info("calling %s", self._restart_hook)
@@ -127,15 +91,6 @@ class Environment:
                 except BROKEN as error:
                     raise fault_of(error, f"its hook {self._restart_hook}") from error
         return self._make()
-
-    def _check_hook(self) -> None:
-        """Look the hook up before it is needed in the middle of the night.
-
-        Raises:
-            EnvironmentCheckError: There is none of that name here.
-        """
-        if self._restart_hook:
-            named(self._restart_hook, "client.restart_hook")
 
     def _make(self) -> Playable:
         began = time.monotonic()

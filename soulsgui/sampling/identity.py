@@ -48,11 +48,7 @@ def _is_dead_here(other: Instance, own: Instance) -> bool:
 
 
 def other_name_remedy(user: str) -> str:
-    """Return what to do when two processes have one name.
-
-    Args:
-        user: Who they log in as; empty where no invitation ties them to their name.
-    """
+    """Return what to do when two processes have one name; `user` is empty where nobody was invited."""
     if not user:
         return "Give this client another name (--name), or stop the other one."
     return (
@@ -66,20 +62,7 @@ def ensure_name_is_free(
 ) -> Heartbeat | None:
     """Make sure that no living process beats under this name, before anything is written.
 
-    Args:
-        connection: The server.
-        keys: Key names.
-        client: The name.
-        own: This process.
-        stop: Set when the process should stop.
-        user: Who it logs in as, by its invitation; empty without one.
-
-    Returns:
-        The last beat under this name, None when there is none.
-
-    Raises:
-        ClientRegistrationError: Another process uses the name.
-        redis.RedisError: The server is away.
+    Returns the last beat under it, None when there is none.
     """
     beat = Heartbeat.read(connection.get(keys.beat(client)))
     if beat is None or beat.leaving or beat.instance == own or _is_dead_here(beat.instance, own):

@@ -11,16 +11,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from soulsgui.config.settings_info import received_settings
+from soulsgui.environments.reference import reference_observation, same_outputs
+from soulsgui.environments.spaces import ObservationSpec
 from soulsgui.errors import ClientRegistrationError, ProcessFault, SoulsGuiError
-from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, View
-from soulsgui.sampling.greedy import order_in
-from soulsgui.sampling.heartbeat import HeartbeatThread
+from soulsgui.policies.policy import Policy
+from soulsgui.sampling.downloader import WHEN_AWAY, Downloader, ServerView
+from soulsgui.sampling.heartbeat import HeartbeatThread, ServerLogHandler
 from soulsgui.sampling.identity import ensure_name_is_free, other_name_remedy, own_versions
-from soulsgui.sampling.owner import OwnerDesk
 from soulsgui.sampling.progress import Progress
-from soulsgui.sampling.told_lines import ToldLines
 from soulsgui.sampling.uploader import Uploader
-from soulsgui.sampling.wishes import Plan, Stepping, plan_of
+from soulsgui.sampling.wishes import OwnerLink, Plan, Stepping, plan_of
 from soulsgui.wire.connection import Address, Link
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.instance import own_instance
@@ -38,7 +38,7 @@ _OF_ROUNDS = ("sampling", "waiting")
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyRound:
     """A round that can be played: this client's part of it, and the weights to play with."""
 
     share: RoundShare
@@ -49,13 +49,7 @@ class Ready:
 def checked_config(config: ServerConfig, progress: Progress) -> ServerConfig:
     """Return a run as a server describes it, with settings that are what they should be.
 
-    Args:
-        config: As it was received.
-        progress: Takes note of what is installed here, and of what the server needs beside it.
-
-    Raises:
-        ClientRegistrationError: The server speaks another protocol, needs what is newer than what is here,
-            or describes nothing that can be played.
+    What is installed here, and what the server needs beside it, is noted in `progress`.
     """
     least = least_versions(config.settings)
     progress.lacks = lacks_here(config.protocol_min, config.protocol_max, least)
@@ -82,23 +76,7 @@ def checked_config(config: ServerConfig, progress: Progress) -> ServerConfig:
 
 
 class ClientLink:
-    """Everything a client process shares with the server.
-
-    Args:
-        address: The server.
-        client: The client's id.
-        num_envs: Environments stepped side by side.
-        stop: Set when the process should stop.
-        owner: Folder of the owner's runner, in client mode.
-        lines: What goes wrong here, for the server's owner; None tells nothing of it.
-
-    Attributes:
-        plan: What is to be done now, by the wishes of owner and server.
-        farewell: Why this client ends, when it does so in order.
-
-    Raises:
-        UsageError: A client can't be called so.
-    """
+    """Everything a client process shares with the server."""
 
     def __init__(
         self,
@@ -107,30 +85,26 @@ class ClientLink:
         num_envs: int,
         stop: threading.Event,
         owner: ClientFolder | None = None,
-        lines: ToldLines | None = None,
+        lines: ServerLogHandler | None = None,
     ) -> None:
         name, keeps = check_client_name(client), owner is not None
         self.progress = Progress(name, own_instance(), num_envs, own_versions(), keeps_episodes=keeps)
         self._address = address
         self._stop = stop
-        self._view = View()
-        self._asked: View | None = None
+        self.view = ServerView()  # what the server says now
+        # The newest one that asked for an evaluation and had its weights: newer ones may have come since.
+        self.asked: ServerView | None = None
         self._changed = threading.Condition()
         self._uploader: Uploader | None = None
         self._opened = False
         self.farewell = ""
-        self._owner = OwnerDesk(owner, self._report, self._plan_anew) if owner is not None else None
+        self._owner = OwnerLink(owner, self._report, self._plan_anew) if owner is not None else None
         self.plan = Plan()
         self._heartbeat = HeartbeatThread(address, self.progress, lines)
         self._downloader = Downloader(address, client, self._take, self._server_returned)
 
     def open(self) -> None:
-        """Make sure that the name is free, then begin to beat and to listen.
-
-        Raises:
-            ClientRegistrationError: The name is in use.
-            Stopped: `stop` was set meanwhile.
-        """
+        """Make sure that the name is free, then begin to beat and to listen."""
         if self._owner is not None:
             self._owner.start()
             self._plan_anew()
@@ -151,33 +125,15 @@ class ClientLink:
         self._downloader.start()
 
     @property
-    def view(self) -> View:
-        """What the server says now."""
-        return self._view
-
-    @property
-    def asked(self) -> View | None:
-        """The newest view that asked for an evaluation and had its weights, None before the first.
-
-        Newer weights may have come since, and before anybody looked.
-        """
-        return self._asked
-
-    @property
     def wish(self) -> Wish:
         """What the runner wants."""
-        return self._view.wish or Wish(command_id="")
+        return self.view.wish or Wish(command_id="")
 
-    def wait(self, ready: Callable[[View], bool], timeout_s: float | None = None) -> bool:
-        """Wait until the view is as wanted; return False on stop or timeout.
-
-        Args:
-            ready: Called with each new view.
-            timeout_s: Longest wait; None waits until stopped.
-        """
+    def wait(self, ready: Callable[[ServerView], bool], timeout_s: float | None = None) -> bool:
+        """Wait until the view is as wanted; return False on stop or timeout (None: no timeout)."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self._changed:
-            while not ready(self._view):
+            while not ready(self.view):
                 left = 0.1 if deadline is None else min(0.1, deadline - time.monotonic())
                 if self._stop.is_set() or left <= 0:
                     return False
@@ -194,12 +150,8 @@ class ClientLink:
     ) -> Uploader:
         """Begin a session in a run.
 
-        Args:
-            config: The run as the server describes it.
-            contract: The contract hash this client was built for.
-            buffer_bytes: Most bytes that may wait for the server.
-            drops: Whether the oldest samples are dropped while the server takes no more.
-            spaces: What the environment shows and takes, where the server is to be told.
+        With `drops` the oldest samples are dropped while the server takes no more; with `spaces` it is told
+        them.
         """
         self.leave_run()
         self.progress.begin_run(config.run_id)
@@ -209,17 +161,12 @@ class ClientLink:
         )
         with self._changed:  # no view may come in between and be overtaken by an older one
             self._uploader = uploader
-            uploader.granted(self._view.grant)
+            uploader.granted(self.view.grant)
         uploader.start()
         return uploader
 
-    def answer_of_trainer(self, view: View) -> Grant | None:
-        """Return the grant of the present session as a view has it, None while there is none.
-
-        Raises:
-            ClientRegistrationError: The server refused this session, or a newer one took its place.
-            ServiceError: Samples can't be sent any more.
-        """
+    def answer_of_trainer(self, view: ServerView) -> Grant | None:
+        """Return the grant of the present session as a view has it, None while there is none."""
         if self._uploader is not None and self._uploader.failure is not None:
             raise self._uploader.failure
         grant, session = view.grant, self.progress.session
@@ -236,12 +183,8 @@ class ClientLink:
             raise ClientRegistrationError(f"The server refused this client: {grant.reason}", "")
         return grant
 
-    def ready_round(self, view: View, last_round: int) -> Ready | None:
-        """Return the part of another round than the last one with its weights, once both are here.
-
-        Raises:
-            ClientRegistrationError, ServiceError: As `answer_of_trainer`.
-        """
+    def ready_round(self, view: ServerView, last_round: int) -> ReadyRound | None:
+        """Return the part of another round than the last one with its weights, once both are here."""
         grant = self.answer_of_trainer(view)
         if grant is None or grant.round is None or view.header is None or view.tensors is None:
             return None
@@ -249,7 +192,7 @@ class ClientLink:
         # Not "later than the last": a server that lost its newest second begins again a little earlier.
         if share.round_id == last_round or share.round_id != view.header.model_id:
             return None
-        return Ready(share, view.header, view.tensors)
+        return ReadyRound(share, view.header, view.tensors)
 
     def set_phase(self, phase: Phase) -> None:
         """Tell what this client does; the server learns it at once."""
@@ -265,11 +208,27 @@ class ClientLink:
         self.progress.environment_failed(fault)
         self.set_phase("restarting")
 
-    def why_stop(self) -> str:
-        """Return in words why this client is to end."""
+    def obey(self, plan: Plan, idle: Phase) -> None:
+        """Pause, stop, or be ready (then `idle` is shown), where no episode is to be ended."""
+        wish = self.wish
+        if plan.stop:
+            self.farewell = self._why_stop()
+            self.set_phase("stopping")
+            self._stop.set()
+        else:
+            self.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
+        self.answer(wish)
+
+    def _why_stop(self) -> str:
         if self._owner is not None and self._owner.runner_is_gone:
             return "its runner is gone"
         return "the server asked it to stop" if self.wish.state in ("finish", "stop") else "asked to stop"
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the server wants something that it was not answered yet."""
+        answered, command = self.progress.answered, self.wish.command_id
+        return bool(command) and (answered is None or answered.command_id != command)
 
     @contextmanager
     def checked(self, name: str) -> Iterator[None]:
@@ -283,9 +242,8 @@ class ClientLink:
 
     def answer(self, wish: Wish) -> None:
         """Tell that a wish was fulfilled."""
-        if wish.command_id and (
-            self.progress.answered is None or self.progress.answered.command_id != wish.command_id
-        ):
+        answered = self.progress.answered
+        if wish.command_id and (answered is None or answered.command_id != wish.command_id):
             self.progress.answered = Answer(command_id=wish.command_id, ok=True)
             self.tell_soon()
 
@@ -311,11 +269,11 @@ class ClientLink:
             self.progress.leaving = self.progress.phase != "restarting"
             self._owner.close()
 
-    def _take(self, view: View) -> None:
+    def _take(self, view: ServerView) -> None:
         with self._changed:
-            self._view = view
-            if order_in(view) is not None:
-                self._asked = view
+            self.view = view
+            if view.greedy_order is not None:
+                self.asked = view
             if view.config is not None:
                 self.progress.checks["configuration"] = True
             if self._uploader is not None:
@@ -326,7 +284,7 @@ class ClientLink:
         """Something may be wanted now that was not wanted before; called in several threads."""
         with self._changed:
             owner = self._owner.wish if self._owner is not None else "run"
-            self.plan = plan = plan_of(owner, self._view.wish)
+            self.plan = plan = plan_of(owner, self.view.wish)
             self._changed.notify_all()
         idle = plan.stepping is Stepping.NONE or not self._opened
         if owner in ("stop", "stop_after_episode") and idle:
@@ -334,7 +292,7 @@ class ClientLink:
             self._stop.set()
 
     def _report(self) -> ClientReport:
-        view, progress = self._view, self.progress
+        view, progress = self.view, self.progress
         return ClientReport(
             beat=progress.beat(),
             env_steps=progress.run_env_steps,
@@ -347,6 +305,17 @@ class ClientLink:
         )
 
     def _server_returned(self) -> None:
-        uploader = self._uploader
-        if uploader is not None:
+        if (uploader := self._uploader) is not None:
             uploader.distrust()
+
+
+def check_network(policy: Policy, header: WeightsHeader, space: ObservationSpec) -> None:
+    """Compare what the network says of the reference observation with what the server's says.
+
+    Samples of one that says something else would teach the wrong thing.
+    """
+    if not same_outputs(header.reference, policy.outputs(reference_observation(space))[0]):
+        raise ClientRegistrationError(
+            "The network gives other numbers here than on the server.",
+            "Install the same version of SoulsGUI and of numpy on both.",
+        )

@@ -1,11 +1,10 @@
-"""Playing for one run: what it is to be, whether in rounds or freely."""
+"""Playing for one run, whether in rounds or freely."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from soulsgui.config.settings_info import received_settings
 from soulsgui.environments.make import longest_episode
@@ -13,19 +12,14 @@ from soulsgui.environments.realtime import StepClock
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
 from soulsgui.policies.policy import Policy, make_policy
 from soulsgui.policies.remembered import remembered_by
-from soulsgui.sampling.downloader import View
+from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.environment import Environment
-from soulsgui.sampling.free_running import FreeRunning
-from soulsgui.sampling.greedy import GreedyEpisodes
+from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink
-from soulsgui.sampling.network_check import check_network
-from soulsgui.sampling.patience import Patience
-from soulsgui.sampling.progress_log import ProgressLog
+from soulsgui.sampling.link import ClientLink, check_network
+from soulsgui.sampling.progress import ProgressLog
 from soulsgui.sampling.rollout import FinishedEpisode, Rollout
-from soulsgui.sampling.rounds import ExploringRounds, Rounds
-from soulsgui.sampling.turn import Turn, Way
-from soulsgui.sampling.uploader import Uploader
+from soulsgui.sampling.sampling_modes import FreeRunning, RolloutPlan, Rounds, SamplingMode
 from soulsgui.sampling.wishes import Plan, Stepping
 from soulsgui.wire.messages.chunk import digest_number, pack_chunk
 from soulsgui.wire.messages.episode import Episode
@@ -38,51 +32,13 @@ logger = logging.getLogger(__name__)
 _WAITING_AFTER_S = 1.0
 
 
-def obey(link: ClientLink, stop: threading.Event, plan: Plan, idle: Phase) -> None:
-    """Do what is wanted where no episode is to be ended: pause, stop, or be ready.
-
-    Args:
-        link: The tie to the server.
-        stop: Set when the process should stop.
-        plan: What is wanted.
-        idle: What to show when nothing is in the way.
-    """
-    wish = link.wish
-    if plan.stop:
-        link.farewell = link.why_stop()
-        link.set_phase("stopping")
-        stop.set()
-    else:
-        link.set_phase(idle if plan.stepping is Stepping.FREE else "paused")
-    link.answer(wish)
-
-
-def unanswered(link: ClientLink) -> bool:
-    """Whether the server wants something that it was not answered yet."""
-    answered = link.progress.answered
-    command = link.wish.command_id
-    return bool(command) and (answered is None or answered.command_id != command)
-
-
-def _clock_of(settings: Mapping[str, Any], stop: threading.Event) -> StepClock:
-    # A pause of a minute must not keep who is asked to stop.
-    return StepClock(settings["client.step_seconds"], settings["client.step_delay"], sleep=stop.wait)
+FIRST_S = 0.5
+LONGEST_S = 30.0
+HEALTHY_S = 60.0
 
 
 class RunPlayer:
-    """Plays for one run, turn after turn.
-
-    Args:
-        link: The tie to the server.
-        stop: Set when the process should stop.
-        config: The run.
-        environment: What is played; its owner closes it.
-        policy: The network that the run describes, without weights.
-        on_episode: Called after each finished episode.
-
-    Raises:
-        EnvironmentCheckError: The environment differs from the server's.
-    """
+    """Plays for one run, rollout after rollout."""
 
     def __init__(
         self,
@@ -113,19 +69,19 @@ class RunPlayer:
         self._policy = policy
         self._loaded: WeightsHeader | None = None
         self._log = ProgressLog(link.progress, time.monotonic())
-        self._patience = Patience()
-        self._clock = _clock_of(settings, stop)
+        self._backoff = RestartBackoff()
+        # A pause of a minute must not keep who is asked to stop.
+        self._clock = StepClock(
+            settings["client.step_seconds"], settings["client.step_delay"], sleep=stop.wait
+        )
         self._greedy = self._greedy_episodes()
         self._rollout = Rollout(
             environment.stepper,
-            environment.spaces.observation,
+            environment.spaces,
             settings["client.segment_length"],
             derived_seed(config.seed, link.progress.client, config.attempt),
             self._ended,
             self._clock,
-            environment.spaces.masked_actions,
-            environment.spaces.action.shape,
-            environment.spaces.action.dtype,
             self._policy.to_environment,
             remembered_by(self._policy),
             self._greedy,
@@ -133,26 +89,21 @@ class RunPlayer:
 
     def play(self) -> None:
         """Play until the run changes or the process should stop."""
-        self._uploader = self._enter()
-        self._way = self._way_of_playing()
+        settings = self._config.settings
+        drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
+        buffer_bytes = int(settings["client.buffer_bytes"])
+        self._uploader = self._link.enter(self._config, self._contract, buffer_bytes, drops)
+        self._mode = self._sampling_mode()
         progress = self._link.progress
         logger.info("plays %s × %d for run %s", progress.env_id, progress.num_envs, progress.run_id)
         while self._play_on():
             pass
 
     def _play_on(self) -> bool:
-        """Play until it is time to go, or until the environment fails and was made anew.
-
-        Returns:
-            Whether to go on.
-
-        Raises:
-            ProcessFault: Only a new process helps.
-            EnvironmentCheckError: Its masks are not known on the server, or the other way round.
-        """
+        """Play until it is time to go (False), or until the environment failed and was made anew (True)."""
         try:
-            while (turn := self._next_turn()) is not None:
-                self._play_turn(turn)
+            while (plan := self._next_rollout()) is not None:
+                self._play_rollout(plan)
             return False
         except ProcessFault:
             raise
@@ -162,18 +113,12 @@ class RunPlayer:
             self._link.progress.checks["environment"] = False
             raise
 
-    # --- an environment that failed ----------------------------------------------------------------
-
     def _mend(self, fault: EnvironmentFault) -> bool:
-        """Make the environment anew, again and again with longer pauses; return whether to go on.
-
-        Args:
-            fault: How it failed.
-        """
+        """Make the environment anew, again and again with longer pauses; return whether to go on."""
         self._episodes_over = True
         self._environment.close_vector()
         while True:
-            pause_s = self._patience.failed()
+            pause_s = self._backoff.failed()
             self._link.progress.environment_failed(fault)
             logger.error("%s It is made anew in %.1f s.\n%s", fault.message, pause_s, fault.details)
             if not self._rest(pause_s):
@@ -194,29 +139,21 @@ class RunPlayer:
         link, until = self._link, time.monotonic() + pause_s
         while not self._stop.is_set() and not self._run_changed():
             plan = link.plan
-            obey(link, self._stop, plan, "restarting")
+            link.obey(plan, "restarting")
             left_s = until - time.monotonic()
             if left_s <= 0 and plan.stepping is Stepping.FREE:
                 return not self._stop.is_set()
             link.wait(partial(self._another_wish, plan), max(left_s, 0.0) or None)
         return False
 
-    def _another_wish(self, plan: Plan, _view: View) -> bool:
-        return self._link.plan != plan or self._run_changed() or unanswered(self._link)
-
-    # --- turns -------------------------------------------------------------------------------------
-
-    def _enter(self) -> Uploader:
-        """Begin a session."""
-        settings = self._config.settings
-        drops = self._family == OFF_POLICY and settings["client.when_full"] == "drop_oldest"
-        return self._link.enter(self._config, self._contract, int(settings["client.buffer_bytes"]), drops)
+    def _another_wish(self, plan: Plan, _view: ServerView | None = None) -> bool:
+        return self._link.plan != plan or self._run_changed() or self._link.unanswered
 
     @property
     def _in_lockstep(self) -> bool:
         return bool(self._config.settings["determinism"] == "lockstep")
 
-    def _greedy_episodes(self) -> GreedyEpisodes | None:
+    def _greedy_episodes(self) -> GreedyEvaluation | None:
         """Return what plays evaluations; None where everything is played in shares that are counted."""
         link = self._link
         link.progress.greedy = None
@@ -225,28 +162,26 @@ class RunPlayer:
         settings = self._config.settings
         env = settings["env.id"], settings["env.kwargs"], settings["env.wrappers"]
         longest = longest_episode(*env, otherwise=settings["evaluation.max_steps"])
-        return GreedyEpisodes(
+        return GreedyEvaluation(
             partial(make_policy, self._config.policy), link.progress, link.tell_soon, longest
         )
 
-    def _way_of_playing(self) -> Way:
+    def _sampling_mode(self) -> SamplingMode:
         if self._family == OFF_POLICY:
             free = FreeRunning(
                 self._link, self._uploader, self._policy, self._rollout, self._config, self._greedy
             )
-            if not self._in_lockstep:
-                return free
-            return ExploringRounds(self._link, self._uploader, self._policy, free)
+            return Rounds(self._link, self._uploader, self._policy, free) if self._in_lockstep else free
         return Rounds(self._link, self._uploader, self._policy)
 
-    def _next_turn(self) -> Turn | None:
+    def _next_rollout(self) -> RolloutPlan | None:
         """Wait until something can be played; return None when it is time to go."""
         try:
-            return self._wait_for_turn()
+            return self._wait_for_rollout()
         finally:
             self._link.progress.wait_for_server(False, time.monotonic())
 
-    def _wait_for_turn(self) -> Turn | None:
+    def _wait_for_rollout(self) -> RolloutPlan | None:
         link = self._link
         while not self._stop.is_set():
             self._log.look(time.monotonic())
@@ -254,7 +189,7 @@ class RunPlayer:
             if plan.stepping is Stepping.TO_THE_END and not self._episodes_over:
                 self._end_episodes()
                 continue
-            obey(link, self._stop, plan, self._idle_phase)
+            link.obey(plan, self._idle_phase)
             wanted = plan.stepping is Stepping.FREE and not self._run_is_over
             link.progress.wait_for_server(wanted, time.monotonic())
             if not link.wait(partial(self._something_new, plan), _WAITING_AFTER_S):
@@ -263,14 +198,14 @@ class RunPlayer:
                 continue
             if self._run_changed():
                 return None
-            turn = self._turn(link.view)
-            if turn is not None and link.plan.stepping is Stepping.FREE and not unanswered(link):
-                return turn
+            playable = self._playable(link.view)
+            if playable is not None and link.plan.stepping is Stepping.FREE and not link.unanswered:
+                return playable
         return None
 
     @property
     def _idle_phase(self) -> Phase:
-        """What to show until the next turn: between two turns nothing else than in them."""
+        """What to show until the next rollout: between two of them nothing else than in them."""
         phase = self._link.progress.phase
         return "waiting" if phase in ("paused", "finishing", "restarting") else phase
 
@@ -282,19 +217,17 @@ class RunPlayer:
         def go_on() -> bool:
             return self._link.plan.stepping is Stepping.TO_THE_END and not self._stop.is_set()
 
-        self._episodes_over = self._rollout.end_episodes(self._way.act, go_on)
+        self._episodes_over = self._rollout.end_episodes(self._mode.act, go_on)
 
-    def _something_new(self, plan: Plan, view: View) -> bool:
-        link = self._link
+    def _something_new(self, plan: Plan, view: ServerView) -> bool:
         # Asked in any case: it raises when this client is refused.
-        ready = self._turn(view) is not None
-        wanted = plan.stepping is Stepping.FREE
-        return (ready and wanted) or link.plan != plan or self._run_changed() or unanswered(link)
+        ready = self._playable(view) is not None
+        return (ready and plan.stepping is Stepping.FREE) or self._another_wish(plan)
 
-    def _turn(self, view: View) -> Turn | None:
+    def _playable(self, view: ServerView) -> RolloutPlan | None:
         """Return what can be played of a run that goes on."""
-        turn = self._way.turn(view)
-        return None if view.config is None else turn
+        plan = self._mode.next_rollout(view)
+        return None if view.config is None else plan
 
     @property
     def _run_is_over(self) -> bool:
@@ -305,14 +238,14 @@ class RunPlayer:
         config = self._link.view.config
         return config is not None and config.run_id != self._config.run_id
 
-    def _play_turn(self, turn: Turn) -> None:
+    def _play_rollout(self, plan: RolloutPlan) -> None:
         self._log_as_told()
-        self._use(turn)
+        self._use(plan)
         self._episodes_over = False
         self._link.set_phase("sampling")
-        model_id, digest = turn.header.model_id, digest_number(turn.header.digest)
+        model_id, digest = plan.header.model_id, digest_number(plan.header.digest)
 
-        heard: View | None = None
+        heard: ServerView | None = None
 
         def go_on() -> bool:
             nonlocal heard
@@ -320,14 +253,14 @@ class RunPlayer:
                 return False
             if self._link.view is not heard:
                 heard = self._link.view
-                if self._run_changed() or self._run_is_over or unanswered(self._link):
+                if self._run_changed() or self._run_is_over or self._link.unanswered:
                     return False
-            return turn.go_on()
+            return plan.go_on()
 
-        rollout, act = self._rollout, self._way.act
+        rollout, act = self._rollout, self._mode.act
         with self._environment.watchdog.sampling():
-            for segments in rollout.play(act, model_id, digest, turn.steps, go_on, turn.hold_s):
-                self._way.played(turn, segments.steps)
+            for segments in rollout.play(act, model_id, digest, plan.steps, go_on, plan.hold_s):
+                self._mode.played(plan, segments.steps)
                 self._link.progress.stepped(segments.steps)
                 self._look(time.monotonic())
                 chunk = pack_chunk(self._config.run_id, self._contract, segments)
@@ -346,49 +279,61 @@ class RunPlayer:
         progress.step_ms = 1000 * self._environment.stepper.step_s
         progress.late_steps = self._late_before + self._clock.late_steps
         progress.human_steps = self._human_before + self._rollout.human_steps
-        if self._patience.works(now):
+        if self._backoff.works(now):
             progress.environment_works()
 
-    def _use(self, turn: Turn) -> None:
-        """Act with the weights of a turn."""
-        if turn.header == self._loaded:
+    def _use(self, plan: RolloutPlan) -> None:
+        """Act with the weights of a plan."""
+        if plan.header == self._loaded:
             return
-        self._policy.load(turn.tensors)
+        self._policy.load(plan.tensors)
         if self._loaded is None:
             with self._link.checked("network"):
-                check_network(self._policy, turn.header, self._environment.spaces.observation)
-        self._loaded = turn.header
-        self._attempt = turn.header.attempt
+                check_network(self._policy, plan.header, self._environment.spaces.observation)
+        self._loaded = plan.header
+        self._attempt = plan.header.attempt
         progress = self._link.progress
-        progress.model_id, progress.update = turn.header.model_id, turn.header.update
+        progress.model_id, progress.update = plan.header.model_id, plan.header.update
 
     def _ended(self, episode: FinishedEpisode) -> None:
         if episode.greedy:
-            self._greedy_ended(episode)
+            found = None if self._greedy is None else self._greedy.ended()
+            if found is not None:
+                order, number = found
+                self._tell_of(episode, order.attempt, number, order.model_id)
             return
         progress = self._link.progress
         number = progress.episode_ended(episode.total_return, episode.length)
         self._tell_of(episode, self._attempt, number, progress.model_id)
         self._on_episode()
 
-    def _greedy_ended(self, episode: FinishedEpisode) -> None:
-        found = None if self._greedy is None else self._greedy.ended()
-        if found is not None:
-            order, number = found
-            self._tell_of(episode, order.attempt, number, order.model_id)
-
     def _tell_of(self, episode: FinishedEpisode, attempt: int, number: int, model_id: int) -> None:
-        message = Episode(
-            run_id=self._config.run_id,
-            attempt=attempt,
-            number=number,
-            env_index=episode.env_index,
-            total_return=episode.total_return,
-            length=episode.length,
-            terminated=episode.terminated,
-            model_id=model_id,
-            seconds=episode.seconds,
-            greedy=episode.greedy,
-            cut=episode.cut,
-        )
+        run_id = self._config.run_id
+        message = Episode(run_id=run_id, attempt=attempt, number=number, model_id=model_id, **vars(episode))
         self._uploader.push_episode(message.to_json().encode())
+
+
+class RestartBackoff:
+    """Pauses that double from failure to failure, until the environment was well for a while."""
+
+    def __init__(self) -> None:
+        self._in_a_row = 0
+        self._well_since: float | None = None
+
+    def failed(self) -> float:
+        """Count a failure; return the pause before the next try, seconds."""
+        self._well_since = None
+        pause_s: float = FIRST_S * 2.0 ** min(self._in_a_row, 30)
+        self._in_a_row += 1
+        return min(pause_s, LONGEST_S)
+
+    def works(self, now: float) -> bool:
+        """Take note that the environment works; return whether its failures are forgotten just now."""
+        if not self._in_a_row:
+            return False
+        if self._well_since is None:
+            self._well_since = now
+        if now - self._well_since < HEALTHY_S:
+            return False
+        self._in_a_row = 0
+        return True

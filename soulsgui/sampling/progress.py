@@ -1,5 +1,6 @@
-"""What a client process knows of itself, shared by its threads."""
+"""What a client process knows of itself, shared by its threads, and its lines in the log."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -11,28 +12,19 @@ from soulsgui.wire.messages.heartbeat import Answer, GreedyPlay, Heartbeat, Phas
 from soulsgui.wire.messages.owner import KEPT_EPISODES, KEPT_FOR_S, MOST_EPISODES, OwnEpisode
 from soulsgui.wire.versions import Lack
 
+logger = logging.getLogger(__name__)
+
 _RETURNS_KEPT = 20
 _RATE_WINDOW_S = 5.0
 _SHORTEST_WAIT_S = 0.01
 
 
+_EVERY_S = 30.0
+
+
 @dataclass
 class Progress:
-    """Counters of one client process; every method may be called from any thread.
-
-    Attributes:
-        client: The client's id.
-        instance: This process.
-        num_envs: Environments stepped side by side.
-        versions: Versions of the packages that matter.
-        error_details: Where the last failure of the environment happened: a traceback.
-        env_restarts: How often the environment was made anew because it had failed.
-        checks: What was looked at, and whether it is well (`messages.owner.ClientReport`).
-        lacks: What the server needs and this computer has not.
-        simulated: Whether it steps no environment.
-        greedy: How far the evaluations are that it is asked for; None while it plays none.
-        keeps_episodes: Whether somebody asks for the `recent_episodes`: the owner of this computer.
-    """
+    """Counters of one client process; every method may be called from any thread."""
 
     client: str
     instance: Instance
@@ -52,18 +44,18 @@ class Progress:
     sent_steps: int = 0
     update: int = 0
     error: str = ""
-    error_details: str = ""
+    error_details: str = ""  # a traceback
     env_restarts: int = 0
     step_ms: float | None = None
     late_steps: int = 0
     human_steps: int = 0
-    simulated: bool = False
+    simulated: bool = False  # steps no environment
     leaving: bool = False
     answered: Answer | None = None
-    greedy: GreedyPlay | None = None
-    checks: dict[str, bool] = field(default_factory=dict)
-    lacks: list[Lack] = field(default_factory=list)
-    keeps_episodes: bool = True
+    greedy: GreedyPlay | None = None  # None while it plays no evaluations
+    checks: dict[str, bool] = field(default_factory=dict)  # as `messages.owner.ClientReport`
+    lacks: list[Lack] = field(default_factory=list)  # what the server needs and is not here
+    keeps_episodes: bool = True  # the owner of this computer asks for them
     _fault: str = ""
     _past_sessions: set[str] = field(default_factory=set)
     _run_from: int = 0
@@ -119,21 +111,11 @@ class Progress:
             self._greedy_steps += 1
 
     def plays_greedy(self, model_id: int, played: int) -> None:
-        """Say how far the newest evaluation is: from here on this client can be asked for some.
-
-        Args:
-            model_id: Weights of it, -1 before the first.
-            played: Episodes of it that were played.
-        """
+        """Say how far the newest evaluation is: from here on this client can be asked for some."""
         self.greedy = GreedyPlay(model_id=model_id, played=played)
 
     def wait_for_server(self, waiting: bool, now: float) -> None:
-        """Say whether it waits from now on for the server to want more samples.
-
-        Args:
-            waiting: Whether it does.
-            now: Monotonic time, seconds.
-        """
+        """Say whether it waits from now on for the server to want more samples."""
         with self._lock:
             since = self._waits_since
             if waiting and since is None:
@@ -215,41 +197,19 @@ class Progress:
             (since, steps, before_s), returns = self._rate[0], list(self._returns)
             rate = (self.env_steps - steps) / (now - since) if now > since else 0.0
             waiting = (waited_s - before_s) / (now - since) if now > since else 0.0
+            told = {name: value for name, value in vars(self).items() if name in Heartbeat.model_fields}
+            told["error"] = self.error[:1000]
+            told["step_ms"] = None if self.step_ms is None else round(self.step_ms, 3)
+            told["greedy"] = self.greedy and self.greedy.model_copy(update={"steps": self._greedy_steps})
             return Heartbeat(
-                client=self.client,
-                instance=self.instance,
+                **told,
                 counter=self._counter,
-                phase=self.phase,
-                session=self.session,
-                run_id=self.run_id,
-                env_id=self.env_id,
-                num_envs=self.num_envs,
-                env_steps=self.env_steps,
-                episodes=self.episodes,
                 env_steps_per_s=round(rate, 1),
                 last_return=returns[-1] if returns else None,
                 mean_return=sum(returns) / len(returns) if returns else None,
-                model_id=self.model_id,
-                buffered_bytes=self.buffered_bytes,
-                dropped=self.dropped,
-                sent_chunks=self.sent_chunks,
-                sent_bytes=self.sent_bytes,
-                sent_steps=self.sent_steps,
                 waits=self._waits,
                 waited_s=round(waited_s, 3),
                 waiting=round(min(max(waiting, 0.0), 1.0), 3),
-                update=self.update,
-                versions=self.versions,
-                error=self.error[:1000],
-                error_details=self.error_details,
-                env_restarts=self.env_restarts,
-                late_steps=self.late_steps,
-                human_steps=self.human_steps,
-                step_ms=None if self.step_ms is None else round(self.step_ms, 3),
-                answered=self.answered,
-                greedy=self.greedy and self.greedy.model_copy(update={"steps": self._greedy_steps}),
-                simulated=self.simulated,
-                leaving=self.leaving,
             )
 
 
@@ -263,3 +223,33 @@ def _end_of(details: str) -> str:
             break
         kept.append(line)
     return "".join(reversed(kept))
+
+
+class ProgressLog:
+    """Logs now and then how far a client has come."""
+
+    def __init__(self, progress: Progress, now: float) -> None:
+        self._progress = progress
+        self._told_at = now
+
+    def look(self, now: float) -> None:
+        """Log a line if one is due."""
+        if now - self._told_at < _EVERY_S:
+            return
+        self._told_at = now
+        mean = self._progress.mean_return
+        returns = f", mean return {mean:.1f}" if mean is not None else ""
+        logger.info("%s%s", made_words(self._progress), returns)
+
+
+def made_words(progress: Progress) -> str:
+    """Return what a client has made in all, such as "2,048 steps (16 dropped), 1 episode"."""
+    dropped = f" ({progress.dropped:,} dropped)" if progress.dropped else ""
+    late = f", {progress.late_steps:,} late" if progress.late_steps else ""
+    by_hand = f", {progress.human_steps:,} by hand" if progress.human_steps else ""
+    steps = f"{_counted(progress.env_steps, 'step')}{dropped}{late}{by_hand}"
+    return f"{steps}, {_counted(progress.episodes, 'episode')}"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

@@ -5,22 +5,30 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.masks import Mask
 from soulsgui.environments.realtime import StepClock
-from soulsgui.environments.spaces import ObservationSpec
+from soulsgui.environments.spaces import ObservationSpec, SpacesSpec
 from soulsgui.environments.step import Stepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
+from soulsgui.frame_stacks import field_of
 from soulsgui.policies.remembered import Remembered
-from soulsgui.sampling.bounds import Bounds
+from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.sampling.turn import Act
 from soulsgui.wire.messages.chunk import Segments
 
 logger = logging.getLogger(__name__)
+
+Act = Callable[[NDArray[Any], np.random.Generator, Mask | None], tuple[NDArray[Any], NDArray[np.float32]]]
+"""Chooses actions `[N, ...]` at observations `[N, *shape]`, as they are stored, and tells their
+log-probabilities `[N]`.
+
+The last argument says which actions are valid `[N, A]`; None: all are.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,78 +44,36 @@ class FinishedEpisode:
     cut: bool = False
 
 
-class Aside(Protocol):
-    """Plays episodes in the first environment that are not recorded.
-
-    Attributes:
-        active: Whether the episode that is under way there is one of them.
-        longest: Steps after which it is cut.
-    """
-
-    active: bool
-    longest: int
-
-    def at_start(self) -> None:
-        """An episode begins there with the next step: decide what it is to be. Said again until it has."""
-
-
 class Rollout:
     """Plays several environments side by side.
 
-    Args:
-        stepper: The environments.
-        observation: Space of one observation; values outside its bounds are moved onto them.
-        segment_length: Longest segment.
-        seed: Seed of the environments and of the actions.
-        on_episode: Called with each finished episode that no person played in.
-        clock: The pace of the steps; None for as fast as it goes.
-        masked_actions: Number of actions, where the run knows of masks; 0 where it does not.
-        action_shape: Shape of one stored action.
-        action_dtype: Its dtype.
-        to_environment: Turns stored actions `[N, *action_shape]` into what the environments take; None where
-            both are the same.
-        remembered: What the policy remembers of the environments; None where it remembers nothing.
-        aside: Whose episodes in the first environment are not recorded; None where all are.
-
-    Attributes:
-        human_steps: Steps that a person played; they are not recorded.
-        open_steps: Transitions that were collected and are not cut into segments yet.
+    `to_environment` turns stored actions `[N, …]` into what the environments take. Steps that a person
+    played, and greedy episodes in the first environment, are not recorded; `on_episode` hears of episodes no
+    person played in.
     """
 
     def __init__(
         self,
         stepper: Stepper,
-        observation: ObservationSpec,
+        spaces: SpacesSpec,
         segment_length: int,
         seed: int,
         on_episode: Callable[[FinishedEpisode], None],
         clock: StepClock | None = None,
-        masked_actions: int = 0,
-        action_shape: tuple[int, ...] = (),
-        action_dtype: str = "int64",
         to_environment: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
         remembered: Remembered | None = None,
-        aside: Aside | None = None,
+        greedy: GreedyEvaluation | None = None,
     ) -> None:
-        self._aside = aside
+        self._greedy = greedy
         self._to_environment = to_environment
         self._clock = clock or StepClock(0.0)
         self._stepper = stepper
         self._rng = np.random.default_rng(seed)
         self._on_episode = on_episode
-        self._within = Bounds(observation)
+        self._within = Bounds(spaces.observation)
         self._remembered = Remembered() if remembered is None else remembered
         self._remembered.begin(stepper.num_envs)
-        self._recorder = SegmentRecorder(
-            stepper.num_envs,
-            observation.shape,
-            observation.dtype,
-            segment_length,
-            masked_actions,
-            action_shape,
-            action_dtype,
-            self._remembered.shapes,
-        )
+        self._recorder = SegmentRecorder(stepper.num_envs, spaces, segment_length, self._remembered.shapes)
         self.open_steps = 0
         self.human_steps = 0
         num_envs = stepper.num_envs
@@ -115,16 +81,12 @@ class Rollout:
         self._lengths = np.zeros(num_envs, np.int64)
         self._by_human = np.zeros(num_envs, np.bool_)
         self._began = np.full(num_envs, time.monotonic())
-        self._masked = masked_actions > 0
+        self._masked = spaces.masked_actions > 0
         self._seed = seed
         self._obs: NDArray[Any] | None = None
 
     def begin_anew(self, stepper: Stepper) -> None:
-        """Begin new episodes in all environments; those under way are broken off, and never told of.
-
-        Args:
-            stepper: As many environments of the same kind: new ones, or the same.
-        """
+        """Begin new episodes in all environments; those under way are broken off, and never told of."""
         self._stepper = stepper
         self._recorder.break_off()
         self._remembered.begin(stepper.num_envs)
@@ -134,12 +96,7 @@ class Rollout:
         self._obs = None
 
     def _reset(self) -> NDArray[Any]:
-        """Begin the first episodes and return their observations `[N, *shape]`.
-
-        Raises:
-            EnvironmentCheckError: The environments tell of valid actions and the run does not, or the other
-                way round.
-        """
+        """Begin the first episodes and return their observations `[N, *shape]`."""
         obs = self._within(self._stepper.reset(seed=self._seed))
         self._began[:] = time.monotonic()
         if (self._stepper.mask is not None) != self._masked:
@@ -161,19 +118,8 @@ class Rollout:
     ) -> Iterator[Segments]:
         """Play until exactly `most` transitions were collected, yielding segments on the way.
 
-        What was collected before an early end is yielded too: nothing of it may appear among the steps of
-        the next weights.
-
-        Args:
-            act: Chooses the actions.
-            model_id: Id of its weights.
-            digest: First 8 bytes of their hash.
-            most: Transitions to collect over all environments.
-            go_on: Asked before each step; False ends early.
-            hold_s: Longest time between a step and the cut after it, seconds; looked at after each step.
-
-        Raises:
-            EnvironmentFault: An environment failed; what was collected before was yielded.
+        What was collected before an early end, or a fault of the environment, is yielded too: nothing of it
+        may appear among the steps of the next weights. A step is held for at most `hold_s` before it is cut.
         """
         left, due = most, math.inf
         self._clock.begin()
@@ -186,24 +132,19 @@ class Rollout:
             except EnvironmentFault:
                 yield from self._cut(model_id, digest)
                 raise
-            endless = self._aside_is_endless
+            greedy = self._greedy
+            endless = greedy is not None and greedy.active and self._lengths[0] >= greedy.longest
             if endless or recorder.length == recorder.capacity or time.monotonic() >= due:
                 yield from self._cut(model_id, digest)
             if endless:
-                self._end_aside()
+                self._cut_greedy()
         yield from self._cut(model_id, digest)
 
     def end_episodes(self, act: Act, go_on: Callable[[], bool]) -> bool:
         """Step on until every environment has ended the episode it is in; nothing of it is recorded.
 
-        Environments that have ended theirs go on with the next one meanwhile, which is not told of.
-
-        Args:
-            act: Chooses the actions.
-            go_on: Asked before each step; False ends early.
-
-        Returns:
-            Whether all have ended.
+        Environments that have ended theirs go on with the next one meanwhile, which is not told of. Returns
+        whether all have ended.
         """
         waiting = self._lengths > 0
         while waiting.any():
@@ -221,17 +162,11 @@ class Rollout:
             yield segments
 
     def _step(self, act: Act, left: int, told: NDArray[np.bool_] | None = None) -> int:
-        """Step every environment once; return how many transitions were kept.
-
-        Args:
-            act: Chooses the actions.
-            left: Keep at most so many.
-            told: Environments `[N]` whose episodes are told of when they end; None for all.
-        """
+        """Step every environment once, tell of episodes of those in `told`; return how many were kept."""
         if self._obs is None:
             self._obs = self._reset()
-        if self._aside is not None and not self._lengths[0]:
-            self._aside.at_start()
+        if self._greedy is not None and not self._lengths[0]:
+            self._greedy.at_start()
         obs, mask = self._obs, self._stepper.mask
         before = dict(self._remembered.fields)
         action, log_prob = act(obs, self._rng, mask)
@@ -245,7 +180,7 @@ class Rollout:
             self._by_human |= result.by_human
             self.human_steps += int(np.count_nonzero(result.by_human & keep))
             keep = keep & ~result.by_human
-        if self._plays_aside:
+        if self._plays_greedy:
             keep = keep.copy()
             keep[0] = False
         kept = int(np.count_nonzero(keep))
@@ -262,14 +197,10 @@ class Rollout:
         return kept
 
     @property
-    def _plays_aside(self) -> bool:
-        return self._aside is not None and self._aside.active
+    def _plays_greedy(self) -> bool:
+        return self._greedy is not None and self._greedy.active
 
-    @property
-    def _aside_is_endless(self) -> bool:
-        return self._aside is not None and self._aside.active and self._lengths[0] >= self._aside.longest
-
-    def _end_aside(self) -> None:
+    def _cut_greedy(self) -> None:
         """Cut an episode that would never end. Environments begin anew all together: the training episodes
         of the others are broken off, and not told of."""
         logger.warning(
@@ -310,7 +241,7 @@ class Rollout:
                 length=int(self._lengths[env]),
                 terminated=terminated,
                 seconds=float(now - self._began[env]),
-                greedy=env == 0 and self._plays_aside,
+                greedy=env == 0 and self._plays_greedy,
                 cut=cut,
             )
         )
@@ -318,3 +249,28 @@ class Rollout:
     def close(self) -> None:
         """Close the environments."""
         self._stepper.close()
+
+
+class Bounds:
+    """Moves values outside the bounds of a space onto them; unbounded spaces pass as they are."""
+
+    def __init__(self, space: ObservationSpec) -> None:
+        fields = [(name, box) for name, box in space.fields if box.low is not None or box.high is not None]
+        self.bounded = bool(fields)
+        self._limits = [(name, *box.limits) for name, box in fields]
+        self._alone = len(space.fields) == 1
+
+    def __call__(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Return observations `[N, *shape]` within their bounds."""
+        if not self.bounded:
+            return obs
+        if self._alone:
+            ((_, low, high),) = self._limits
+            # Twice as fast as `numpy.clip` where there are few.
+            within: NDArray[Any] = np.minimum(np.maximum(obs, low), high)
+            return within
+        found = obs.copy()
+        for name, low, high in self._limits:
+            values = field_of(found, name)
+            values[:] = np.minimum(np.maximum(values, low), high)
+        return found

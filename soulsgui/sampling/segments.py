@@ -8,75 +8,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments
 
 _BYTES_BESIDE = 120
 
 
-def steps_that_fit(
-    obs_shape: tuple[int, ...],
-    obs_dtype: str,
-    masked_actions: int = 0,
-    action_bytes: int = 8,
-    state_size: int = 0,
-) -> int:
-    """Return how many steps fit into a chunk, however many segments they are.
-
-    Args:
-        obs_shape: Shape of one observation.
-        obs_dtype: Its dtype.
-        masked_actions: Number of actions, where there are masks; 0 where there are none.
-        action_bytes: Size of one stored action, bytes.
-        state_size: Numbers that the policy remembers of an environment.
-    """
+def steps_that_fit(spaces: SpacesSpec, state: Mapping[str, tuple[int, ...]]) -> int:
+    """Return how many steps fit into a chunk, however many segments they are."""
+    observation, action = spaces.observation, spaces.action
     # At worst each step is a segment of its own, with two observations.
-    row_bytes = math.prod(obs_shape) * np.dtype(obs_dtype).itemsize + (masked_actions + 7) // 8
-    step_bytes = 2 * row_bytes + action_bytes + 4 * state_size + _BYTES_BESIDE
-    return max(1, MAX_CHUNK_BYTES // step_bytes)
+    obs_bytes = math.prod(observation.shape) * np.dtype(observation.dtype).itemsize
+    row_bytes = obs_bytes + (spaces.masked_actions + 7) // 8
+    action_bytes = math.prod(action.shape) * np.dtype(action.dtype).itemsize
+    state_bytes = 4 * sum(math.prod(sides) for sides in state.values())
+    return max(1, MAX_CHUNK_BYTES // (2 * row_bytes + action_bytes + state_bytes + _BYTES_BESIDE))
 
 
 class SegmentRecorder:
     """Collects steps of `N` environments and cuts them into segments.
 
     A segment ends with its episode, at a step that was no transition, and at every `cut`.
-
-    Args:
-        num_envs: Environments stepped side by side, `N`.
-        obs_shape: Shape of one observation.
-        obs_dtype: Its dtype.
-        capacity: Most steps per environment between two cuts; fewer where they would not fit into a chunk.
-        masked_actions: Number of actions, where there are masks; 0 where there are none.
-        action_shape: Shape of one stored action.
-        action_dtype: Its dtype.
-        state: Shape of each field of the state that stands at the start of a segment.
-
-    Attributes:
-        capacity: How many it are.
-        length: Steps since the last cut.
     """
 
     def __init__(
         self,
         num_envs: int,
-        obs_shape: tuple[int, ...],
-        obs_dtype: str,
+        spaces: SpacesSpec,
         capacity: int,
-        masked_actions: int = 0,
-        action_shape: tuple[int, ...] = (),
-        action_dtype: str = "int64",
         state: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
-        fields = state or {}
-        state_size = sum(math.prod(sides) for sides in fields.values())
-        action_bytes = math.prod(action_shape) * np.dtype(action_dtype).itemsize
-        most = steps_that_fit(obs_shape, obs_dtype, masked_actions, action_bytes, state_size) // num_envs
+        fields, observation, masked_actions = state or {}, spaces.observation, spaces.masked_actions
+        most = steps_that_fit(spaces, fields) // num_envs
         self.capacity = capacity = max(1, min(capacity, most))
         self.length = 0
         shape = (capacity, num_envs)
         self._num_envs = num_envs
-        self._obs = np.zeros((capacity + 1, num_envs, *obs_shape), np.dtype(obs_dtype))
-        self._action: NDArray[Any] = np.zeros((*shape, *action_shape), action_dtype)
+        self._obs = np.zeros((capacity + 1, num_envs, *observation.shape), np.dtype(observation.dtype))
+        self._action: NDArray[Any] = np.zeros((*shape, *spaces.action.shape), spaces.action.dtype)
         self._reward = np.zeros(shape, np.float32)
         self._log_prob = np.zeros(shape, np.float32)
         self._kept = np.zeros(shape, np.bool_)
@@ -100,17 +70,7 @@ class SegmentRecorder:
         mask: NDArray[np.bool_] | None = None,
         state: Mapping[str, NDArray[np.float32]] | None = None,
     ) -> None:
-        """Take one step of every environment.
-
-        Args:
-            obs: What was acted on, `[N, *obs_shape]`.
-            action: The actions, `[N, *action_shape]`, as they are stored.
-            log_prob: Their log-probabilities, `[N]`.
-            result: What the step gave.
-            keep: Which transitions to keep; None keeps every valid one.
-            mask: Valid actions at `obs`, `[N, A]`; where there are masks.
-            state: What the policy remembered before it acted, name → `[N, *shape]`; where it remembers.
-        """
+        """Take one step of every environment: columns `[N, …]`; `keep` is None for all that is valid."""
         t = self.length
         for name, rows in (state or {}).items():
             self._state[name][t] = rows
@@ -140,12 +100,7 @@ class SegmentRecorder:
         self.length += 1
 
     def cut(self, model_id: int, digest: int) -> Segments | None:
-        """Return what was collected since the last cut, or None when there is nothing, and begin anew.
-
-        Args:
-            model_id: Weights that chose all of these actions.
-            digest: First 8 bytes of their hash.
-        """
+        """Return what was collected since the last cut, or None when there is nothing, and begin anew."""
         pieces = [piece for env in range(self._num_envs) for piece in self._pieces(env)]
         segments = self._join(pieces, model_id, digest) if pieces else None
         self._final_obs.clear()

@@ -26,15 +26,7 @@ _STATISTICS = ("mean", "var", "eps", "clip")
 
 
 class TorchPolicy(ValuingPolicy):
-    """Acts with the network that exported the weights, on the CPU.
-
-    Args:
-        spec: The policy spec as JSON (`TorchPolicySpec.to_json`).
-
-    Raises:
-        CheckpointError: The spec can't be read.
-        UsageError: There is no such network here, or it can't see such observations.
-    """
+    """Acts with the network that exported the weights, on the CPU."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         self.spec = read = TorchPolicySpec.from_json(spec)
@@ -68,14 +60,7 @@ class TorchPolicy(ValuingPolicy):
         self._run = run
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given.
-
-        Args:
-            tensors: At least those of the network, as `policy.NAME`, and the normaliser's.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite.
-        """
+        """Take weights over; nothing is kept of the arrays given."""
         state = self._network.state_dict()
         arrays = {name: fitting(tensors, f"policy.{name}", tuple(old.shape)) for name, old in state.items()}
         if self.spec.normalise:
@@ -95,15 +80,7 @@ class TorchPolicy(ValuingPolicy):
 
 
 class TorchRecurrentPolicy(NumpyRecurrentPolicy):
-    """Acts with the server's network before the memory, on the CPU; memory and head in numpy.
-
-    Args:
-        spec: The policy spec as JSON (`RecurrentPolicySpec.to_json`), with a torso.
-
-    Raises:
-        CheckpointError: The spec can't be read.
-        UsageError: There is no such network here, or it can't see such observations.
-    """
+    """Acts with the server's network before the memory, on the CPU; memory and head in numpy."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         super().__init__(spec)
@@ -122,14 +99,7 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
         self._sees_images = sees_images(torso.network, seen)
 
     def load(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        """Take weights over; nothing is kept of the arrays given, and the memory stays as it is.
-
-        Args:
-            tensors: At least what `RecurrentPolicySpec.tensor_shapes` names, and those of the torso.
-
-        Raises:
-            CheckpointError: A tensor is missing, misshapen or not finite; nothing has changed.
-        """
+        """Take weights over; nothing is kept of the arrays given, and the memory stays as it is."""
         state = self._torso.state_dict()
         arrays = {name: fitting(tensors, f"torso.{name}", tuple(old.shape)) for name, old in state.items()}
         super().load(tensors)
@@ -145,10 +115,6 @@ class TorchRecurrentPolicy(NumpyRecurrentPolicy):
 
 
 def make_torch_policy(spec: Mapping[str, Any]) -> TorchPolicy | TorchRecurrentPolicy:
-    """Make the policy for a client's process: it leaves the computer's other cores to the game.
-
-    Args:
-        spec: As `TorchPolicy`, or as `TorchRecurrentPolicy`.
-    """
+    """Make the policy for a client's process: it leaves the computer's other cores to the game."""
     torch.set_num_threads(1)
     return TorchRecurrentPolicy(spec) if spec.get("kind") == TORCH_KIND else TorchPolicy(spec)

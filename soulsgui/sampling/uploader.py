@@ -1,27 +1,33 @@
-"""The thread that brings chunks and episodes to the server; a push never touches the network."""
+"""The thread that brings chunks and episodes to the server; a push never touches the network.
+
+A session on a stream begins with `XADD … * hello`; the server's id `E-n` makes the ids `E-(n+1)`, `E-(n+2)` …
+ours alone. What was sent again after a lost reply is refused by the server as "equal or smaller": nothing is
+stored twice, and nothing is lost in silence.
+"""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import redis
 
 from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError
-from soulsgui.sampling.backlog import Backlog, Credit, Parcel
 from soulsgui.sampling.progress import Progress
-from soulsgui.sampling.stream import Fenced, StreamSession
 from soulsgui.wire.connection import AWAY, Address, Link, Stopped
 from soulsgui.wire.entry_id import EntryId
 from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.chunk import NUMBER_FIELD
-from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, Grant, Hello
+from soulsgui.wire.messages.session import CHUNK_FIELD, EPISODE_FIELD, HELLO_FIELD, Grant, Hello
 
 logger = logging.getLogger(__name__)
 
+
+_REFUSED_ID = "equal or smaller"
 _NO_LIMIT = 2**62
-_EPISODES_AT_ONCE = Credit(1000, _NO_LIMIT, _NO_LIMIT)
 # What was sent without an answer can't be dropped any more: little enough to leave the buffer its room.
 _BYTES_AT_ONCE = 2**20
 _LINGER_S = 2.0
@@ -29,21 +35,247 @@ _RETRY_S = 0.5
 _TAKEN_OVER_WITHIN_S = 1.0
 
 
+class Credit(NamedTuple):
+    """How much may be sent."""
+
+    entries: int
+    size: int
+    steps: int
+
+    @property
+    def left(self) -> bool:
+        """Whether anything may be sent at all."""
+        return min(self) > 0
+
+
+@dataclass(eq=False)
+class Parcel:
+    """What becomes one entry of a stream: its bytes, and the transitions in them.
+
+    `tries` counts how often it was sent as `sent_as` without an answer.
+    """
+
+    payload: bytes
+    steps: int = 0
+    number: int | None = None
+    sent_as: EntryId | None = None
+    tries: int = 0
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.payload)
+
+    def is_new(self) -> None:
+        """Forget under which id it was sent: nothing was stored under it."""
+        self.sent_as, self.tries = None, 0
+
+
+class Backlog:
+    """Parcels that wait, in the order they came, with their bytes and transitions. Pure."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.steps = 0
+        self._parcels: deque[Parcel] = deque()
+
+    def __len__(self) -> int:
+        return len(self._parcels)
+
+    def __iter__(self) -> Iterator[Parcel]:
+        return iter(self._parcels)
+
+    def add(self, parcel: Parcel) -> None:
+        """Put a parcel behind the others."""
+        self._parcels.append(parcel)
+        self.size += parcel.size
+        self.steps += parcel.steps
+
+    def remove(self, parcel: Parcel) -> None:
+        """Take a parcel out, quickly when it is among the oldest."""
+        self._parcels.remove(parcel)
+        self.size -= parcel.size
+        self.steps -= parcel.steps
+
+    def take_oldest(self) -> Parcel:
+        """Take the oldest parcel out; there must be one."""
+        parcel = self._parcels[0]
+        self.remove(parcel)
+        return parcel
+
+    def covered(self, credit: Credit) -> list[Parcel]:
+        """Return the oldest parcels that a credit covers; while any of it is left, one at least.
+
+        What becomes one entry can't be cut in two: held back until it is covered whole, it might wait
+        forever.
+        """
+        found: list[Parcel] = []
+        size = steps = 0
+        for parcel in self._parcels if credit.left else ():
+            size, steps = size + parcel.size, steps + parcel.steps
+            if found and (len(found) >= credit.entries or size > credit.size or steps > credit.steps):
+                break
+            found.append(parcel)
+        return found
+
+
+class Fenced(Exception):
+    """Somebody else wrote to this stream: nothing more can be sent in this session."""
+
+
+class StreamSession:
+    """One client's session on one stream. Used by one thread.
+
+    `Fenced` is raised when another session took its place, `redis.RedisError` when the server is away: then
+    call `connection_lost` and come back.
+    """
+
+    def __init__(self, key: str, hello: Callable[[], str], field: bytes, number_field: bytes = b"") -> None:
+        self.key = key
+        self.session: EntryId | None = None
+        self.stored = 0
+        self.stored_bytes = 0
+        self.stored_steps = 0
+        self.waiting = Backlog()  # not known to be stored
+        self.unsure = False  # replies may be missing: `settle` has to ask the server
+        self._hello = hello
+        self._field, self._number_field = field, number_field
+        self._last = EntryId(0, 0)
+        self._next_number = 0
+        self._fenced = False
+
+    def begin(self, connection: redis.Redis) -> None:
+        """Begin a session: say hello."""
+        entry = connection.xadd(self.key, {HELLO_FIELD: self._hello()})
+        self.session = self._last = EntryId.parse(entry)
+        self.stored = self.stored_bytes = self.stored_steps = self._next_number = 0
+        self.unsure = False
+        for parcel in self.waiting:
+            parcel.is_new()
+            parcel.number = None
+
+    def start_over(self) -> int:
+        """Give up a session that somebody disturbed without taking the name over; `begin` comes next.
+
+        Entries that may have been stored already are given up with it, for nothing is stored twice. Returns
+        how many.
+        """
+        doubtful = [parcel for parcel in self.waiting if parcel.tries]
+        for parcel in doubtful:
+            self.waiting.remove(parcel)
+        self.session, self.unsure, self._fenced = None, False, False
+        return len(doubtful)
+
+    def connection_lost(self) -> None:
+        """Note that replies may be missing: the next `settle` asks the server."""
+        self.unsure = True
+
+    def settle(self, connection: redis.Redis) -> None:
+        """After a lost connection: find out what was stored, and whether the session still stands."""
+        if self._fenced:
+            raise Fenced
+        if not self.unsure:
+            return
+        if self.session is not None:
+            last = self._server_last(connection)
+            if last < self.session:
+                self.session = None  # the server came back without our data
+            elif last.ms == self.session.ms and last <= self._last:  # one that we sent
+                self._stored([sent for sent in self.waiting if sent.sent_as and sent.sent_as <= last])
+                self._last = last
+            else:
+                self._fenced = True
+                raise Fenced
+        self.unsure = False
+
+    def flush(self, connection: redis.Redis, credit: Credit) -> int:
+        """Send what waits, within a credit, and return how many were stored; the session must stand.
+
+        What the server refused (`redis.ResponseError`: out of memory, disk full) goes again.
+        """
+        batch = self._next_batch(credit)
+        if not batch:
+            return 0
+        self.unsure = True
+        pipeline = connection.pipeline(transaction=False)
+        for parcel in batch:
+            parcel.tries += 1
+            fields: dict[Any, Any] = {self._field: parcel.payload}
+            if parcel.number is not None:
+                fields[self._number_field] = parcel.number
+            pipeline.xadd(self.key, fields, id=str(parcel.sent_as))
+        replies = pipeline.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, AWAY):
+                raise reply
+        self.unsure = False
+        return self._sort_out(connection, batch, replies)
+
+    def _next_batch(self, credit: Credit) -> list[Parcel]:
+        """Give ids and numbers to the next entries."""
+        batch = self.waiting.covered(credit)
+        for parcel in batch:
+            if parcel.sent_as is None:
+                parcel.sent_as = self._last.next
+                if self._number_field and parcel.number is None:
+                    parcel.number = self._next_number
+                    self._next_number += 1
+            self._last = max(self._last, parcel.sent_as)
+        return batch
+
+    def _sort_out(self, connection: redis.Redis, batch: list[Parcel], replies: list[object]) -> int:
+        stored: list[Parcel] = []
+        refused: list[Exception] = []
+        repeated: list[Parcel] = []
+        for parcel, reply in zip(batch, replies, strict=True):
+            if not isinstance(reply, Exception):
+                stored.append(parcel)
+            elif _REFUSED_ID in str(reply):
+                repeated.append(parcel)
+            else:  # out of memory, disk full …: not stored, goes again under the next free id
+                parcel.is_new()
+                refused.append(reply)
+        self._stored(stored)
+        if any(parcel.tries == 1 for parcel in repeated):
+            for parcel in repeated:
+                parcel.tries -= 1  # this try stored nothing
+            self._fenced = True  # its id was never used by us: somebody else writes here
+            raise Fenced
+        if repeated:
+            self.unsure = True
+            self.settle(connection)  # stored before its reply was lost: the last id tells
+        if refused:
+            raise refused[0]
+        return len(stored)
+
+    def _server_last(self, connection: redis.Redis) -> EntryId:
+        try:
+            info = connection.xinfo_stream(self.key)
+        except redis.ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            return EntryId(0, 0)
+        return EntryId.parse(info["last-generated-id"])
+
+    def _stored(self, parcels: list[Parcel]) -> None:
+        """Count entries as stored and forget them."""
+        for parcel in parcels:
+            self.waiting.remove(parcel)
+            self.stored += 1
+            self.stored_bytes += parcel.size
+            self.stored_steps += parcel.steps
+
+
+_EPISODES_AT_ONCE = Credit(1000, _NO_LIMIT, _NO_LIMIT)
+
+
 class Uploader(threading.Thread):
     """Owns the client's two streams.
 
     What was pushed waits in a backlog until it may be sent; nobody who pushes waits. The buffer is bounded by
-    those who ask `full` or `has_room` between two steps, or by dropping the oldest chunks.
-
-    Args:
-        address: The server.
-        progress: Counters of this client.
-        contract: Contract hash of the run it plays for.
-        buffer_bytes: Most bytes that may wait, and one chunk.
-        on_session: Called in this thread when a session has begun.
-        drops: Whether the oldest chunks are dropped when the buffer is full, or more waits than the granted
-            steps cover. The newest chunk always stays.
-        spaces: What the environment shows and takes, where the server is to be told.
+    those who ask `full` or `has_room` between two steps, or (`drops`) by dropping the oldest chunks when it
+    is full, or more waits than the granted steps cover; the newest chunk always stays. `on_session` is called
+    in this thread when a session has begun.
     """
 
     def __init__(
@@ -65,8 +297,8 @@ class Uploader(threading.Thread):
         self._contract = contract
         self._spaces = spaces
         self._on_session = on_session
-        self._chunks = StreamSession(keys.chunks(progress.client), self._hello, NUMBER_FIELD)
-        self._episodes = StreamSession(keys.episodes(progress.client), self._hello)
+        self._chunks = StreamSession(keys.chunks(progress.client), self._hello, CHUNK_FIELD, NUMBER_FIELD)
+        self._episodes = StreamSession(keys.episodes(progress.client), self._hello, EPISODE_FIELD)
         self._chunks_behind, self._episodes_behind = Backlog(), Backlog()
         self._steps = 0  # of this session: stored, and waiting to be
         self._grant: Grant | None = None
@@ -78,16 +310,7 @@ class Uploader(threading.Thread):
         self._link = Link(address, self._stop_event, "uploader")
 
     def push_chunk(self, payload: bytes, steps: int) -> None:
-        """Queue a chunk.
-
-        Args:
-            payload: Its bytes.
-            steps: Transitions in it.
-
-        Raises:
-            ClientRegistrationError: Another process took over the name.
-            ServiceError: The thread has ended by an error.
-        """
+        """Queue a chunk of so many transitions; raise the error that this thread has ended by."""
         self._push(self._chunks_behind, Parcel(payload, steps))
 
     def push_episode(self, payload: bytes) -> None:
@@ -108,9 +331,6 @@ class Uploader(threading.Thread):
         """Whether another step may be made: the buffer is not full, and the session's grant covers it.
 
         A step of several environments may go beyond the grant with all of them but one.
-
-        Args:
-            open_steps: Transitions that were made, but not pushed yet.
         """
         # Without the lock, before every step: a new session is known here only after its steps were counted.
         grant = self._session_grant()
@@ -140,8 +360,7 @@ class Uploader(threading.Thread):
         self._stop_event.set()
         self.join()
         self._link.close()
-        left = self._chunks.waiting + self._episodes.waiting
-        left += len(self._chunks_behind) + len(self._episodes_behind)
+        left = sum(map(len, self._all_waiting))
         if left:
             logger.info("ended with %d entries unsent", left)
 
@@ -177,24 +396,21 @@ class Uploader(threading.Thread):
             self._steps += parcel.steps
             if self._drops:
                 self._make_room()
-            self._count_buffered()
+            self._progress.buffered_bytes = self._buffered()
             self._changed.notify_all()
 
     def _make_room(self) -> None:
         """Drop the oldest chunks, and where there are none the oldest episodes, until the rest may stay."""
-        dropped = 0
+        dropped, grant = 0, self._session_grant()
+        covered = _NO_LIMIT if grant is None or grant.credit_steps is None else grant.credit_steps
         while len(self._chunks_behind) > 1 and (
-            self._beyond_credit() or self._buffered() > self._buffer_bytes
+            self._steps > covered or self._buffered() > self._buffer_bytes
         ):
             dropped += (steps := self._chunks_behind.take_oldest().steps)
             self._steps -= steps
         while len(self._episodes_behind) > 1 and self._buffered() > self._buffer_bytes:
             self._episodes_behind.take_oldest()
         self._progress.drop(dropped)
-
-    def _beyond_credit(self) -> bool:
-        grant = self._session_grant()
-        return grant is not None and grant.credit_steps is not None and self._steps > grant.credit_steps
 
     def _hello(self) -> str:
         progress = self._progress
@@ -257,18 +473,14 @@ class Uploader(threading.Thread):
             if self._refusal and self._progress.error == self._refusal:
                 self._progress.error = self._refusal = ""
         with self._changed:
-            self._count_buffered()
+            self._progress.buffered_bytes = self._buffered()
             self._changed.notify_all()
         return not self._stop_event.is_set()
 
     def _look_who_wrote(self) -> bool:
         """Somebody else wrote to our streams: find out whether the name was taken over, or it was garbage.
 
-        Returns:
-            Whether to go on, in a new session; False when this process is ending anyway.
-
-        Raises:
-            Fenced: It was taken over: this process never says hello again.
+        Returns whether to go on, in a new session. After `Fenced` this process never says hello again.
         """
         logger.warning("somebody else wrote to the streams of %s", self._progress.client)
         deadline = time.monotonic() + _TAKEN_OVER_WITHIN_S
@@ -300,12 +512,12 @@ class Uploader(threading.Thread):
             return True
         return bool(self._chunks.waiting or self._chunks_behind) and self._credit().left
 
-    def _buffered(self) -> int:
-        behind = self._chunks_behind.size + self._episodes_behind.size
-        return behind + self._chunks.waiting_bytes + self._episodes.waiting_bytes
+    @property
+    def _all_waiting(self) -> tuple[Backlog, ...]:
+        return self._chunks_behind, self._episodes_behind, self._chunks.waiting, self._episodes.waiting
 
-    def _count_buffered(self) -> None:
-        self._progress.buffered_bytes = self._buffered()
+    def _buffered(self) -> int:
+        return sum(backlog.size for backlog in self._all_waiting)
 
     def _send(self) -> None:
         connection = self._link.redis
@@ -315,7 +527,7 @@ class Uploader(threading.Thread):
             self._progress.end_session()
             self._chunks.begin(connection)
             with self._changed:
-                self._steps = self._chunks.waiting_steps + self._chunks_behind.steps
+                self._steps = self._chunks.waiting.steps + self._chunks_behind.steps
                 # Before the session is told: a beat must not give it what was stored in the one before.
                 self._progress.sent_chunks = self._progress.sent_bytes = self._progress.sent_steps = 0
                 self._progress.session = str(self._chunks.session)
@@ -325,13 +537,13 @@ class Uploader(threading.Thread):
         if self._episodes.waiting or self._episodes_behind:
             if self._episodes.session is None:
                 self._episodes.begin(connection)
-            self._take_over(self._episodes, EPISODE_FIELD, self._episodes_behind, _EPISODES_AT_ONCE)
+            self._take_over(self._episodes, self._episodes_behind, _EPISODES_AT_ONCE)
             self._episodes.flush(connection, _EPISODES_AT_ONCE)
 
     def _send_chunks(self, connection: redis.Redis) -> None:
         credit = self._credit()
         credit = credit._replace(size=min(credit.size, _BYTES_AT_ONCE))
-        self._take_over(self._chunks, CHUNK_FIELD, self._chunks_behind, credit)
+        self._take_over(self._chunks, self._chunks_behind, credit)
         try:
             self._chunks.flush(connection, credit)
         finally:
@@ -339,9 +551,10 @@ class Uploader(threading.Thread):
             self._progress.sent_bytes = self._chunks.stored_bytes
             self._progress.sent_steps = self._chunks.stored_steps
 
-    def _take_over(self, stream: StreamSession, field: bytes, backlog: Backlog, credit: Credit) -> None:
+    def _take_over(self, stream: StreamSession, backlog: Backlog, credit: Credit) -> None:
         """Bring what may be sent now from its backlog to its stream, once that has nothing left."""
         with self._changed:
             if not stream.waiting:
-                for parcel in backlog.take(credit):
-                    stream.add(field, parcel)
+                for parcel in backlog.covered(credit):
+                    backlog.remove(parcel)
+                    stream.waiting.add(parcel)

@@ -1,18 +1,24 @@
-"""The thread that looks after an environment: whether it hangs, is too slow, or eats the memory."""
+"""What looks after an environment: whether it raises, hangs, is too slow, or eats the memory."""
 
 import logging
+import os
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
+from numpy.typing import NDArray
 
+from soulsgui.environments.make import BROKEN, Vector
+from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentFault, ProcessFault
-from soulsgui.sampling.open_files import OpenFiles
+from soulsgui.printable import error_words, printable
 from soulsgui.system import family_memory
 
 logger = logging.getLogger(__name__)
@@ -22,26 +28,16 @@ LOOK_EVERY_S = 0.25
 _RATE_WINDOW_S = 30.0
 _MEASURE_EVERY_S = 4.0
 _MB = 2**20
+_NEWEST_PART = 0.02
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What an environment may do.
-
-    Attributes:
-        hang_s: Longest time to be made, to reset or to step, seconds.
-        min_steps_per_s: Lowest sample rate; 0 for any.
-        max_memory: Most memory of this process and all it started, bytes; None for half of the machine's.
-    """
+class EnvironmentLimits:
+    """What an environment may do."""
 
     hang_s: float
     min_steps_per_s: float = 0.0
     max_memory: int | None = None
-
-    @property
-    def rate_window_s(self) -> float:
-        """Time of sampling over which the rate is taken, seconds."""
-        return min(_RATE_WINDOW_S, self.hang_s)
 
     @property
     def memory(self) -> int:
@@ -54,14 +50,10 @@ class Watchdog(threading.Thread):
 
     Time is counted in looks, not by a clock: a process that was stopped, or a machine that slept, is not
     taken for an environment that hangs. A look that fails is logged; the next one is made all the same.
-
-    Args:
-        limits: What the environment may do.
-        on_hang: Called in this thread when the environment hangs: nothing but the end of the process that it
-            hangs in helps then. Called again when that was no help.
+    `on_hang` is called in this thread, and again when that was no help: only the end of the process is.
     """
 
-    def __init__(self, limits: Limits, on_hang: Callable[[ProcessFault], None]) -> None:
+    def __init__(self, limits: EnvironmentLimits, on_hang: Callable[[ProcessFault], None]) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._limits = limits
         self._on_hang = on_hang
@@ -76,20 +68,11 @@ class Watchdog(threading.Thread):
         self._seen = -1
         self._looks = 0
         self._unmeasured_s = 0.0
-        self._rate = SampleRate(limits.rate_window_s)
+        self._rate = SampleRate(min(_RATE_WINDOW_S, limits.hang_s))
         self._files = OpenFiles()
 
-    # --- what the stepping thread calls --------------------------------------------------------------
-
     def enter(self, doing: str) -> None:
-        """The environment is given something to do.
-
-        Args:
-            doing: What, in words such as "a step".
-
-        Raises:
-            EnvironmentFault: It is too slow, or the process too large (`ProcessFault`).
-        """
+        """The environment is given something to do; raise what it, or the process, is complained of."""
         if self._complaint is not None:
             complaint, self._complaint = self._complaint, None
             raise complaint
@@ -97,21 +80,13 @@ class Watchdog(threading.Thread):
         self._doing = doing
 
     def leave(self, steps: int = 0) -> None:
-        """The environment is done with it.
-
-        Args:
-            steps: Steps that it made.
-        """
+        """The environment is done with it."""
         self._doing = ""
         self._steps += steps
 
     @contextmanager
     def inside(self, doing: str) -> Iterator[None]:
-        """Make or close the environment; complaints of what it was before are forgotten.
-
-        Args:
-            doing: What it is given to do, in words such as "being made".
-        """
+        """Make or close the environment; complaints of what it was before are forgotten."""
         self._complaint = None
         self.enter(doing)
         try:
@@ -135,8 +110,6 @@ class Watchdog(threading.Thread):
             self.join()
         self._files.close()
 
-    # --- the thread ----------------------------------------------------------------------------------
-
     def run(self) -> None:
         """Look until closed."""
         looks = (self._look_for_hang, self._look_at_rate, self._look_at_memory, self._look_at_files)
@@ -153,14 +126,10 @@ class Watchdog(threading.Thread):
         self._seen, self._looks = self._entered, self._looks + 1 if same else 0
         if self._looks * LOOK_EVERY_S >= self._limits.hang_s:
             self._looks = 0
-            self._on_hang(self._hang())
-
-    def _hang(self) -> ProcessFault:
-        frame = sys._current_frames().get(self._watched)
-        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
-        return ProcessFault(
-            f"The environment hangs: {self._doing} takes longer than {self._limits.hang_s:g} s.", stack
-        )
+            frame = sys._current_frames().get(self._watched)
+            stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+            words = f"The environment hangs: {self._doing} takes longer than {self._limits.hang_s:g} s."
+            self._on_hang(ProcessFault(words, stack))
 
     def _look_at_rate(self) -> None:
         if not (self._limits.min_steps_per_s and self._sampling):
@@ -193,11 +162,7 @@ class Watchdog(threading.Thread):
 
 
 class SampleRate:
-    """The rate of steps over the last looks, each `LOOK_EVERY_S` after the one before. Pure.
-
-    Args:
-        window_s: Time over which it is taken, seconds.
-    """
+    """The rate of steps over the last looks, each `LOOK_EVERY_S` after the one before. Pure."""
 
     def __init__(self, window_s: float) -> None:
         self._seen: deque[int] = deque(maxlen=max(round(window_s / LOOK_EVERY_S), 1) + 1)
@@ -213,3 +178,87 @@ class SampleRate:
     def forget(self) -> None:
         """Begin anew."""
         self._seen.clear()
+
+
+class OpenFiles:
+    """Holds a file open that is nobody's business, and sees whether it still is."""
+
+    def __init__(self) -> None:
+        self._file, other = os.pipe()
+        os.close(other)
+        self._identity = self._look()
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self._file)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    @property
+    def intact(self) -> bool:
+        """Whether it is open; under its number there may be another one by now."""
+        return self._identity is not None and self._look() == self._identity
+
+    def close(self) -> None:
+        """Close it, if nobody else has."""
+        if self.intact:
+            os.close(self._file)
+        self._identity = None
+
+
+class WatchedStepper(EnvStepper):
+    """As `EnvStepper`; an environment that raises becomes an `EnvironmentFault`."""
+
+    def __init__(self, vector_env: Vector, watchdog: Watchdog) -> None:
+        super().__init__(vector_env)
+        self._watchdog = watchdog
+        self._timer = StepTimer()
+
+    @property
+    def step_s(self) -> float:
+        """Recent mean time of a step of all of them, seconds."""
+        return self._timer.step_s
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        """Begin anew, as `EnvStepper.reset`."""
+        self._watchdog.enter("a reset")
+        try:
+            return super().reset(seed)
+        except BROKEN as error:
+            raise fault_of(error, "a reset") from error
+        finally:
+            self._watchdog.leave()
+
+    def step(self, actions: NDArray[Any]) -> StepResult:
+        """Step every environment, as `EnvStepper.step`."""
+        self._watchdog.enter("a step")
+        try:
+            with self._timer:
+                return super().step(actions)
+        except BROKEN as error:
+            raise fault_of(error, "a step") from error
+        finally:
+            self._watchdog.leave(self.num_envs)
+
+
+def fault_of(error: BaseException, doing: str) -> EnvironmentFault:
+    """Return what an environment raised, with its traceback."""
+    what = printable(error_words(error))
+    details = "".join(traceback.format_exception(error))
+    return EnvironmentFault(f"The environment raised in {doing}: {what}", details)
+
+
+class StepTimer:
+    """Measures the recent mean time `step_s` of the steps that are made within its blocks."""
+
+    def __init__(self) -> None:
+        self.step_s = 0.0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        took_s = time.perf_counter() - self._began
+        self.step_s += _NEWEST_PART * (took_s - self.step_s) if self.step_s else took_s

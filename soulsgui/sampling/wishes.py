@@ -1,10 +1,23 @@
-"""What a client is wanted to do: by its owner and by the server, the stricter of both. Pure."""
+"""What a client is wanted to do: by the owner of its machine and by the server, the stricter of both."""
 
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from soulsgui.wire.messages.owner import OwnerState
+from soulsgui.system import replace, same_process
+from soulsgui.wire.messages.owner import LOOK_EVERY_S, ClientFolder, ClientReport, OwnerState, OwnerWish
 from soulsgui.wire.messages.session import Wish
+
+logger = logging.getLogger(__name__)
+
+
+_REPORT_EVERY_S = 1.0
+_RUNNER_EVERY_S = 1.0
+_GONE_AFTER_LOOKS = 2
 
 
 class Stepping(IntEnum):
@@ -18,12 +31,7 @@ class Stepping(IntEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done.
-
-    Attributes:
-        stepping: How far environments may be stepped.
-        stop: Whether the process is to end then.
-    """
+    """What is to be done."""
 
     stepping: Stepping = Stepping.FREE
     stop: bool = False
@@ -49,10 +57,108 @@ _OF_SERVER = {
 
 
 def plan_of(owner: OwnerState, server: Wish | None) -> Plan:
-    """Return what is to be done.
-
-    Args:
-        owner: What the owner of this machine wants.
-        server: What the server wants; None while it wants nothing.
-    """
+    """Return what is to be done."""
     return _OF_OWNER[owner].stricter(_OF_SERVER[server.state] if server is not None else Plan())
+
+
+class OwnerLink(threading.Thread):
+    """Reads what the owner wants, and tells the owner's runner how this client is.
+
+    When the process that is to watch over this client is gone, nobody could see or stop it any more: then it
+    is wanted to end after its episode, until another runner takes over.
+    """
+
+    def __init__(
+        self, folder: ClientFolder, report: Callable[[], ClientReport], on_change: Callable[[], None]
+    ) -> None:
+        super().__init__(name="owner", daemon=True)
+        self._folder = folder
+        self._report = report
+        self._on_change = on_change
+        self._wish: OwnerState = "run"
+        self._gone_looks = 0
+        self._stop_event = threading.Event()
+        self._wake = threading.Event()
+        self._trouble = ""
+        self._look()
+
+    @property
+    def wish(self) -> OwnerState:
+        """What is wanted now."""
+        return "stop_after_episode" if self.runner_is_gone and self._wish != "stop" else self._wish
+
+    @property
+    def runner_is_gone(self) -> bool:
+        """Whether nobody watches over this client any more."""
+        return self._gone_looks >= _GONE_AFTER_LOOKS
+
+    def soon(self) -> None:
+        """Tell at once: something changed."""
+        self._wake.set()
+
+    def run(self) -> None:
+        """Read and tell until closed."""
+        reported_at = looked_at = float("-inf")
+        while not self._stop_event.is_set():
+            now = time.monotonic()
+            if now - looked_at >= _RUNNER_EVERY_S:
+                looked_at = now
+                self._look_at_runner()
+            if self._look():
+                self._on_change()
+            if self._wake.is_set() or now - reported_at >= _REPORT_EVERY_S:
+                self._wake.clear()
+                reported_at = now
+                self._tell()
+            self._wake.wait(LOOK_EVERY_S)
+
+    def close(self) -> None:
+        """Tell for the last time, and end."""
+        self._stop_event.set()
+        self._wake.set()
+        if self.is_alive():
+            self.join()
+        self._tell()
+
+    def _look(self) -> bool:
+        """Read the wish; return whether it is another one."""
+        try:
+            found = OwnerWish.read(self._folder.wish.read_bytes())
+        except FileNotFoundError:
+            found = OwnerWish()
+        except OSError:
+            # Windows is just replacing it.
+            return False
+        if found is None or found.state == self._wish:
+            return False
+        self._wish = found.state
+        logger.info("the owner wants: %s", found.state)
+        return True
+
+    def _look_at_runner(self) -> None:
+        was_gone = self.runner_is_gone
+        # Once may be the moment between two runners.
+        self._gone_looks = 0 if self._runner_lives() else self._gone_looks + 1
+        if self.runner_is_gone and not was_gone:
+            logger.warning("the runner of client mode is gone: ending after the episode")
+        if self.runner_is_gone is not was_gone:
+            self._on_change()
+
+    def _runner_lives(self) -> bool:
+        try:
+            identity = json.loads(self._folder.runner.read_bytes())
+        except (OSError, ValueError):
+            return False
+        return isinstance(identity, dict) and same_process(identity)
+
+    def _tell(self) -> None:
+        try:
+            # As a whole. It is of no use after a power cut, so it is not brought to the disk.
+            path = self._folder.state
+            aside = path.with_name(f".{path.name}.tmp")
+            aside.write_bytes(self._report().to_json().encode())
+            replace(aside, path)
+        except OSError as error:
+            if str(error) != self._trouble:
+                logger.warning("the report to the owner can't be written: %s", error)
+            self._trouble = str(error)

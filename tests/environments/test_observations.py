@@ -24,7 +24,7 @@ from soulsgui.environments.report_words import report_lines
 from soulsgui.environments.step import EnvStepper
 from soulsgui.errors import EnvironmentCheckError
 from soulsgui.frame_stacks import IMAGE, NUMBERS, Pictures
-from soulsgui.sampling.bounds import Bounds
+from soulsgui.sampling.rollout import Bounds
 from tests.environments.toys import Room
 
 VECTORS: dict[str, spaces.Space[Any]] = {

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from soulsgui.sampling.backlog import Credit, Parcel
-from soulsgui.sampling.stream import StreamSession
+from soulsgui.sampling.uploader import Credit, Parcel, StreamSession
 from soulsgui.wire.connection import connect
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance
@@ -45,7 +44,7 @@ class Pair:
 
     def new_client(self) -> StreamSession:
         """Begin a session."""
-        client = StreamSession(self.keys.chunks("c"), self._hello, NUMBER_FIELD)
+        client = StreamSession(self.keys.chunks("c"), self._hello, CHUNK_FIELD, NUMBER_FIELD)
         client.begin(self.connection)
         return client
 
@@ -56,7 +55,7 @@ class Pair:
     def push(self, count: int, connection: Any = None) -> None:
         """Send chunks."""
         for _ in range(count):
-            self.client.add(CHUNK_FIELD, Parcel(chunk(), STEPS))
+            self.client.waiting.add(Parcel(chunk(), STEPS))
         self.sent += count
         self.client.flush(connection or self.connection, ALL)
 

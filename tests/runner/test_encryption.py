@@ -24,7 +24,7 @@ from soulsgui.runner.certificate import read_certificate
 from soulsgui.runner.join.finder import Reply, knock
 from soulsgui.runner.redis_server import ensure_server
 from soulsgui.runner.server_binary import can_encrypt, find_binary, packaged_binary
-from soulsgui.sampling.simulate.fleet import Fleet
+from soulsgui.sampling.simulate import Fleet
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.invitation import FORMAT, Invitation
 from soulsgui.wire.tls import WrongServer

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pytest
 
 from soulsgui.config.layers import Layer, combine
 from soulsgui.config.settings_info import client_settings
@@ -253,3 +254,8 @@ def check_weights(trainer: FreeTrainer, received: list[Received]) -> None:
         assert segments.digest.tolist() == digests
         actions = np.repeat(segments.model_id_first % 2, segments.length)
         np.testing.assert_array_equal(segments.action, actions)
+
+
+def settings(**changed: Any) -> pytest.MarkDecorator:
+    """Change settings of the trainer of a test."""
+    return pytest.mark.parametrize("trainer", [changed], indirect=True, ids=[""])

@@ -125,10 +125,12 @@ def test_a_killed_client_is_taken_over_by_the_next_one_at_once(
         updates = node.node.agent.updates
         following = start(redis_address)
         node.wait_for_updates(updates + 2)
-        newer = _beat(redis_client, keys)
-        assert newer is not None
-        assert newer.instance.pid == following.pid
-        assert newer.session > beat.session
+
+        def newer_session() -> bool:
+            newer = _beat(redis_client, keys)
+            return newer is not None and newer.instance.pid == following.pid and newer.session > beat.session
+
+        until(newer_session, "a session of the next client")
         _wish(redis_client, keys, "stop")
         assert following.wait(LIMIT_S) == 0
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import redis
 
-from soulsgui.sampling.downloader import Downloader, View
+from soulsgui.sampling.downloader import Downloader, ServerView
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
@@ -18,7 +18,7 @@ CONFIG = ServerConfig(run_id="r", attempt=1, contract="c", spaces={}, policy={})
 def test_weights_arrive_whole_and_large_ones_in_one_answer_once_their_size_is_known(
     redis_client: redis.Redis, keys: Keys, redis_address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publisher, views = Publisher(keys, CONFIG), list[View]()
+    publisher, views = Publisher(keys, CONFIG), list[ServerView]()
     downloader = Downloader(redis_address, "c", views.append, lambda: None)
     asked_again = []
     ask = downloader._link.redis.getrange

@@ -10,33 +10,20 @@ import pytest
 
 from soulsgui.errors import ClientRegistrationError, ServiceError, UsageError
 from soulsgui.sampling import DQNConnector, PPOConnector
-from soulsgui.sampling import connector as connector_module
-from soulsgui.sampling.assembling import Assembler
+from soulsgui.sampling.connectors import base as connector_module
+from soulsgui.sampling.connectors.samples import Assembler
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED
 from tests.environments.toys import Counter
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import LIMIT_S, until
-from tests.sampling.free_trainer import ENV_ID, LENGTH, FreeTrainer, check_weights, check_whole
+from tests.sampling.free_trainer import ENV_ID, LENGTH, FreeTrainer, check_weights, check_whole, settings
 
 OBS = np.zeros(2, np.float32)
 CONFIG = {"env": {"id": ENV_ID, "kwargs": {"length": LENGTH}}}
 
 Connect = Callable[..., DQNConnector]
-
-
-@pytest.fixture
-def trainer(redis_address: Address, request: pytest.FixtureRequest) -> Iterator[FreeTrainer]:
-    """A trainer that has published its first weights; a test's parameter changes its settings."""
-    made = FreeTrainer(redis_address, **getattr(request, "param", {}))
-    made.publish(1)
-    yield made
-    made.close()
-
-
-def settings(**changed: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("trainer", [changed], indirect=True, ids=[""])
 
 
 def _connected(trainer: FreeTrainer, address: Address) -> DQNConnector:

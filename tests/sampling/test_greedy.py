@@ -7,8 +7,8 @@ import pytest
 
 from soulsgui.policies.policy import make_policy
 from soulsgui.policies.still import with_still
-from soulsgui.sampling.downloader import View
-from soulsgui.sampling.greedy import GreedyEpisodes
+from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.greedy import GreedyEvaluation
 from soulsgui.sampling.progress import Progress
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.base import Instance
@@ -154,14 +154,14 @@ def test_it_acts_greedily_without_noise_in_the_first_environment_alone() -> None
     still = weights_of(2)  # its best action is 0
     noisy = weights_of(3)
     header, _ = pack_weights("run-1", 1, 2, 2, still, (), 0, 0)
-    asked = View(
+    asked = ServerView(
         header=header,
         tensors=with_still(noisy, still),
         grant=Grant(session="1-1", status="accepted", greedy=order(2, count=1)),
     )
     told: list[int] = []
     progress = Progress("c", Instance(), 3, {})
-    playing = GreedyEpisodes(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1), 900)
+    playing = GreedyEvaluation(lambda: make_policy(POLICY.to_json()), progress, lambda: told.append(1), 900)
     ones, obs = np.ones(3, np.int64), np.zeros((3, 2), np.float32)
     playing.at_start()
     assert not playing.active

@@ -11,11 +11,16 @@ import redis
 
 from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings, client_settings
+from soulsgui.environments.reference import reference_observation
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.errors import ClientRegistrationError
+from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
+from soulsgui.rl.agents.dqn import DQNAgent
+from soulsgui.rl.agents.ppo import PPOAgent
 from soulsgui.sampling import downloader, heartbeat
-from soulsgui.sampling.downloader import View
+from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.identity import own_versions
-from soulsgui.sampling.link import ClientLink, checked_config
+from soulsgui.sampling.link import ClientLink, check_network, checked_config
 from soulsgui.sampling.progress import Progress
 from soulsgui.training.publisher import Publisher, Standing
 from soulsgui.wire.connection import Address
@@ -24,8 +29,10 @@ from soulsgui.wire.keys import PROTOCOL, Keys
 from soulsgui.wire.messages.heartbeat import EXPIRY_S, Heartbeat
 from soulsgui.wire.messages.server_config import ServerConfig
 from soulsgui.wire.messages.session import Grant, RoundShare, Wish
+from soulsgui.wire.weights import pack_weights, unpack_weights
 from tests.faults.server import FaultyServer
 from tests.faults.waiting import until
+from tests.training.nodes import small_settings
 
 CONFIG = ServerConfig(run_id="run-1", attempt=1, contract="x", spaces={}, policy={})
 AT_ONCE_S = 10.0
@@ -73,7 +80,7 @@ def link(redis_address: Address, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cl
     made.close()
 
 
-def _model_id(view: View) -> int | None:
+def _model_id(view: ServerView) -> int | None:
     return None if view.header is None else view.header.model_id
 
 
@@ -280,3 +287,22 @@ def test_a_state_that_is_nonsense_is_said_too() -> None:
 
 def _progress() -> Progress:
     return Progress("c", own_instance(), 1, own_versions())
+
+
+SPACES = SpacesSpec(BoxSpec((4,), "float32"), DiscreteSpec(3))
+
+
+@pytest.mark.parametrize("kind", [PPOAgent, DQNAgent])
+def test_a_copy_agrees_and_one_with_another_number_does_not(kind: type[PPOAgent] | type[DQNAgent]) -> None:
+    agent = kind(SPACES, small_settings(), seed=1)
+    box = SPACES.observation
+    told = tuple(map(float, agent.outputs(reference_observation(box))[0]))
+    assert len(told) == 3
+    header, tensors = unpack_weights(pack_weights("run", 1, 5, 4, agent.export_weights(), told)[1])
+    policy = NumpyMLPPolicy(agent.policy_spec())
+    policy.load(tensors)
+    check_network(policy, header, box)
+    changed = dict(tensors) | {"policy.1.bias": tensors["policy.1.bias"] + np.float32(0.001)}
+    policy.load(changed)
+    with pytest.raises(ClientRegistrationError, match="other numbers here than on the server"):
+        check_network(policy, header, box)

@@ -1,8 +1,10 @@
-"""What a client tells of itself: whole numbers from every thread."""
+"""What a client knows of itself, as it tells it with its beats and in its log."""
 
 import threading
 
-from soulsgui.sampling.progress import Progress
+import pytest
+
+from soulsgui.sampling.progress import Progress, ProgressLog, made_words
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import MAX_BYTES, Heartbeat
 
@@ -92,3 +94,23 @@ def test_what_went_wrong_in_the_run_before_is_no_news_of_another_one() -> None:
     assert progress.beat().error_details == "Traceback"
     progress.begin_run("b")
     assert (progress.beat().error, progress.beat().error_details) == ("", "")
+
+
+def test_a_line_is_written_each_half_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    progress = Progress("c", Instance(), 2, {})
+    log = ProgressLog(progress, 100.0)
+    progress.stepped(2048)
+    log.look(129.0)
+    assert caplog.messages == []
+    log.look(131.0)
+    progress.episode_ended(20.0, 20)
+    progress.episode_ended(23.0, 23)
+    log.look(140.0)
+    log.look(162.0)
+    assert caplog.messages == ["2,048 steps, 0 episodes", "2,048 steps, 2 episodes, mean return 21.5"]
+
+
+def test_one_is_no_plural() -> None:
+    progress = Progress("c", Instance(), 1, {}, env_steps=1, episodes=1)
+    assert made_words(progress) == "1 step, 1 episode"

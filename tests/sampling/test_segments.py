@@ -10,17 +10,18 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 
 from soulsgui.environments.make import Vector
-from soulsgui.environments.spaces import BoxSpec
+from soulsgui.environments.masks import Mask
+from soulsgui.environments.spaces import BoxSpec, DiscreteSpec, SpacesSpec
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentCheckError
-from soulsgui.sampling.rollout import FinishedEpisode, Rollout
+from soulsgui.sampling.rollout import Act, FinishedEpisode, Rollout
 from soulsgui.sampling.segments import SegmentRecorder
-from soulsgui.sampling.turn import Act, Mask
 from soulsgui.wire.messages.chunk import MAX_CHUNK_BYTES, TERMINATED, TRUNCATED, Segments, pack_chunk
 from tests.environments.toys import Counter, Masked, NativeCounter
 from tests.wire.unpacking import unpack_chunk
 
-BOX = BoxSpec((2,), "float32", (0.0,), (1000.0,))
+SPACES = SpacesSpec(BoxSpec((2,), "float32", (0.0,), (1000.0,)), DiscreteSpec(4, start=1))
+MASKED = SPACES.with_masks(True)
 
 
 def _same_step(num_envs: int) -> Vector:
@@ -67,7 +68,7 @@ class _Recording:
 
     def __init__(self, vector: Vector, capacity: int) -> None:
         self.stepper = EnvStepper(vector)
-        self.recorder = SegmentRecorder(vector.num_envs, (2,), "float32", capacity)
+        self.recorder = SegmentRecorder(vector.num_envs, SPACES, capacity)
         self.obs = self.stepper.reset(seed=1)
         self.seen: list[Transition] = []
         self._place = np.zeros((vector.num_envs, 2), np.int64)
@@ -160,7 +161,7 @@ def test_a_dropped_last_step_does_not_end_the_segment_before_it(make: Callable[[
 
 
 def test_nothing_recorded_gives_no_segments() -> None:
-    recorder = SegmentRecorder(2, (2,), "float32", 4)
+    recorder = SegmentRecorder(2, SPACES, 4)
     assert recorder.cut(1, 1) is None
     recording = _Recording(NativeCounter(1), 4)
     recording.step(keep=np.array([False]))
@@ -180,7 +181,7 @@ def _act(number: int = 1) -> Act:
 
 
 def _rollout(vector: Vector, segment_length: int, ended: list[FinishedEpisode] | None = None) -> Rollout:
-    return Rollout(EnvStepper(vector), BOX, segment_length, 3, ([] if ended is None else ended).append)
+    return Rollout(EnvStepper(vector), SPACES, segment_length, 3, ([] if ended is None else ended).append)
 
 
 def _always() -> bool:
@@ -259,7 +260,7 @@ def test_steps_are_held_back_for_a_time(hold_s: float, parts: int) -> None:
 
 def test_what_is_cut_fits_into_a_chunk() -> None:
     side = 256
-    recorder = SegmentRecorder(4, (side, side), "float32", 256)
+    recorder = SegmentRecorder(4, SpacesSpec(BoxSpec((side, side), "float32"), DiscreteSpec(2)), 256)
     assert 1 < recorder.capacity < 256
     obs = np.zeros((4, side, side), np.float32)
     none, all_ = np.zeros(4, np.bool_), np.ones(4, np.bool_)
@@ -273,7 +274,7 @@ def test_what_is_cut_fits_into_a_chunk() -> None:
 
 def test_observations_are_moved_into_their_bounds() -> None:
     box = BoxSpec((2,), "float32", (0.0,), (2.0,))
-    rollout = Rollout(EnvStepper(NativeCounter(1)), box, 16, 1, lambda _: None)
+    rollout = Rollout(EnvStepper(NativeCounter(1)), SpacesSpec(box, DiscreteSpec(2)), 16, 1, lambda _: None)
     (part,) = rollout.play(_act(), 1, 7, 6, _always)
     rollout.close()
     assert part.obs.max() == 2
@@ -292,7 +293,7 @@ def _draw(
 @pytest.mark.parametrize("segment_length", [1, 5, 64])
 def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_length: int) -> None:
     vector = SyncVectorEnv([lambda: Masked(3), lambda: Masked(4)], autoreset_mode=mode)
-    rollout = Rollout(EnvStepper(vector), BOX, segment_length, 3, [].append, masked_actions=4)
+    rollout = Rollout(EnvStepper(vector), MASKED, segment_length, 3, [].append)
     rows = 0
     for segments in rollout.play(_draw, 1, 7, 40, _always):
         assert segments.action_mask is not None
@@ -309,10 +310,10 @@ def test_each_observation_comes_with_its_mask(mode: AutoresetMode, segment_lengt
     rollout.close()
 
 
-@pytest.mark.parametrize(("make", "masked_actions"), [(Masked, 0), (Counter, 2)])
-def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked_actions: int) -> None:
+@pytest.mark.parametrize(("make", "masked"), [(Masked, False), (Counter, True)])
+def test_masks_that_only_one_side_knows_of_are_an_error(make: Any, masked: bool) -> None:
     vector = SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP)
-    rollout = Rollout(EnvStepper(vector), BOX, 8, 3, [].append, masked_actions=masked_actions)
+    rollout = Rollout(EnvStepper(vector), SPACES.with_masks(masked), 8, 3, [].append)
     with pytest.raises(EnvironmentCheckError, match="action masks"):
         next(rollout.play(_act(), 1, 7, 8, _always))
     rollout.close()
@@ -322,7 +323,7 @@ def test_environments_that_come_in_place_of_others_have_masks_of_their_own() -> 
     def stepper(make: Any) -> EnvStepper:
         return EnvStepper(SyncVectorEnv([make], autoreset_mode=AutoresetMode.SAME_STEP))
 
-    rollout = Rollout(stepper(Masked), BOX, 8, 3, [].append, masked_actions=4)
+    rollout = Rollout(stepper(Masked), MASKED, 8, 3, [].append)
     for steps in (4, 5):
         (segments,) = rollout.play(_draw, 1, 7, steps, _always)
         assert segments.action_mask is not None

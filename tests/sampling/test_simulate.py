@@ -10,8 +10,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from soulsgui.sampling.simulate.fleet import Fleet
-from soulsgui.sampling.simulate.view import SharedView
+from soulsgui.sampling.simulate import Fleet, SharedView
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.heartbeat import Heartbeat

@@ -1,18 +1,15 @@
-"""Entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
+"""What waits, and entry ids: nothing is stored twice, and nothing is lost in silence (R8, R31)."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import redis
 
-from soulsgui.sampling.backlog import Credit, Parcel
-from soulsgui.sampling.stream import Fenced, StreamSession
+from soulsgui.sampling.uploader import Backlog, Credit, Fenced, Parcel, StreamSession
 from soulsgui.wire.connection import AWAY, connect
 from soulsgui.wire.entry_id import EntryId
-from tests.faults.server import FaultyServer, faulty_server
+from tests.faults.server import FaultyServer
 
 KEY = "test:in:c"
 MOST = 2**62
@@ -20,7 +17,7 @@ ALL = Credit(MOST, MOST, MOST)
 
 
 def _session() -> StreamSession:
-    return StreamSession(KEY, lambda: "hello", b"n")
+    return StreamSession(KEY, lambda: "hello", b"c", b"n")
 
 
 def _begun(connection: redis.Redis) -> StreamSession:
@@ -31,7 +28,7 @@ def _begun(connection: redis.Redis) -> StreamSession:
 
 def _push(stream: StreamSession, *payloads: str) -> None:
     for payload in payloads:
-        stream.add(b"c", Parcel(payload.encode(), steps=10))
+        stream.waiting.add(Parcel(payload.encode(), steps=10))
 
 
 def _bring(stream: StreamSession, connection: redis.Redis) -> int:
@@ -55,36 +52,17 @@ def _numbers(connection: redis.Redis) -> list[int]:
     return [int(fields[b"n"]) for _, fields in _entries(connection) if b"n" in fields]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[FaultyServer]:
-    with faulty_server(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
-def keeping_server(tmp_path: Path) -> Iterator[FaultyServer]:
-    with faulty_server(tmp_path, keeps_data=True) as running:
-        yield running
-
-
-@pytest.fixture
-def connection(server: FaultyServer) -> Iterator[redis.Redis]:
-    client = connect(server.address)
-    yield client
-    client.close()
-
-
 def test_entries_follow_the_hello_under_ids_of_their_own(connection: redis.Redis) -> None:
     stream = _begun(connection)
     _push(stream, "a", "b", "c")
-    assert stream.waiting_bytes == 3
+    assert stream.waiting.size == 3
     assert stream.flush(connection, ALL) == 3
     (hello, fields), *rest = _entries(connection)
     assert fields == {b"hello": b"hello"}
     assert stream.session == hello
     assert [entry for entry, _ in rest] == [EntryId(hello.ms, hello.seq + n) for n in (1, 2, 3)]
     assert (_payloads(connection), _numbers(connection)) == (["a", "b", "c"], [0, 1, 2])
-    assert (stream.stored, stream.stored_bytes, stream.waiting, stream.waiting_bytes) == (3, 3, 0, 0)
+    assert (stream.stored, stream.stored_bytes, len(stream.waiting), stream.waiting.size) == (3, 3, 0, 0)
 
 
 def test_credits_limit_what_is_sent_but_one_always_goes(connection: redis.Redis) -> None:
@@ -94,9 +72,9 @@ def test_credits_limit_what_is_sent_but_one_always_goes(connection: redis.Redis)
     assert stream.flush(connection, Credit(MOST, MOST, 0)) == 0
     assert stream.flush(connection, Credit(MOST, 1, MOST)) == 1
     assert stream.flush(connection, Credit(MOST, 4, MOST)) == 2
-    assert (stream.stored_steps, stream.waiting_steps) == (30, 10)
+    assert (stream.stored_steps, stream.waiting.steps) == (30, 10)
     assert stream.flush(connection, Credit(1, MOST, 1)) == 1
-    assert (stream.stored_steps, stream.waiting_steps) == (40, 0)
+    assert (stream.stored_steps, stream.waiting.steps) == (40, 0)
     assert _payloads(connection) == ["aaaa", "bb", "cc", "dd"]
 
 
@@ -121,7 +99,7 @@ def test_a_push_into_a_frozen_server_is_stored_once(server: FaultyServer, connec
     assert _bring(stream, impatient) == 1
     assert _payloads(connection) == ["a", "b", "c", "d"]
     assert _numbers(connection) == [0, 1, 2, 3]
-    assert (stream.stored, stream.waiting) == (4, 0)
+    assert (stream.stored, len(stream.waiting)) == (4, 0)
     impatient.close()
 
 
@@ -150,7 +128,7 @@ def test_stored_entries_are_not_sent_again_after_a_lost_reply(connection: redis.
         stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
     assert stream.unsure
     assert _bring(stream, connection) == 0
-    assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
+    assert (_payloads(connection), stream.stored, len(stream.waiting)) == (["a", "b"], 2, 0)
     assert not stream.unsure
 
 
@@ -161,7 +139,7 @@ def test_entries_refused_as_repeated_are_found_to_be_stored(connection: redis.Re
         stream.flush(_LosesReplies(connection), ALL)  # type: ignore[arg-type]
     stream.unsure = False  # as if nobody had noticed: the server's refusal tells
     assert stream.flush(connection, ALL) == 0
-    assert (_payloads(connection), stream.stored, stream.waiting) == (["a", "b"], 2, 0)
+    assert (_payloads(connection), stream.stored, len(stream.waiting)) == (["a", "b"], 2, 0)
     _push(stream, "c")
     assert _bring(stream, connection) == 1
     assert _numbers(connection) == [0, 1, 2]
@@ -232,7 +210,7 @@ def test_one_refused_of_two_pipelined_goes_again_and_only_it(connection: redis.R
     refused = _NoRoomForTheFirst(connection)
     with pytest.raises(redis.OutOfMemoryError):
         stream.flush(refused, ALL)  # type: ignore[arg-type]
-    assert (stream.stored, stream.waiting) == (1, 1)
+    assert (stream.stored, len(stream.waiting)) == (1, 1)
     _push(stream, "c")
     assert _bring(stream, connection) == 2
     assert [payload[:1] for payload in _payloads(connection)] == ["b", "x", "c"]
@@ -321,7 +299,7 @@ def test_starting_over_gives_up_what_may_have_been_stored(connection: redis.Redi
     with pytest.raises(Fenced):
         _bring(stream, connection)
     assert stream.start_over() == 1
-    assert stream.waiting_bytes == 1
+    assert stream.waiting.size == 1
     assert _bring(stream, connection) == 1
     assert _payloads(connection) == ["garbage", "b"]
 
@@ -346,4 +324,44 @@ def test_a_stream_of_another_type_is_an_error_not_a_loss(connection: redis.Redis
     stream.connection_lost()
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         _bring(stream, connection)
-    assert stream.waiting == 1
+    assert len(stream.waiting) == 1
+
+
+def _backlog() -> Backlog:
+    backlog = Backlog()
+    for size, steps in ((4, 10), (2, 20), (2, 30)):
+        backlog.add(Parcel(b"x" * size, steps))
+    return backlog
+
+
+@pytest.mark.parametrize(
+    ("credit", "count"),
+    [
+        (Credit(MOST, MOST, MOST), 3),
+        (Credit(2, MOST, MOST), 2),
+        (Credit(MOST, 6, MOST), 2),
+        (Credit(MOST, 5, MOST), 1),
+        (Credit(MOST, MOST, 59), 2),
+        (Credit(MOST, MOST, 30), 2),
+        (Credit(1, 1, 1), 1),
+        (Credit(0, MOST, MOST), 0),
+        (Credit(MOST, 0, MOST), 0),
+        (Credit(MOST, MOST, -5), 0),
+    ],
+)
+def test_a_credit_covers_what_fits_and_one_at_least_while_any_is_left(credit: Credit, count: int) -> None:
+    backlog = _backlog()
+    assert not Backlog().covered(credit)
+    covered = backlog.covered(credit)
+    assert [parcel.steps for parcel in covered] == [10, 20, 30][:count]
+    for parcel in reversed(covered):
+        backlog.remove(parcel)
+    assert len(backlog) == 3 - count
+    assert backlog.steps == sum([10, 20, 30][count:])
+    assert backlog.size == sum([4, 2, 2][count:])
+
+
+def test_the_oldest_goes_first() -> None:
+    backlog = _backlog()
+    assert [backlog.take_oldest().steps for _ in range(3)] == [10, 20, 30]
+    assert (len(backlog), backlog.size, backlog.steps) == (0, 0, 0)

@@ -10,8 +10,7 @@ import redis
 from soulsgui.errors import ClientRegistrationError, ServiceError
 from soulsgui.sampling import uploader as uploader_module
 from soulsgui.sampling.progress import Progress
-from soulsgui.sampling.stream import StreamSession
-from soulsgui.sampling.uploader import Uploader
+from soulsgui.sampling.uploader import StreamSession, Uploader
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys
 from soulsgui.wire.messages.base import Instance

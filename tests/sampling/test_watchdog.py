@@ -10,13 +10,13 @@ import pytest
 
 from soulsgui.errors import EnvironmentFault, ProcessFault
 from soulsgui.sampling import watchdog
-from soulsgui.sampling.patience import HEALTHY_S, Patience
-from soulsgui.sampling.watchdog import Limits, SampleRate, Watchdog
+from soulsgui.sampling.player import HEALTHY_S, RestartBackoff
+from soulsgui.sampling.watchdog import EnvironmentLimits, SampleRate, Watchdog
 from tests.faults.waiting import LIMIT_S
 
 
 def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute() -> None:
-    patience = Patience()
+    patience = RestartBackoff()
     assert not patience.works(0.0)
     assert [patience.failed() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     assert not patience.works(100.0)
@@ -27,7 +27,7 @@ def test_pauses_double_up_to_the_longest_and_begin_anew_after_a_healthy_minute()
 
 
 def test_a_failure_in_between_begins_the_healthy_minute_anew() -> None:
-    patience = Patience()
+    patience = RestartBackoff()
     patience.failed()
     assert not patience.works(0.0)
     assert patience.failed() == 1
@@ -64,7 +64,7 @@ class _Hangs:
 
 
 @contextmanager
-def _watching(limits: Limits, hangs: _Hangs) -> Iterator[Watchdog]:
+def _watching(limits: EnvironmentLimits, hangs: _Hangs) -> Iterator[Watchdog]:
     dog = Watchdog(limits, hangs)
     dog.start()
     try:
@@ -75,7 +75,7 @@ def _watching(limits: Limits, hangs: _Hangs) -> Iterator[Watchdog]:
 
 def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
     hangs = _Hangs()
-    with _watching(Limits(0.1), hangs) as dog, dog.inside("a step"):
+    with _watching(EnvironmentLimits(0.1), hangs) as dog, dog.inside("a step"):
         assert hangs.heard.wait(LIMIT_S)
     (fault,) = hangs.told
     assert fault.message == "The environment hangs: a step takes longer than 0.1 s."
@@ -84,7 +84,7 @@ def test_what_takes_too_long_is_a_hang_and_tells_where() -> None:
 
 def test_many_short_steps_are_no_hang_and_neither_is_waiting() -> None:
     hangs = _Hangs()
-    with _watching(Limits(0.1), hangs) as dog:
+    with _watching(EnvironmentLimits(0.1), hangs) as dog:
         for _ in range(30):
             dog.enter("a step")
             assert not hangs.heard.wait(0.01)
@@ -102,7 +102,7 @@ def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatc
         return 300 * 2**20
 
     hangs = _Hangs()
-    with _watching(Limits(1000.0, max_memory=200 * 2**20), hangs) as dog:
+    with _watching(EnvironmentLimits(1000.0, max_memory=200 * 2**20), hangs) as dog:
         monkeypatch.setattr(watchdog, "family_memory", memory)
         assert measured.wait(LIMIT_S)
         with pytest.raises(ProcessFault, match=r"300 MB, more than the 200 of client\.max_memory"):
@@ -111,7 +111,7 @@ def test_too_much_memory_is_told_at_the_next_step(monkeypatch: pytest.MonkeyPatc
 
 def test_an_environment_that_closes_our_files_is_told_at_the_next_step() -> None:
     hangs = _Hangs()
-    with _watching(Limits(5.0), hangs) as dog:
+    with _watching(EnvironmentLimits(5.0), hangs) as dog:
         os.close(dog._files._file)
         taken = os.open(os.devnull, os.O_RDONLY)  # another file under the same number is not ours
         try:
@@ -130,7 +130,7 @@ def _step_until_told(dog: Watchdog) -> None:
 
 def test_too_few_steps_while_sampling_are_told_at_the_next_step() -> None:
     hangs = _Hangs()
-    with _watching(Limits(0.2, min_steps_per_s=10.0), hangs) as dog:
+    with _watching(EnvironmentLimits(0.2, min_steps_per_s=10.0), hangs) as dog:
         with dog.sampling():
             while dog._complaint is None:
                 assert not hangs.heard.wait(0.01)
@@ -157,7 +157,7 @@ def test_looks_that_fail_are_logged_and_are_not_the_last_ones(
         raise psutil.AccessDenied
 
     monkeypatch.setattr(watchdog, "family_memory", memory)
-    dog = Watchdog(Limits(0.05), fails)
+    dog = Watchdog(EnvironmentLimits(0.05), fails)
     dog.start()
     try:
         with dog.inside("a step"):

@@ -11,7 +11,7 @@ from soulsgui.errors import EnvironmentCheckError, UsageError
 from soulsgui.frame_stacks import NUMBERS, field_of
 from soulsgui.policies.policy import make_policy
 from soulsgui.sampling import PPOConnector
-from soulsgui.sampling.simulate.samples import SampleMaker
+from soulsgui.sampling.simulate import SampleMaker
 from soulsgui.training.checks import check_segments
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address

@@ -1,78 +1,64 @@
-"""A client's environments, spread over processes of their own that step at the same time."""
+"""A client's environments, spread over worker processes that step at the same time.
+
+    client ─ {make} {reset} {step, actions} ─▶ worker
+    client ◀─ {spaces} {obs, mask} {next_obs, reward …} or {refused} {fault} ─ worker
+
+A worker is asked through its standard input and ends with it. Each message is its length and its bytes
+(`wire.codec`).
+"""
 
 import contextlib
 import json
 import os
+import signal
+import struct
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soulsgui.environments.make import WrapperEntry
+from soulsgui.environments.make import WrapperEntry, make_vector
 from soulsgui.environments.masks import Mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.environments.step import StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault, ProcessFault
-from soulsgui.process import child_env, own_command
-from soulsgui.sampling.pace import Pace
-from soulsgui.sampling.watchdog import Watchdog
-from soulsgui.sampling.worker import OBSERVATIONS, receive, send
-from soulsgui.system import kill_tree
+from soulsgui.process import child_env, own_command, setup_logging
+from soulsgui.sampling.watchdog import EnvironmentLimits, StepTimer, Watchdog, WatchedStepper
+from soulsgui.system import kill_tree, stop_signals
+from soulsgui.wire.codec import pack, unpack
 
 _END_WITHIN_S = 3.0
 _MASKS = ("next_mask", "reset_mask")
 
 
-class Worker:
-    """One process that is to step some of the environments.
+OBSERVATIONS = ("obs", "next_obs", "reset_obs")
+"""Fields of the answers that are observations."""
 
-    Raises:
-        OSError: It can't be started.
-    """
+
+class Worker:
+    """One process that is to step some of the environments."""
 
     def __init__(self) -> None:
+        pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            own_command("worker"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | child_env(),
+            own_command("worker"), stdin=pipe, stdout=pipe, env=os.environ | child_env()
         )
-
-    def make(
-        self, env: tuple[str, Mapping[str, Any], Sequence[WrapperEntry]], num_envs: int, hang_s: float
-    ) -> None:
-        """Ask for its environments to be made, before anything else.
-
-        Args:
-            env: Id, arguments and wrappers of the environment.
-            num_envs: How many it steps.
-            hang_s: Longest time they may take for anything, seconds.
-
-        Raises:
-            EnvironmentFault: The process is gone.
-        """
-        self.ask({"env": json.dumps(env), "num_envs": num_envs, "hang_s": hang_s})
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
 
     def ask(self, message: dict[str, Any]) -> None:
-        """Ask for something; `answer` waits for it.
-
-        Raises:
-            EnvironmentFault: The process is gone.
-        """
+        """Ask for something; `answer` waits for it."""
         try:
             send(self._to, message)
         except OSError as error:
             raise self._gone() from error
 
     def answer(self) -> dict[str, Any]:
-        """Wait for what was asked for.
-
-        Raises:
-            EnvironmentCheckError: The environment can't be made.
-            EnvironmentFault: It raised, hangs, or the process is gone.
-        """
+        """Wait for what was asked for."""
         found = receive(self._from)
         if found is None:
             raise self._gone()
@@ -100,16 +86,6 @@ class Worker:
             self._process.wait()
         self._from.close()
 
-    @property
-    def _to(self) -> BinaryIO:
-        assert self._process.stdin is not None
-        return self._process.stdin  # type: ignore[return-value]
-
-    @property
-    def _from(self) -> BinaryIO:
-        assert self._process.stdout is not None
-        return self._process.stdout  # type: ignore[return-value]
-
     def _gone(self) -> EnvironmentFault:
         try:
             code: int | None = self._process.wait(_END_WITHIN_S)
@@ -121,21 +97,7 @@ class Worker:
 class SpreadStepper:
     """Steps environments in several processes as if they were in one vector (`environments.step.Stepper`).
 
-    They are there once it is opened; until then it can be killed already.
-
-    Args:
-        env: Id, arguments and wrappers of the environment.
-        num_envs: Environments in all.
-        workers: Processes; no more than there are environments.
-        watchdog: Is told when they are busy.
-        hang_s: Longest time they may take for anything, seconds.
-
-    Attributes:
-        num_envs: Environments in all.
-        spaces: What one of them shows and takes, once it is open; the first reset tells whether there are
-            masks.
-        mask: Valid actions `[N, A]` at what is to be acted on next, from the first reset on; None where no
-            environment tells any.
+    They are there once it is opened; until then it can be killed already. `mask` is told by the first reset.
     """
 
     def __init__(
@@ -151,25 +113,20 @@ class SpreadStepper:
         self._env = env
         self._hang_s = hang_s
         self._watchdog = watchdog
-        self._pace = Pace()
+        self._timer = StepTimer()
         self._workers: list[Worker] = []
         shares = np.array_split(np.arange(num_envs), min(workers, num_envs))
         self._shares = [slice(int(share[0]), int(share[-1]) + 1) for share in shares]
 
     def open(self) -> None:
-        """Start the processes and let them make the environments.
-
-        Raises:
-            EnvironmentCheckError: The environment can't be made.
-            EnvironmentFault: A process ended meanwhile, or the environment hangs.
-            OSError: A process can't be started.
-        """
+        """Start the processes and let them make the environments."""
         try:
             for share in self._shares:
                 # One by one, and before it is asked: whatever fails, all those there are can be ended.
                 worker = Worker()
                 self._workers.append(worker)
-                worker.make(self._env, share.stop - share.start, self._hang_s)
+                num_envs = share.stop - share.start
+                worker.ask({"env": json.dumps(self._env), "num_envs": num_envs, "hang_s": self._hang_s})
             found = [worker.answer()["spaces"] for worker in self._workers]
             self.spaces = SpacesSpec.from_json(json.loads(found[0]))
         except BaseException:
@@ -180,14 +137,10 @@ class SpreadStepper:
     @property
     def step_s(self) -> float:
         """Recent mean time of a step of all of them, seconds."""
-        return self._pace.step_s
+        return self._timer.step_s
 
     def reset(self, seed: int | None = None) -> NDArray[Any]:
-        """Begin anew in every environment and return the observations `[N, *shape]`.
-
-        Raises:
-            EnvironmentFault: An environment failed.
-        """
+        """Begin anew in every environment and return the observations `[N, *shape]`."""
         self._enter("a reset")
         try:
             for worker, share in zip(self._workers, self._shares, strict=True):
@@ -199,17 +152,10 @@ class SpreadStepper:
             self._watchdog.leave()
 
     def step(self, actions: NDArray[Any]) -> StepResult:
-        """Step every environment.
-
-        Args:
-            actions: `[N, ...]`, as the space of one says.
-
-        Raises:
-            EnvironmentFault: An environment failed, or its watchdog complains.
-        """
+        """Step every environment."""
         self._enter("a step")
         try:
-            with self._pace:
+            with self._timer:
                 for worker, share in zip(self._workers, self._shares, strict=True):
                     worker.ask({"actions": actions[share]})
                 parts = [worker.answer() for worker in self._workers]
@@ -258,3 +204,92 @@ class SpreadStepper:
         except ProcessFault as fault:
             # What is too large are the workers, which are ended with the environment.
             raise EnvironmentFault(fault.message, fault.details) from fault
+
+
+_LENGTH = struct.Struct("<I")
+
+
+def send(stream: IO[bytes], message: dict[str, Any]) -> None:
+    """Write a message."""
+    data = pack(message)
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> dict[str, Any] | None:
+    """Wait for a message and return it, None when the other side is gone."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    if len(data) < length:
+        return None
+    message: dict[str, Any] = unpack(data)
+    return message
+
+
+def run_worker() -> int:
+    """Serve until standard input ends; return the exit code."""
+    setup_logging()
+    # Its client stops it, when everything is sent: not the terminal, nor who stops the whole group.
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_IGN)
+    source = sys.stdin.buffer
+    # Environments print what they like; the answers have standard output to themselves.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        wanted = receive(source)
+        if wanted is None:
+            return 0
+        return _serve(source, output, wanted)
+
+
+def _serve(source: IO[bytes], output: IO[bytes], wanted: dict[str, Any]) -> int:
+    def hung(fault: EnvironmentFault) -> None:
+        try:
+            send(output, {"fault": fault.message, "details": fault.details})
+        finally:
+            # Also where nobody hears it any more: the thread that would see that hangs.
+            os._exit(1)
+
+    # Memory and rate are the client's to look at: they are of all workers together.
+    watchdog = Watchdog(EnvironmentLimits(wanted["hang_s"], max_memory=2**62), hung)
+    watchdog.start()
+    try:
+        env_id, kwargs, wrappers = json.loads(wanted["env"])
+        with watchdog.inside("being made"):
+            vector = make_vector(env_id, kwargs, wrappers, wanted["num_envs"])
+        try:
+            spaces = SpacesSpec.from_env(vector.single_observation_space, vector.single_action_space)
+            send(output, {"spaces": json.dumps(spaces.to_json())})
+            _answer(source, output, WatchedStepper(vector, watchdog))
+        finally:
+            with watchdog.inside("being closed"):
+                vector.close()
+    except EnvironmentCheckError as error:
+        send(output, {"refused": error.message, "remedy": error.remedy})
+        return error.exit_code
+    except EnvironmentFault as fault:
+        send(output, {"fault": fault.message, "details": fault.details})
+        return fault.exit_code
+    finally:
+        watchdog.close()
+    return 0
+
+
+def _answer(source: IO[bytes], output: IO[bytes], stepper: WatchedStepper) -> None:
+    """Do what is asked until nobody asks any more."""
+    while (asked := receive(source)) is not None:
+        if "actions" in asked:
+            step = stepper.step(asked["actions"])._asdict()
+            send(output, step | {name: _sendable(step[name]) for name in OBSERVATIONS if name in step})
+        else:
+            obs = stepper.reset(asked["seed"])
+            send(output, {"obs": _sendable(obs), "mask": stepper.mask})
+
+
+def _sendable(obs: NDArray[Any]) -> NDArray[Any]:
+    """Return observations `[N, *shape]`; records of an image and numbers as rows of bytes."""
+    return obs.view(np.uint8).reshape(len(obs), -1) if obs.dtype.names else obs

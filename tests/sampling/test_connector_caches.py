@@ -7,8 +7,8 @@ from soulsgui.policies.action_heads import HeadSpec
 from soulsgui.policies.actor import actor_spec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.policies.policy import Policy, make_policy
-from soulsgui.sampling import drawn as room
-from soulsgui.sampling.drawn import DrawnActions
+from soulsgui.sampling.connectors import caches as room
+from soulsgui.sampling.connectors.caches import ActionCache
 from tests.environments.toys import SPACES_TAKEN
 
 BOX, CHOICES = (action_from_space(SPACES_TAKEN[takes]) for takes in ("box", "choices"))
@@ -23,7 +23,7 @@ POLICY = _policy(BOX)
 
 
 def test_draws_beyond_the_bounds_come_back_whole() -> None:
-    remembered = DrawnActions(BOX)
+    remembered = ActionCache(BOX)
     latents = np.float32([[0.1, -0.2, 0.3], [40, 0, 0], [-50, 60, 0]])
     taken = [remembered.given_out(latent, POLICY) for latent in latents]
     for action, latent in zip(taken, latents, strict=True):
@@ -32,7 +32,7 @@ def test_draws_beyond_the_bounds_come_back_whole() -> None:
 
 
 def test_of_equal_actions_the_newest_draw_counts() -> None:
-    remembered = DrawnActions(BOX)
+    remembered = ActionCache(BOX)
     for far in (40.0, 30.0):
         action = remembered.given_out(np.float32([far, 0, 0]), POLICY)
     np.testing.assert_array_equal(remembered.stored(BOX.read(action), POLICY), np.float32([30, 0, 0]))
@@ -40,13 +40,13 @@ def test_of_equal_actions_the_newest_draw_counts() -> None:
 
 def test_an_action_that_nobody_drew_is_one_that_becomes_it() -> None:
     row = BOX.read(np.float32([1.0, 0.25, 6.0]))
-    stored = DrawnActions(BOX).stored(row, POLICY)
+    stored = ActionCache(BOX).stored(row, POLICY)
     np.testing.assert_allclose(POLICY.to_environment(stored[None])[0], row, rtol=1e-5)
 
 
 def test_the_oldest_draws_are_forgotten(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(room, "_MOST", 2)
-    remembered = DrawnActions(BOX)
+    remembered = ActionCache(BOX)
     for number in range(5):
         remembered.given_out(np.float32([0.01 * number, 0, 0]), POLICY)
     assert len(remembered._drawn) == 2
@@ -54,7 +54,7 @@ def test_the_oldest_draws_are_forgotten(monkeypatch) -> None:  # type: ignore[no
 
 def test_choices_pass_as_they_are() -> None:
     policy = _policy(CHOICES)
-    remembered, action = DrawnActions(CHOICES), np.array([2, 6, -1])
+    remembered, action = ActionCache(CHOICES), np.array([2, 6, -1])
     np.testing.assert_array_equal(remembered.given_out(action, policy), action)
     assert remembered.stored(action, policy) is action
     assert not remembered._drawn

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 
 from soulsgui.config.like import ConfigLike
 from soulsgui.policies.policy import Mask, Policy
-from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
-from soulsgui.sampling.downloader import View
-from soulsgui.sampling.link import Ready
-from soulsgui.sampling.samples import Sample
+from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
+from soulsgui.sampling.connectors.samples import Sample
+from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.link import ReadyRound
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import ON_POLICY
 
 
-class PPOConnector(Connector):
+class PPOConnector(BaseConnector):
     """Connects one environment, stepped by hand, with a server that trains with PPO.
 
     The weights change in `sync` alone. A push never touches the network. Samples beyond the round's share,
@@ -40,7 +40,7 @@ class PPOConnector(Connector):
         name: The client's id; None makes one of host, process and a number.
 
     Raises:
-        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `Connector`.
+        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `BaseConnector`.
     """
 
     _FAMILY = ON_POLICY
@@ -79,8 +79,8 @@ class PPOConnector(Connector):
             if sample.model_id != self._weights.header.model_id or len(self._samples) >= MOST_HELD:
                 self._link.progress.drop(1)
                 return
-            if self._recall is not None:
-                sample = self._recall.said(sample, self._weights.policy)
+            if self._hidden_states is not None:
+                sample = self._hidden_states.said(sample, self._weights.policy)
             self._samples.append(sample)
             self._record()
 
@@ -116,13 +116,13 @@ class PPOConnector(Connector):
             # A round that begins late wants what was held back for it.
             self._wait(self._has_news, deadline - time.monotonic(), timeout, "a round to play")
 
-    def _has_news(self, view: View) -> bool:
+    def _has_news(self, view: ServerView) -> bool:
         self._check_run(view)
         if (self._samples and self._share() is not None) or self._has_grown():
             return True
         return self._next_round(view) is not None
 
-    def _next_round(self, view: View) -> Ready | None:
+    def _next_round(self, view: ServerView) -> ReadyRound | None:
         """Return the round to play next; the present one as long as nothing was sampled for it."""
         begun = self._recorded > 0 or bool(self._samples)
         return self._link.ready_round(view, self._weights.header.model_id if begun else -1)

@@ -1,8 +1,8 @@
-"""What a loop written by hand hands over, checked before it is used."""
+"""The steps that a loop written by hand hands over: checked, then made segments."""
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,11 @@ from soulsgui.environments.finite import LARGEST
 from soulsgui.environments.masks import action_left, read_mask
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import EnvironmentCheckError, UsageError
+from soulsgui.sampling.rollout import Bounds
+from soulsgui.sampling.segments import steps_that_fit
 from soulsgui.wire.codec import CodecError, unpack_sample
+from soulsgui.wire.messages.chunk import TERMINATED, TRUNCATED, Segments, digest_number
+from soulsgui.wire.weights import WeightsHeader
 
 Stored = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -56,16 +60,7 @@ class EpisodeInfo:
 
 
 def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -> Sample:
-    """Read one step.
-
-    Args:
-        data: From `wire.codec.pack_sample`.
-        spaces: Spaces of the run.
-        stored: Returns how an action is stored, by what the environment took; None where both are the same.
-
-    Raises:
-        UsageError: It is no sample of this environment.
-    """
+    """Read one step; `stored` says how an action is stored, by what the environment took."""
     try:
         obs, action, reward, next_obs, terminated, truncated, info, model_id, step_id = unpack_sample(data)
         sample = Sample(
@@ -100,11 +95,7 @@ def read_sample(data: bytes, spaces: SpacesSpec, stored: Stored | None = None) -
 
 
 def _with_masks(sample: Sample, info: Mapping[str, Any], action: DiscreteSpec | MultiDiscreteSpec) -> Sample:
-    """Add the masks that stand in the info of a sample.
-
-    Raises:
-        UsageError: One is missing or misshapen, or the action is not valid.
-    """
+    """Add the masks that stand in the info of a sample."""
     masks: dict[str, NDArray[np.bool_] | None] = {}
     for name in ("action_mask", "next_action_mask"):
         said = info.get(name)
@@ -137,14 +128,7 @@ def _with_masks(sample: Sample, info: Mapping[str, Any], action: DiscreteSpec | 
 
 
 def read_episode_info(data: bytes) -> EpisodeInfo:
-    """Read what is told of a finished episode.
-
-    Args:
-        data: JSON with `total_return` and `length`, perhaps `terminated`, `seconds` and `env_index`.
-
-    Raises:
-        UsageError: It is not that.
-    """
+    """Read what is told of a finished episode."""
     try:
         fields = json.loads(data)
         info = EpisodeInfo(
@@ -161,3 +145,108 @@ def read_episode_info(data: bytes) -> EpisodeInfo:
             f"This tells of no episode: {error!r}.", 'Give JSON such as {"total_return": 21.0, "length": 21}.'
         ) from error
     return info
+
+
+LogProb = Callable[[NDArray[Any], NDArray[Any], NDArray[np.bool_] | None], NDArray[np.float32]]
+"""Returns the log-probability `[N]` of stored actions `[N, ...]` at observations `[N, *shape]`.
+
+The last argument says which actions are valid `[N, A]`; None: all are.
+"""
+
+
+class Assembler:
+    """Makes segments of one environment's steps, at most `capacity` at once. Used by one thread at a time.
+
+    A segment ends with its episode, and where steps were left out.
+    """
+
+    def __init__(
+        self,
+        spaces: SpacesSpec,
+        segment_length: int,
+        state: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> None:
+        self._state = tuple(state or {})
+        self._action_dtype = np.dtype(spaces.action.dtype)
+        self.capacity = min(segment_length, steps_that_fit(spaces, state or {}))
+        self._masked_actions = spaces.masked_actions
+        self._dtype = np.dtype(spaces.observation.dtype)
+        self._within = Bounds(spaces.observation)
+        self._episode = 0
+        self._next_step = 0
+
+    def assemble(self, samples: Sequence[Sample], header: WeightsHeader, log_prob: LogProb) -> Segments:
+        """Return samples, in the order of their steps, as segments.
+
+        All were chosen by the weights of `header`; `log_prob` is asked where a sampler did not say it.
+        """
+        starts, episodes = self._pieces(samples)
+        stops = [*starts[1:], len(samples)]
+        pieces = list(zip(starts, stops, strict=True))
+        lasts = [samples[stop - 1] for stop in stops]
+        flags = [last.terminated * TERMINATED + last.truncated * TRUNCATED for last in lasts]
+        rows = []
+        for start, stop in pieces:
+            rows += [sample.obs for sample in samples[start:stop]]
+            rows.append(samples[stop - 1].next_obs)
+        obs = self._within(np.array(rows, self._dtype))
+        mask = self._masks(samples, pieces) if self._masked_actions else None
+        length = np.diff([*starts, len(samples)]).astype(np.int32)
+        action = np.array([sample.action for sample in samples], self._action_dtype)
+        count = len(pieces)
+        acted_on = np.arange(len(samples)) + np.repeat(np.arange(count), length)
+        return Segments(
+            env_index=np.zeros(count, np.int32),
+            episode=np.array(episodes, np.int64),
+            first_step=np.array([samples[start].step_id for start in starts], np.int64),
+            length=length,
+            model_id_first=np.full(count, header.model_id, np.int64),
+            model_id_last=np.full(count, header.model_id, np.int64),
+            digest=np.full(count, digest_number(header.digest), np.uint64),
+            flags=np.array(flags, np.uint8),
+            obs=obs,
+            action=action,
+            reward=np.array([sample.reward for sample in samples], np.float32),
+            log_prob=_log_probs(
+                samples,
+                lambda: log_prob(obs[acted_on], action, None if mask is None else mask[acted_on]),
+            ),
+            action_mask=mask,
+            state={name: np.stack([samples[start].state[name] for start in starts]) for name in self._state},
+        )
+
+    def _masks(self, samples: Sequence[Sample], pieces: list[tuple[int, int]]) -> NDArray[np.bool_]:
+        """Return the valid actions at all observations of the pieces, `[N + S, A]`."""
+        everything = np.ones(self._masked_actions, np.bool_)
+        rows = []
+        for start, stop in pieces:
+            masks = [sample.mask for sample in samples[start:stop]]
+            masks.append(samples[stop - 1].next_mask)
+            rows += [everything if mask is None else mask for mask in masks]
+        return np.array(rows)
+
+    def _pieces(self, samples: Sequence[Sample]) -> tuple[list[int], list[int]]:
+        """Return where each contiguous piece of an episode begins, and the number of that episode."""
+        starts: list[int] = []
+        episodes: list[int] = []
+        begins = True
+        for index, sample in enumerate(samples):
+            if sample.step_id != self._next_step:
+                begins = True
+                # One that was there already begins another episode: this one was given up.
+                self._episode += sample.step_id < self._next_step
+            if begins:
+                starts.append(index)
+                episodes.append(self._episode)
+            begins = sample.terminated or sample.truncated
+            self._episode += begins
+            self._next_step = 0 if begins else sample.step_id + 1
+        return starts, episodes
+
+
+def _log_probs(samples: Sequence[Sample], ask: Callable[[], NDArray[np.float32]]) -> NDArray[np.float32]:
+    said = [sample.log_prob for sample in samples]
+    if None not in said:
+        return np.array(said, np.float32)
+    told = np.array([value is not None for value in said])
+    return np.where(told, np.array([value or 0.0 for value in said], np.float32), ask())

@@ -8,9 +8,8 @@ import redis
 
 from soulsgui.runner.client_log import told_lines
 from soulsgui.runner.refusal import Refused
-from soulsgui.sampling.heartbeat import HeartbeatThread
+from soulsgui.sampling.heartbeat import HeartbeatThread, ServerLogHandler
 from soulsgui.sampling.progress import Progress
-from soulsgui.sampling.told_lines import ToldLines
 from soulsgui.wire.access import user_words
 from soulsgui.wire.connection import Address, connect
 from soulsgui.wire.instance import own_instance
@@ -21,8 +20,8 @@ log = logging.getLogger("test.told")
 
 
 @pytest.fixture
-def lines() -> Iterator[ToldLines]:
-    made = ToldLines(SECRET)
+def lines() -> Iterator[ServerLogHandler]:
+    made = ServerLogHandler(SECRET)
     log.addHandler(made)
     log.propagate = False
     yield made
@@ -36,7 +35,7 @@ def keys(redis_address: Address) -> Keys:
 
 
 def test_warnings_travel_with_the_beat_and_secrets_do_not(
-    lines: ToldLines, keys: Keys, redis_address: Address, redis_client: redis.Redis
+    lines: ServerLogHandler, keys: Keys, redis_address: Address, redis_client: redis.Redis
 ) -> None:
     log.info("nobody's business")
     log.warning("a step took 9 s, password %s", SECRET)
@@ -54,7 +53,7 @@ def test_warnings_travel_with_the_beat_and_secrets_do_not(
     assert abs((first.time or 0) - redis_client.time()[0]) < 60  # by the server's clock
 
 
-def test_what_is_told_is_bounded(lines: ToldLines, keys: Keys, redis_client: redis.Redis) -> None:
+def test_what_is_told_is_bounded(lines: ServerLogHandler, keys: Keys, redis_client: redis.Redis) -> None:
     for number in range(150):
         log.warning("%d %s end", number, "x" * 5000)
     for _ in range(10):
@@ -81,7 +80,7 @@ def test_a_log_that_is_no_log_is_taken_away(keys: Keys, redis_client: redis.Redi
 
 
 def test_a_server_that_takes_no_lines_is_not_asked_again(
-    lines: ToldLines, keys: Keys, redis_address: Address, redis_client: redis.Redis
+    lines: ServerLogHandler, keys: Keys, redis_address: Address, redis_client: redis.Redis
 ) -> None:
     words = [word for word in user_words("c", keys.prefix, "0" * 64) if keys.log("c") not in word]
     redis_client.execute_command("ACL", "SETUSER", "client.c", *words, ">pw")

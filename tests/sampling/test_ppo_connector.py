@@ -17,7 +17,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.errors import UsageError
 from soulsgui.policies.numpy_mlp import NumpyMLPPolicy
 from soulsgui.sampling import ClientRegistrationError, PPOConnector, ServerTimeoutError
-from soulsgui.sampling import connector as connector_module
+from soulsgui.sampling.connectors import base as connector_module
 from soulsgui.wire.codec import pack_sample
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import Keys

@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 from soulsgui.config.like import ConfigLike
 from soulsgui.errors import ClientRegistrationError, ServiceError, SoulsGuiError, UsageError
 from soulsgui.policies.policy import Mask, Policy
-from soulsgui.sampling.assembling import LogProb
-from soulsgui.sampling.connector import MOST_HELD, Connector, Weights
-from soulsgui.sampling.downloader import View
-from soulsgui.sampling.free_running import explore
-from soulsgui.sampling.samples import Sample
+from soulsgui.sampling.connectors.base import MOST_HELD, BaseConnector, Weights
+from soulsgui.sampling.connectors.samples import LogProb, Sample
+from soulsgui.sampling.downloader import ServerView
+from soulsgui.sampling.sampling_modes import explore
 from soulsgui.wire.connection import Address
 from soulsgui.wire.messages.server_config import OFF_POLICY, ServerConfig, learns_from_log_probs
 from soulsgui.wire.messages.session import Grant
@@ -42,7 +41,7 @@ _MOST_POLICIES = 16
 """Newest weights whose policies are kept, where log-probabilities are to be computed."""
 
 
-class DQNConnector(Connector):
+class DQNConnector(BaseConnector):
     """Connects one environment, stepped by hand, with a server that trains asynchronously.
 
     The weights change by themselves in the background, but never within the context. A push never waits:
@@ -56,7 +55,7 @@ class DQNConnector(Connector):
         name: The client's id; None makes one of host, process and a number.
 
     Raises:
-        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `Connector`.
+        ConfigError, UsageError, ClientRegistrationError, ServerTimeoutError: As `BaseConnector`.
     """
 
     _FAMILY = OFF_POLICY
@@ -92,14 +91,14 @@ class DQNConnector(Connector):
         """
         self._check()
         # What is remembered must change before the agent is asked again.
-        taken = data if self._recall is None else self._recalled(self._read_sample(data))
+        taken = data if self._hidden_states is None else self._recalled(self._read_sample(data))
         if len(self._pushed) < MOST_HELD:
             self._pushed.append(taken)
         else:
             self._link.progress.drop(1)
 
     def push_episode_info(self, data: bytes) -> None:
-        """Take over what is to be told of a finished episode, as `Connector.push_episode_info`."""
+        """Take over what is to be told of a finished episode, as `BaseConnector.push_episode_info`."""
         self._check()
         super().push_episode_info(data)
 
@@ -116,8 +115,6 @@ class DQNConnector(Connector):
         if self._complaint is not None:
             complaint, self._complaint = self._complaint, None
             raise complaint
-
-    # --- weights -----------------------------------------------------------------------------------
 
     def _use(self, weights: Weights) -> None:
         """Act with other weights from now on; samples of theirs are known from here on."""
@@ -152,8 +149,6 @@ class DQNConnector(Connector):
     def _choose(self, policy: Policy, obs: NDArray[Any], mask: Mask | None) -> NDArray[Any]:
         return explore(policy, obs, self._rng, self._grant, mask)[0]
 
-    # --- the thread --------------------------------------------------------------------------------
-
     def _run(self) -> None:
         """Hear what the server says, and record what was pushed, until closed."""
         try:
@@ -179,10 +174,10 @@ class DQNConnector(Connector):
     def _enough(self) -> bool:
         return len(self._pushed) >= self._assembler.capacity
 
-    def _has_news(self, view: View) -> bool:
+    def _has_news(self, view: ServerView) -> bool:
         return view is not self._heard or self._enough()
 
-    def _hear(self, view: View) -> None:
+    def _hear(self, view: ServerView) -> None:
         """Take over what a view says; while the server is silent, what it said last stays."""
         self._heard = view
         self._check_run(view)

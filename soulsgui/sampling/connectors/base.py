@@ -23,15 +23,12 @@ from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.errors import ClientRegistrationError, ServerTimeoutError, UsageError
 from soulsgui.policies.policy import Mask, Policy, make_policy
 from soulsgui.policies.remembered import Remembered, remembered_by
-from soulsgui.sampling.assembling import Assembler, LogProb
-from soulsgui.sampling.bounds import Bounds
-from soulsgui.sampling.downloader import View
-from soulsgui.sampling.drawn import DrawnActions
+from soulsgui.sampling.connectors.caches import ActionCache, HiddenStateCache
+from soulsgui.sampling.connectors.samples import Assembler, LogProb, Sample, read_episode_info, read_sample
+from soulsgui.sampling.downloader import ServerView
 from soulsgui.sampling.identity import derived_seed
-from soulsgui.sampling.link import ClientLink, checked_config
-from soulsgui.sampling.network_check import check_network
-from soulsgui.sampling.recall import Recall
-from soulsgui.sampling.samples import Sample, read_episode_info, read_sample
+from soulsgui.sampling.link import ClientLink, check_network, checked_config
+from soulsgui.sampling.rollout import Bounds
 from soulsgui.wire.connection import Address
 from soulsgui.wire.keys import name_of_machine
 from soulsgui.wire.messages.chunk import pack_chunk
@@ -56,7 +53,7 @@ class ConnectorAgent(Protocol):
 
     A policy with a memory takes each call for a step: call it once for each step of an episode, in order.
     It begins anew when the end of an episode is pushed (push that before the next call), and at
-    `Connector.begin_episode`, for an episode that is given up.
+    `BaseConnector.begin_episode`, for an episode that is given up.
     """
 
     def __call__(self, obs: Any, action_mask: ArrayLike | None = None) -> Any:
@@ -77,7 +74,7 @@ class AgentAndModel(NamedTuple):
     """An agent, and the id of the weights it acts with.
 
     Attributes:
-        agent: As `Connector.agent`.
+        agent: As `BaseConnector.agent`.
         model_id: Id of the weights.
     """
 
@@ -92,7 +89,7 @@ class Weights(NamedTuple):
     header: WeightsHeader
 
 
-class Connector(ABC):
+class BaseConnector(ABC):
     """Connects one environment, stepped by hand, with a server that trains.
 
     Args:
@@ -124,8 +121,6 @@ class Connector(ABC):
         except BaseException:
             self.close()
             raise
-
-    # --- what a loop uses --------------------------------------------------------------------------
 
     @property
     def model_id(self) -> int:
@@ -183,25 +178,15 @@ class Connector(ABC):
         """
         info = read_episode_info(data)
         header = self._weights.header
-        episode = Episode(
-            run_id=self._config.run_id,
-            attempt=header.attempt,
-            number=self._link.progress.episode_ended(info.total_return, info.length),
-            env_index=info.env_index,
-            total_return=info.total_return,
-            length=info.length,
-            terminated=info.terminated,
-            model_id=header.model_id,
-            seconds=info.seconds,
-        )
+        number = self._link.progress.episode_ended(info.total_return, info.length)
+        told = {"run_id": self._config.run_id, "attempt": header.attempt, "model_id": header.model_id}
+        episode = Episode.model_validate(told | {"number": number} | vars(info))
         self._uploader.push_episode(episode.to_json().encode())
 
     def close(self) -> None:
         """Send what was cut, say goodbye and end every thread."""
         self._stop.set()
         self._link.close()
-
-    # --- joining and waiting -----------------------------------------------------------------------
 
     def _join(self) -> None:
         """Learn of the run, begin a session and take the first weights; begin anew if another run begins."""
@@ -232,23 +217,15 @@ class Connector(ABC):
         box = self._spaces.observation
         self._within = Bounds(box)
         self._rng = np.random.default_rng(derived_seed(config.seed, progress.client, config.attempt))
-        self._drawn = DrawnActions(self._spaces.action)
-        self._assembler = Assembler(
-            box,
-            int(config.settings["client.segment_length"]),
-            self._spaces.masked_actions,
-            self._spaces.action.shape,
-            self._spaces.action.dtype,
-            state,
-        )
-        self._recall = Recall(self._within, box.dtype) if state else None
-        drops = self._FAMILY == OFF_POLICY
-        self._uploader = self._link.enter(
-            config, contract, int(config.settings["client.buffer_bytes"]), drops
-        )
-        views: list[View] = []
+        self._given_out = ActionCache(self._spaces.action)
+        segment_length = int(config.settings["client.segment_length"])
+        self._assembler = Assembler(self._spaces, segment_length, state)
+        self._hidden_states = HiddenStateCache(self._within, box.dtype) if state else None
+        buffer_bytes = int(config.settings["client.buffer_bytes"])
+        self._uploader = self._link.enter(config, contract, buffer_bytes, drops=self._FAMILY == OFF_POLICY)
+        views: list[ServerView] = []
 
-        def is_welcome(view: View) -> bool:
+        def is_welcome(view: ServerView) -> bool:
             views.append(view)
             if _replaced(config, view):
                 return True
@@ -272,22 +249,20 @@ class Connector(ABC):
                 f"Use {'DQNConnector' if family == OFF_POLICY else 'PPOConnector'} for it.",
             )
 
-    def _check_run(self, view: View) -> None:
-        if view.config is not None and view.config.run_id != self._config.run_id:
+    def _check_run(self, view: ServerView) -> None:
+        if view.config is not None and _replaced(self._config, view):
             raise ClientRegistrationError(
                 f"The server began another run: {view.config.run_id}.", "Make a new connector for it."
             )
 
-    def _wait(self, ready: Callable[[View], bool], left_s: float, timeout_s: float, what: str) -> None:
+    def _wait(self, ready: Callable[[ServerView], bool], left_s: float, timeout_s: float, what: str) -> None:
         if not self._link.wait(ready, max(left_s, 0.0)):
             raise ServerTimeoutError(
                 f"The server has not given {self._link.progress.client} {what} within {timeout_s:g} s.",
                 "See what it waits for: soulsgui status",
             )
 
-    # --- weights -----------------------------------------------------------------------------------
-
-    def _brings_weights(self, view: View) -> bool:
+    def _brings_weights(self, view: ServerView) -> bool:
         """Whether a view has weights, and of this run."""
         return view.header is not None and view.header.run_id == self._config.run_id
 
@@ -320,20 +295,16 @@ class Connector(ABC):
         seen = self._observation(obs)
         with self._lock:
             policy = self._in_use().policy
-            if self._recall is not None:
-                self._recall.before(seen, self._remembered)
-            return self._drawn.given_out(self._choose(policy, seen, mask)[0], policy)
+            if self._hidden_states is not None:
+                self._hidden_states.before(seen, self._remembered)
+            return self._given_out.given_out(self._choose(policy, seen, mask)[0], policy)
 
     def _recalled(self, sample: Sample) -> Sample:
-        """Return a step that is pushed with what was remembered before it; forget where its episode ends.
-
-        Raises:
-            UsageError: The agent was not asked about it.
-        """
-        if self._recall is None:
+        """Return a step that is pushed with what was remembered before it; forget where its episode ends."""
+        if self._hidden_states is None:
             return sample
         with self._lock:
-            found = self._recall.of(sample)
+            found = self._hidden_states.of(sample)
             if sample.terminated or sample.truncated:
                 self.begin_episode()
             return found
@@ -343,13 +314,9 @@ class Connector(ABC):
         """Return a stored action `[1, ...]` at an observation `[1, *obs_shape]`, valid by `mask` `[1, A]`."""
 
     def _read_sample(self, data: bytes) -> Sample:
-        """Read a step from `wire.codec.pack_sample`.
-
-        Raises:
-            UsageError: It is no sample of this environment.
-        """
+        """Read a step from `wire.codec.pack_sample`."""
         policy = self._weights.policy
-        return read_sample(data, self._spaces, lambda action: self._drawn.stored(action, policy))
+        return read_sample(data, self._spaces, lambda action: self._given_out.stored(action, policy))
 
     def _observation(self, obs: Any) -> NDArray[Any]:
         space = self._spaces.observation
@@ -357,8 +324,6 @@ class Connector(ABC):
             return self._within(np.asarray(space.read(obs), space.dtype)[None])
         except ValueError as error:
             raise UsageError(f"This is no observation of the environment: {error}.") from error
-
-    # --- sending -----------------------------------------------------------------------------------
 
     def _send(self, samples: Sequence[Sample], header: WeightsHeader, log_prob: LogProb) -> None:
         """Send samples, all of them chosen by the weights of this header."""
@@ -369,12 +334,12 @@ class Connector(ABC):
             self._uploader.push_chunk(chunk, segments.steps)
 
 
-def _describes_a_run(view: View) -> bool:
+def _describes_a_run(view: ServerView) -> bool:
     """Whether the server describes a run whose spaces it knows."""
     return view.config is not None and bool(view.config.spaces)
 
 
-def _replaced(config: ServerConfig, view: View) -> bool:
+def _replaced(config: ServerConfig, view: ServerView) -> bool:
     """Whether the server describes another run than before."""
     return view.config is not None and view.config.run_id != config.run_id
 

@@ -1,5 +1,7 @@
-"""Environments spread over processes: the same numbers as in one process, and no process is left."""
+"""Environments in processes of their own: as if they were in one vector."""
 
+import json
+import os
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +14,9 @@ from gymnasium.vector import AutoresetMode
 from soulsgui.environments.make import make_vector
 from soulsgui.environments.step import EnvStepper, StepResult
 from soulsgui.errors import EnvironmentCheckError, EnvironmentFault
-from soulsgui.sampling.spread import SpreadStepper
-from soulsgui.sampling.watchdog import Limits, Watchdog
+from soulsgui.process import child_env, own_command
+from soulsgui.sampling.watchdog import EnvironmentLimits, Watchdog
+from soulsgui.sampling.workers import SpreadStepper, send
 
 TOYS = "tests.environments.toys"
 
@@ -23,7 +26,7 @@ def watchdog() -> Iterator[Watchdog]:
     def hung(_fault: object) -> None:
         raise AssertionError
 
-    made = Watchdog(Limits(60.0), hung)
+    made = Watchdog(EnvironmentLimits(60.0), hung)
     made.start()
     yield made
     made.close()
@@ -159,3 +162,23 @@ def test_where_a_process_can_not_be_started_those_before_it_are_ended(
     with pytest.raises(OSError, match="no more processes"):
         _spread(watchdog, ("CartPole-v1", {}, []), 3, 3)
     assert not psutil.pid_exists(started[0])
+
+
+ENDS_WITHIN_S = 60.0
+
+
+def test_a_worker_that_hangs_ends_also_when_its_client_is_gone() -> None:
+    process = subprocess.Popen(
+        own_command("worker"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | child_env()
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdin:
+            process.stdout.close()
+            env = ("tests.sampling.hanging_toy:ToysHangs-v0", {}, [])
+            send(process.stdin, {"env": json.dumps(env), "num_envs": 1, "hang_s": 0.5})  # type: ignore[arg-type]
+            assert process.wait(ENDS_WITHIN_S) == 1
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,1 @@
+"""What a loop written by hand samples with."""
