@@ -3,11 +3,10 @@
 import pytest
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner.history import log_lines, log_paths
+from soulsgui.runner.history import log_lines, log_paths, server_logs
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import RunRecord
-from soulsgui.runner.services import server_logs
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.control import HistoryLogsParams
 
 
