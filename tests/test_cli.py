@@ -32,7 +32,7 @@ from soulsgui.runner.events import EventLog
 from soulsgui.runner.headless import ServeOptions, serve
 from soulsgui.runner.join.saved import SavedInvitations
 from soulsgui.runner.library import Library
-from soulsgui.runner.run import RunRecord
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.system import free_port, is_private, process_identity
 from soulsgui.wire.api_client import CommandFailedError
 from soulsgui.wire.connection import Address

@@ -64,7 +64,7 @@ def redis(arguments: Arguments) -> int:
 def trainer(arguments: Arguments) -> int:
     """`trainer`: the training node of a run."""
     from soulsgui.process import leave
-    from soulsgui.runner.opening import chosen_checkpoint
+    from soulsgui.runner.run.start import chosen_checkpoint
 
     run, address = _run(arguments), _address(arguments)
     # torch takes a second: not before it is clear that there is something to train. Hardly anything that it

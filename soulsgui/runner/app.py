@@ -11,23 +11,23 @@ from soulsgui.config.layers import Layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
 from soulsgui.errors import ServiceError
-from soulsgui.runner.active import Probe
 from soulsgui.runner.base import BaseRunner, Handler
 from soulsgui.runner.bus import Bus
 from soulsgui.runner.client_names import ClientNames
 from soulsgui.runner.commands.table import HANDLERS, LONG
-from soulsgui.runner.conductor import Conductor
 from soulsgui.runner.gate import Gate
+from soulsgui.runner.history import server_logs
 from soulsgui.runner.invitations import Invitations
 from soulsgui.runner.knowledge import Knowledge
 from soulsgui.runner.library import Library
 from soulsgui.runner.local_clients import LocalClients
 from soulsgui.runner.memory_guard import LOOK_EVERY_S, MemoryGuard
-from soulsgui.runner.probe import probe_environment
+from soulsgui.runner.probe import Probe, probe_environment
 from soulsgui.runner.redis_server import REDIS, Pinger, RedisServer, ensure_server
 from soulsgui.runner.roster import Roster
-from soulsgui.runner.service import Health
-from soulsgui.runner.services import redis_spec
+from soulsgui.runner.run.manager import RunManager
+from soulsgui.runner.run.services import RunContext
+from soulsgui.runner.service import Health, ServiceSpec
 from soulsgui.runner.watch import ServerReader, Turn
 from soulsgui.system import free_disk_bytes
 from soulsgui.wire.control import ClientStatus, RunStatus, Status
@@ -94,7 +94,7 @@ class Runner(BaseRunner):
             await self._start_redis(server)
             # One that an earlier runner left knows whom that one let in.
             await self.gate.look(time.monotonic())
-            adopted = await self.conductor.adopt()
+            adopted = await self.run_manager.adopt()
             await self.supervisor.stop_orphans()
             self._announce()
         except BaseException:
@@ -109,16 +109,16 @@ class Runner(BaseRunner):
             Refused: The run could not be saved.
         """
         try:
-            if self.conductor.run is not None:
-                await self.conductor.stop(self.save_at_end, evaluate=False)
+            if self.run_manager.run is not None:
+                await self.run_manager.stop(self.save_at_end, evaluate=False)
         finally:
-            await self.conductor.close()
+            await self.run_manager.close()
             self._reader.ending = True
             await self._clean_up()
 
     def hurry(self) -> None:
         """End every service at once, saved or not."""
-        self.conductor.hurry()
+        self.run_manager.hurry()
         super().hurry()
 
     def _invitations(self) -> Invitations:
@@ -146,17 +146,17 @@ class Runner(BaseRunner):
         local = LocalClients(self.folders.server, address)
         self.gate = Gate(server, invitations, local, self.bus, self.events, self.roster.set_invited)
         self.knowledge = Knowledge(self.roster, self.supervisor.pid_of)
-        self.conductor = Conductor(
+        context = RunContext(
             self.folders,
             self.library,
             self.supervisor,
             self.bus,
             self.knowledge,
             self.events,
-            self.base,
             self._probe,
             self.gate.let_own_in,
         )
+        self.run_manager = RunManager(context, self.base)
         self.memory = MemoryGuard(
             self.bus,
             self.events,
@@ -169,7 +169,17 @@ class Runner(BaseRunner):
         self._cleanup.push_async_callback(self.supervisor.close)
 
     async def _start_redis(self, server: RedisServer) -> None:
-        spec = redis_spec(server, self.folders, self._redis_health)
+        spec = ServiceSpec(
+            name=REDIS,
+            kind="redis",
+            argv=server.argv,
+            tier=0,
+            log_path=server_logs(self.folders) / "redis.log",
+            health=self._redis_health,
+            port=server.address.port,
+            repair=server.repair,
+            remark=server.remark,
+        )
         if not await self.supervisor.adopt(spec):
             await self.supervisor.start(spec)
         if not await self.supervisor.wait_ready(REDIS, spec.start_limit_s):
@@ -224,9 +234,9 @@ class Runner(BaseRunner):
         self._clients_due = 0.0
 
     def _pause_s(self, turn: Turn) -> float:
-        if not turn.reachable or self.conductor.hurried:
+        if not turn.reachable or self.run_manager.hurried:
             return _HURRIED_S
-        return _BUSY_S if self.conductor.run is not None else _IDLE_S
+        return _BUSY_S if self.run_manager.run is not None else _IDLE_S
 
     async def _take(self, turn: Turn) -> None:
         now = time.monotonic()
@@ -242,8 +252,8 @@ class Runner(BaseRunner):
         self.knowledge.take(turn)
         self.bus.resolve(turn.answers)
         self.publisher.rows(turn.rows)
-        self.conductor.take_rows(turn.rows)
-        self.conductor.turn(now, time.time())
+        self.run_manager.take_rows(turn.rows)
+        self.run_manager.turn(now, time.time())
         if turn.clients is not None:
             self._tell_of_cut_off()
             self._tell_of_lost(now)
@@ -252,7 +262,7 @@ class Runner(BaseRunner):
             await self.bus.call(write)
 
     def _clients(self, now: float) -> list[ClientStatus]:
-        found = self.roster.statuses(now, self.conductor.node(TRAINER), self.conductor.record.id)
+        found = self.roster.statuses(now, self.run_manager.node(TRAINER), self.run_manager.record.id)
         called = ((client, self.client_names.of(client.id)) for client in found)
         return [
             client if name == client.id else client.model_copy(update={"name": name})
@@ -315,12 +325,12 @@ class Runner(BaseRunner):
             self.events.add("info", "Redis writes again: the disk has space.", service=REDIS, run_id=run_id)
 
     def _run_of(self, service: str) -> str:
-        run = self.conductor.run if hasattr(self, "conductor") else None
+        run = self.run_manager.run if hasattr(self, "run_manager") else None
         return run.run_id if run is not None else ""
 
     @property
     def _busy(self) -> bool:
-        return self.conductor.run is not None
+        return self.run_manager.run is not None
 
     # --- what the control API needs ----------------------------------------------------------------
 
@@ -338,7 +348,7 @@ class Runner(BaseRunner):
         """Return everything at this moment, or all but the clients, of whom there may be many."""
         server = self.knowledge.server.model_copy(update={"reachable": self.knowledge.reachable})
         return Status(
-            run=RunStatus.model_validate(self.conductor.record.model_dump()),
+            run=RunStatus.model_validate(self.run_manager.record.model_dump()),
             services=self.supervisor.statuses(),
             clients=self._clients(time.monotonic()) if with_clients else [],
             server=server,

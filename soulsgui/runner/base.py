@@ -25,7 +25,6 @@ from soulsgui.runner.jobs import Jobs
 from soulsgui.runner.log_lines import LogFollower
 from soulsgui.runner.own_log import OwnLog
 from soulsgui.runner.refusal import Refused, Result
-from soulsgui.runner.services import RUNNER
 from soulsgui.runner.supervisor import Supervisor
 from soulsgui.system import (
     FileLock,
@@ -43,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any, Any], Awaitable[Result]]
 """Carries out one command for a runner."""
+
+RUNNER = "runner"
 
 _LOCK_FILE = "runner.lock"
 _EVENTS_SHOWN = 200

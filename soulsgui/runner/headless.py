@@ -21,8 +21,8 @@ from soulsgui.process import setup_logging
 from soulsgui.runner.app import Runner
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused, as_api_error
-from soulsgui.runner.resuming import of_the_runner, resumption
-from soulsgui.runner.run import ENDED_STATES, RunRecord
+from soulsgui.runner.run.record import ENDED_STATES, RunRecord
+from soulsgui.runner.run.resume import of_the_runner, resumption
 from soulsgui.runner.terminal import Terminal, own_terminal
 from soulsgui.runner.words import run_line, summary_text
 from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
@@ -143,7 +143,7 @@ class _Headless:
             if self._error is not None:
                 return
         if options.until_done:
-            await _first_of(runner.conductor.over.wait(), runner.closing.wait(), self._goal_out_of_reach())
+            await _first_of(runner.run_manager.over.wait(), runner.closing.wait(), self._goal_out_of_reach())
         else:
             await runner.closing.wait()
 
@@ -151,12 +151,13 @@ class _Headless:
         """Return when nobody is left who could say that the goal was reached."""
         runner = self._runner
         while True:
-            settings = runner.conductor.settings
+            session = runner.run_manager.session
             states = {service.name: service.state for service in runner.supervisor.statuses()}
-            if states.get(TELEMETRY) == "failed" and settings is not None and settings.stop.env_steps is None:
+            needed = session is not None and session.settings.stop.env_steps is None
+            if needed and states.get(TELEMETRY) == "failed":
                 outcome = runner.supervisor.outcome_of(TELEMETRY)
                 words = outcome.words if outcome is not None else "failed"
-                await runner.conductor.fail(f"Nobody watches the goal: telemetry {words}")
+                await runner.run_manager.fail(f"Nobody watches the goal: telemetry {words}")
                 return
             await asyncio.sleep(_GOAL_EVERY_S)
 
@@ -170,17 +171,17 @@ class _Headless:
             self._error = SoulsGuiError(answer.message, answer.remedy)
 
     async def _begin(self) -> None:
-        options, conductor = self._options, self._runner.conductor
+        options, manager = self._options, self._runner.run_manager
         try:
             if self._resume is not None:
-                await conductor.resume(self._resume)
+                await manager.resume(self._resume)
             else:
-                await conductor.start(RunStartParams(preset=options.preset, name=options.name))
+                await manager.start(RunStartParams(preset=options.preset, name=options.name))
         except Refused as error:
-            if error.code is not ErrorCode.NO_ANSWER or conductor.run is None:
+            if error.code is not ErrorCode.NO_ANSWER or manager.run is None:
                 raise
             logger.warning("%s", error.message)  # a slow game, or a busy computer: nobody waits for an answer
-            await conductor.opened()
+            await manager.opened()
 
     def sum_up(self) -> int:
         """Say what came of the run, and return the exit code.
@@ -190,10 +191,10 @@ class _Headless:
         """
         if self._error is not None:
             raise self._error
-        conductor, library = self._runner.conductor, self._runner.library
-        record = conductor.record
+        manager, library = self._runner.run_manager, self._runner.library
+        record = manager.record
         # The newest run on disk may be one of long ago, which says nothing of this process.
-        ours = record.id in conductor.begun and record.state in ENDED_STATES
+        ours = record.id in manager.begun and record.state in ENDED_STATES
         found = summary(record, library) if ours else {}
         if self._options.as_json:
             sys.stdout.write(json.dumps(found) + "\n")
@@ -201,9 +202,9 @@ class _Headless:
             sys.stdout.write(summary_text(found) + "\n")
         if not self._options.until_done:
             return 0
-        if found and conductor.loss:
-            sys.stderr.write(f"Its end is not saved: {printable(conductor.loss)}\n")
-        return 0 if found and is_done(record, conductor.loss) else 1
+        if found and manager.loss:
+            sys.stderr.write(f"Its end is not saved: {printable(manager.loss)}\n")
+        return 0 if found and is_done(record, manager.loss) else 1
 
 
 def is_done(record: RunRecord, loss: str) -> bool:
@@ -260,12 +261,12 @@ class _StatusLine:
 
     def _line(self) -> tuple[str, str]:
         """Return state and line of the run; one that was over before this server began is not told of."""
-        conductor = self._runner.conductor
-        if conductor.run is not None:
-            self._run_id = conductor.run.run_id
-        if conductor.record.id and conductor.record.id == self._run_id:
+        manager = self._runner.run_manager
+        if manager.run is not None:
+            self._run_id = manager.run.run_id
+        if manager.record.id and manager.record.id == self._run_id:
             width = None if self._terminal is None else shutil.get_terminal_size().columns - 1
-            return conductor.record.state, run_line(conductor.record.model_dump(), width)
+            return manager.record.state, run_line(manager.record.model_dump(), width)
         return "idle", "no run goes on" if self._idle else ""
 
 

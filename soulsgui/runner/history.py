@@ -8,10 +8,14 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.runner.library import LATEST, Library
 from soulsgui.runner.log_lines import read_lines
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.services import server_logs
 from soulsgui.telemetry.store import client_names, query_history
 from soulsgui.wire.control import ErrorCode, History, HistoryLogsParams, HistoryQueryParams, LogLine
 from soulsgui.wire.messages.metrics import EVALUATION_METRICS
+
+
+def server_logs(folders: Folders) -> Path:
+    """Logs of what lives longer than a run."""
+    return folders.server / "logs"
 
 
 def curve(run: RunFolder, params: HistoryQueryParams) -> History:

@@ -54,6 +54,11 @@ class Knowledge:
         """Return what the present process of a node (or the last one) has said last; None when nothing."""
         return self._nodes.get(name)
 
+    def node_of(self, name: str, run_id: str) -> NodeState | None:
+        """Return the same, if it was said in this run."""
+        state = self.node(name)
+        return state if state is not None and state.run_id == run_id else None
+
     def beat(self, client: str) -> Heartbeat | None:
         """Return the newest beat of a client."""
         return self.roster.beat(client)

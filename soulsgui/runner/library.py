@@ -14,7 +14,7 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
 from soulsgui.runner.checkpoints import Checkpoints
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import LIVE_STATES, RunRecord, interrupted
+from soulsgui.runner.run.record import LIVE_STATES, RunRecord, interrupted
 from soulsgui.system import atomic_write, find_dir
 from soulsgui.wire.control import ErrorCode, RunSummary
 

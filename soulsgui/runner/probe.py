@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from soulsgui.config.schema import Settings
@@ -15,6 +15,9 @@ from soulsgui.system import kill_group, new_session_kwargs
 
 Told = Callable[[str], object]
 """Takes what the check does at the moment, such as "step 3"."""
+
+Probe = Callable[[Settings, Told], Awaitable[dict[str, Any]]]
+"""Returns what a check of the environment of a configuration finds."""
 
 _PLAYED_S = 10.0
 _LOAD_LIMIT_S = 60.0

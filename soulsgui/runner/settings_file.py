@@ -11,8 +11,8 @@ from soulsgui.config.layers import Layer, combine, parse_layer
 from soulsgui.config.load import defaults_layer, layers_of, over_defaults, preset_layer, preset_names
 from soulsgui.config.paths import Folders, shipped
 from soulsgui.config.settings_info import all_settings
-from soulsgui.runner.opening import override_layer
 from soulsgui.runner.refusal import Refused
+from soulsgui.runner.run.start import override_layer
 from soulsgui.wire.control import ConfigCheckParams, ConfigSaveParams, ConfigValues, ErrorCode, Preset
 
 

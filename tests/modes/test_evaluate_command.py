@@ -17,7 +17,7 @@ from soulsgui.config.paths import RunFolder
 from soulsgui.environments.spaces import SpacesSpec
 from soulsgui.policies.numpy_mlp import MLPPolicySpec
 from soulsgui.runner.library import Library
-from soulsgui.runner.run import RunRecord
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.training.checkpoint import Checkpoint, write_checkpoint
 from soulsgui.wire.manifest import Manifest
 

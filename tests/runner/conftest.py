@@ -8,10 +8,10 @@ import pytest
 import redis
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner import services
 from soulsgui.runner.app import Runner
 from soulsgui.runner.join import player
 from soulsgui.runner.join.app import ClientRunner
+from soulsgui.runner.run import services
 from soulsgui.wire.access import secret_hash, user_of, user_words
 from soulsgui.wire.connection import Address
 from soulsgui.wire.invitation import Invitation

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from soulsgui.cli import main
-from soulsgui.runner import beginning, crew, probe, services
+from soulsgui.runner import probe
+from soulsgui.runner.run import manager, services
 
 READY_LIMIT = "FAKE_READY_LIMIT"
 """This variable says how long services are waited for at the start of a run, seconds."""
@@ -19,5 +20,6 @@ def fake_command(role: str) -> list[str]:
 
 if __name__ == "__main__":
     services.own_command = probe.own_command = fake_command
-    crew.READY_LIMIT_S = beginning.OPEN_LIMIT_S = float(os.environ.get(READY_LIMIT, crew.READY_LIMIT_S))
+    limit_s = float(os.environ.get(READY_LIMIT, services.READY_LIMIT_S))
+    services.READY_LIMIT_S = manager.OPEN_LIMIT_S = limit_s
     main()

@@ -9,9 +9,8 @@ from soulsgui.config.layers import Layer, combine
 from soulsgui.config.load import defaults_layer
 from soulsgui.config.paths import Folders
 from soulsgui.config.schema import Settings
-from soulsgui.runner.active import Probe
 from soulsgui.runner.app import Runner
-from soulsgui.runner.probe import Told
+from soulsgui.runner.probe import Probe, Told
 from soulsgui.wire.control import COMMANDS
 from soulsgui.wire.messages.base import Message
 from tests.faults.waiting import LIMIT_S

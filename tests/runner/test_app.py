@@ -13,12 +13,12 @@ import pytest
 
 from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import EnvironmentCheckError, SoulsGuiError, UsageError
-from soulsgui.runner import beginning, standing
 from soulsgui.runner.app import Runner
-from soulsgui.runner.crew import Crew
 from soulsgui.runner.policy import RestartLimits
 from soulsgui.runner.probe import Told
 from soulsgui.runner.refusal import Refused, as_api_error
+from soulsgui.runner.run import manager
+from soulsgui.runner.run.services import RunServices
 from soulsgui.runner.service import Health
 from soulsgui.runner.watch import Turn
 from soulsgui.system import process_identity
@@ -77,8 +77,20 @@ async def test_second_start_is_refused_or_replaces_the_first(runner: Runner) -> 
         await call(runner, "run.start")
     second = await call(runner, "run.start", if_active="stop")
     assert runner.library.record(runner.library.find(first["run_id"])).state == "stopped"
-    assert runner.conductor.run is not None
-    assert runner.conductor.run.run_id == second["run_id"] != first["run_id"]
+    assert runner.run_manager.run is not None
+    assert runner.run_manager.run.run_id == second["run_id"] != first["run_id"]
+
+
+async def test_of_two_that_replace_the_first_at_once_one_is_refused_and_leaves_nothing(
+    runner: Runner,
+) -> None:
+    first = await call(runner, "run.start")
+    starts = [call(runner, "run.start", if_active="stop") for _ in range(2)]
+    second, refused = await asyncio.gather(*starts, return_exceptions=True)
+    assert isinstance(second, dict)
+    assert isinstance(refused, Refused)
+    assert "same moment" in refused.message
+    assert {run.run_id for run in runner.library.folders()} == {first["run_id"], second["run_id"]}
 
 
 async def test_mistake_in_overrides_starts_nothing(runner: Runner) -> None:
@@ -110,10 +122,10 @@ async def test_what_the_algorithm_can_not_take_is_refused_before_anything_starts
     async def misfit(_settings: object, _told: object) -> dict[str, Any]:
         raise EnvironmentCheckError("sac chooses numbers within bounds")
 
-    async def never(_crew: Crew) -> None:
+    async def never(_services: RunServices) -> None:
         raise AssertionError("a service was started")
 
-    monkeypatch.setattr(Crew, "start", never)
+    monkeypatch.setattr(RunServices, "start", never)
     runner = new_runner(folders, probe=misfit)
     await runner.open()
     try:
@@ -159,7 +171,7 @@ async def test_a_slow_check_is_told_of_while_it_goes_on_and_so_is_how_it_ends(
         await over.wait()
         raise EnvironmentCheckError("It raised in step 4.")
 
-    monkeypatch.setattr(beginning, "OPEN_LIMIT_S", 0.1)
+    monkeypatch.setattr(manager, "OPEN_LIMIT_S", 0.1)
     runner = new_runner(folders, probe=slow)
     await runner.open()
     try:
@@ -197,9 +209,9 @@ async def test_nobody_else_starts_a_game_in_real_time_while_it_is_checked(
 
 async def test_steps_goal_ends_the_run(runner: Runner) -> None:
     await call(runner, "run.start", overrides={"stop.env_steps": 300})
-    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
-    assert (runner.conductor.record.state, runner.conductor.record.reached) == ("finished", "env_steps")
-    assert runner.conductor.record.env_steps >= 300
+    await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
+    assert (runner.run_manager.record.state, runner.run_manager.record.reached) == ("finished", "env_steps")
+    assert runner.run_manager.record.env_steps >= 300
     assert (await call(runner, "runs.list"))["runs"][0]["state"] == "finished"
 
 
@@ -234,8 +246,8 @@ async def test_telemetrys_verdict_ends_the_run_with_its_best_model_saved(runner:
     say_verdict(run, Verdict(best_model_id=5, best_score=1.5))
     await until(run.best_model.is_dir)
     say_verdict(run, Verdict(best_model_id=9, best_score=2.5, reached=True))
-    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
-    assert runner.conductor.record.reached == "mean_return"
+    await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
+    assert runner.run_manager.record.reached == "mean_return"
     best = next(info for info in runner.library.checkpoints.list(run) if info.kind == "best")
     assert (best.model_id, best.score) == (9, 2.5)
 
@@ -246,8 +258,8 @@ async def test_a_trainer_that_wants_the_run_stopped_is_heard(runner: Runner) -> 
     await runner.bus.call(lambda connection: connection.set(runner.bus.keys.config, "a run"))
     reason = "The round lost b (paused) (ppo.lost_member: stop)"
     say_more(run, stop_reason=reason)
-    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
-    record = runner.conductor.record
+    await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
+    record = runner.run_manager.record
     assert (record.state, record.reached, record.error) == ("stopped", "stopped", reason)
     assert run.checkpoint.is_dir(), "saved, as at every stop"
     last = runner.events.newest(1)[0]
@@ -347,7 +359,7 @@ async def test_quicksave_answers_with_the_checkpoint_on_disk(runner: Runner) -> 
     assert edited["checkpoint"]["valid"]
 
 
-async def crew_that_fails(_crew: Crew) -> None:
+async def services_that_fail(_services: RunServices) -> None:
     raise SoulsGuiError("no program")
 
 
@@ -359,17 +371,17 @@ async def test_resume_goes_on_with_the_same_folder_and_with_other_values_once_it
     await until(lambda: runner.status().run.env_steps > 0)
     saved = (await call(runner, "checkpoint.save"))["checkpoint"]
     await call(runner, "run.stop")
-    seconds = runner.conductor.record.seconds
+    seconds = runner.run_manager.record.seconds
     run = RunFolder(runner.library.find(started["run_id"]).root)
     before = run.config.read_bytes()
     with pytest.raises(UsageError, match=r"ppo\.gamma"):
         await call(runner, "run.resume", overrides={"ppo.gamma": 0.5})
     overrides = {"clients.local": 2, "stop.env_steps": 10**9}
     with monkeypatch.context() as broken:
-        broken.setattr(Crew, "start", crew_that_fails)
+        broken.setattr(RunServices, "start", services_that_fail)
         with pytest.raises(SoulsGuiError, match="no program"):
             await call(runner, "run.resume", overrides=overrides)
-    assert (run.config.read_bytes(), runner.conductor.run) == (before, None)
+    assert (run.config.read_bytes(), runner.run_manager.run) == (before, None)
     resumed = await call(runner, "run.resume", checkpoint=saved["id"], overrides=overrides)
     assert resumed == started
     await until(lambda: runner.status().run.state == "running")
@@ -408,10 +420,9 @@ async def test_resume_refuses_a_checkpoint_that_is_damaged(runner: Runner) -> No
         await call(runner, "run.resume", checkpoint=saved["id"])
     with pytest.raises(SoulsGuiError, match="no checkpoint"):
         await call(runner, "run.resume", checkpoint="manual_save/../../elsewhere")
-    assert runner.conductor.run is None
+    assert runner.run_manager.run is None
 
 
-@pytest.mark.allow_warnings
 @pytest.mark.allow_warnings
 async def test_the_events_of_a_run_tell_of_redis_too_and_call_it_by_its_name(runner: Runner) -> None:
     run_id = (await call(runner, "run.start", name="lunar 2"))["run_id"]
@@ -456,7 +467,7 @@ async def test_trainer_that_was_killed_is_started_again_and_the_run_goes_on(runn
     await until(lambda: runner.status().run.state == "running")
     assert runner.supervisor.pid_of("trainer") != killed
     await call(runner, "run.stop")
-    assert runner.conductor.record.restarts["trainer"] == 1
+    assert runner.run_manager.record.restarts["trainer"] == 1
 
 
 @pytest.mark.allow_warnings
@@ -474,9 +485,9 @@ async def test_trainer_that_always_crashes_fails_the_run_with_its_last_lines(
     monkeypatch.setattr(runner.library, "create", doomed)
     with pytest.raises(Refused, match="fake: crash"):
         await call(runner, "run.start")
-    await asyncio.wait_for(runner.conductor.over.wait(), LIMIT_S)
-    assert (runner.conductor.record.state, runner.conductor.record.reached) == ("failed", "failed")
-    assert "exit 1" in runner.conductor.record.error
+    await asyncio.wait_for(runner.run_manager.over.wait(), LIMIT_S)
+    assert (runner.run_manager.record.state, runner.run_manager.record.reached) == ("failed", "failed")
+    assert "exit 1" in runner.run_manager.record.error
     assert service_states(runner)["telemetry"] == "stopped"
     monkeypatch.setattr(runner.library, "create", create)
     # What failed before is not held against the next one.
@@ -707,13 +718,13 @@ async def test_end_that_can_not_be_written_down_is_an_end(
         raise ValueError("can't be encoded")
 
     monkeypatch.setattr(runner.library, "write_record", broken)
-    monkeypatch.setattr(standing, "remember_active", broken)
+    monkeypatch.setattr(manager, "remember_active", broken)
     with pytest.raises(ValueError, match="encoded"):
         await call(runner, "runs.edit", run="latest", name="after")
     assert runner.status().run.name == "before"
     async with asyncio.timeout(LIMIT_S):
         await call(runner, "run.stop")
-    assert runner.conductor.over.is_set()
+    assert runner.run_manager.over.is_set()
 
 
 async def test_nothing_is_started_while_the_run_is_being_ended(
@@ -723,7 +734,7 @@ async def test_nothing_is_started_while_the_run_is_being_ended(
     restarting = asyncio.create_task(call(runner, "service.restart", name="trainer"))
     await until(lambda: service_states(runner)["trainer"] == "stopping")
     stopping = asyncio.create_task(call(runner, "run.stop"))
-    await until(lambda: runner.conductor.ending)
+    await until(lambda: runner.run_manager.ending)
     for command in ("service.start", "service.restart"):
         with pytest.raises(Refused, match="being ended"):
             await call(runner, command, name="telemetry")

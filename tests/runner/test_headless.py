@@ -17,7 +17,7 @@ import pytest
 
 from soulsgui.errors import SoulsGuiError
 from soulsgui.runner.headless import is_done
-from soulsgui.runner.run import Reached, RunRecord
+from soulsgui.runner.run.record import Reached, RunRecord
 from soulsgui.system import free_port
 from soulsgui.wire.api_client import CONTROL_FILE, ApiClient
 from soulsgui.wire.control import ControlFile

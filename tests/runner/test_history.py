@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from soulsgui.config.paths import Folders
-from soulsgui.runner.history import curve, log_lines, log_paths, refuse_unknown
+from soulsgui.runner.history import curve, log_lines, log_paths, refuse_unknown, server_logs
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import RunRecord
-from soulsgui.runner.services import server_logs
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.telemetry.recorder import Recorder
 from soulsgui.wire.control import ErrorCode, HistoryLogsParams, HistoryQueryParams
 from tests.telemetry.helpers import RUN_ID, arrivals, episode, make_run, update_row

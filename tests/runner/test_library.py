@@ -10,9 +10,9 @@ from soulsgui.config.load import defaults_layer
 from soulsgui.config.paths import RunFolder
 from soulsgui.config.schema import Settings
 from soulsgui.runner.library import Library
-from soulsgui.runner.opening import new_run
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import RunRecord
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.start import new_run
 from soulsgui.wire.control import RunStartParams
 from tests.runner.fake_program import save
 

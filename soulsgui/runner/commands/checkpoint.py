@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from soulsgui.runner.crew import ANSWER_LIMIT_S
+from soulsgui.runner.bus import ANSWER_LIMIT_S
 from soulsgui.runner.refusal import Refused, no_run
 from soulsgui.wire.commands import NodeCommand
 from soulsgui.wire.control import (
@@ -28,7 +28,7 @@ async def list_checkpoints(runner: "Runner", params: CheckpointListParams) -> di
 
 async def save(runner: "Runner", params: CheckpointSaveParams) -> dict[str, Any]:
     """Quicksave: answered when the checkpoint is on disk."""
-    run = runner.conductor.run
+    run = runner.run_manager.run
     if run is None:
         raise no_run()
     if not runner.supervisor.running(TRAINER):

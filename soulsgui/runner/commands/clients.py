@@ -6,8 +6,8 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from soulsgui.runner import history as past
+from soulsgui.runner.bus import ANSWER_LIMIT_S
 from soulsgui.runner.client_log import told_lines
-from soulsgui.runner.crew import ANSWER_LIMIT_S
 from soulsgui.runner.library import LATEST
 from soulsgui.runner.log_lines import read_lines
 from soulsgui.runner.refusal import Refused, no_run
@@ -64,8 +64,8 @@ async def resume(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     """Let a client go on; one of our own that was stopped, or is about to end, is started again."""
     client = params.client
     wish = await _wish(runner, client, "run")
-    crew = runner.conductor.crew
-    if crew is not None and client in crew.clients:
+    session = runner.run_manager.session
+    if session is not None and client in session.services.clients:
         # An earlier wish may be ending it at this moment: only who answered this one stays.
         await runner.supervisor.wait_until(
             lambda: runner.supervisor.pid_of(client) is None or _answered(runner, client, wish), _HEAR_LIMIT_S
@@ -82,8 +82,8 @@ async def drain(runner: "Runner", params: ClientParams) -> dict[str, Any]:
 
 async def stop(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     """Let a client stop at once."""
-    crew = runner.conductor.crew
-    if crew is not None and params.client in crew.clients:
+    session = runner.run_manager.session
+    if session is not None and params.client in session.services.clients:
         await runner.supervisor.stop(params.client)
     else:
         await _wish(runner, params.client, "stop")
@@ -119,7 +119,7 @@ async def rename(runner: "Runner", params: ClientRenameParams) -> dict[str, Any]
 async def release(runner: "Runner", params: ClientParams) -> dict[str, Any]:
     """Let a client that was cut off send again."""
     _known(runner, params.client)
-    if runner.conductor.run is None:
+    if runner.run_manager.run is None:
         raise no_run()
     if not runner.roster.is_quarantined(params.client):
         state = runner.roster.state(params.client, time.monotonic())

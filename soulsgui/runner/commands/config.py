@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 async def get(runner: "Runner", params: ConfigGetParams) -> ConfigValues:
     """Return defaults, what the user changed, what the active run uses, and what another one used."""
-    settings = runner.conductor.settings
-    running = public_values(settings) if settings is not None else {}
+    session = runner.run_manager.session
+    running = public_values(session.settings) if session is not None else {}
     asked = {}
     if params.run:
         run = runner.library.find(params.run)

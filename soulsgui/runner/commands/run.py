@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 
 async def start(runner: "Runner", params: RunStartParams) -> dict[str, Any]:
     """Begin a new run; answered when trainer and telemetry are ready."""
-    return _named(await runner.conductor.start(params))
+    return _named(await runner.run_manager.start(params))
 
 
 async def resume(runner: "Runner", params: RunResumeParams) -> dict[str, Any]:
     """Go on with a run; answered when trainer and telemetry are ready."""
-    return _named(await runner.conductor.resume(params))
+    return _named(await runner.run_manager.resume(params))
 
 
 async def stop(runner: "Runner", _params: Empty) -> dict[str, Any]:
     """Save and end the run; answered when its services have ended."""
-    return _named(await runner.conductor.stop())
+    return _named(await runner.run_manager.stop())
 
 
 async def pause(runner: "Runner", _params: Empty) -> dict[str, Any]:
     """Let the run rest with everything kept; answered when it rests, or will as soon as the trainer can."""
-    return {"done": await runner.conductor.pausing.pause()}
+    return {"done": await runner.run_manager.pause()}
 
 
 async def go_on(runner: "Runner", _params: Empty) -> dict[str, Any]:
     """Let a paused run go on; answered as `pause`."""
-    return {"done": await runner.conductor.pausing.go_on()}
+    return {"done": await runner.run_manager.go_on()}
 
 
 def _named(run: RunFolder) -> dict[str, Any]:

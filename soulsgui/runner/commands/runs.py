@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from soulsgui.runner.run import RunRecord
+from soulsgui.runner.run.record import RunRecord
 from soulsgui.wire.control import Empty, RunsEditParams, RunSummary
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ async def edit(runner: "Runner", params: RunsEditParams) -> RunSummary:
     """Change name or note of a run."""
     run = runner.library.find(params.run)
     changes = params.model_dump(include={"name", "note"}, exclude_none=True)
-    runner.conductor.edit(run, changes)
+    runner.run_manager.edit(run, changes)
     return await asyncio.to_thread(runner.library.summary, run, _active(runner))
 
 
 def _active(runner: "Runner") -> RunRecord | None:
-    return runner.conductor.record if runner.conductor.run is not None else None
+    return runner.run_manager.record if runner.run_manager.run is not None else None

@@ -26,7 +26,7 @@ async def start(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
 async def stop(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
     """Stop a service; it is not started again by itself."""
     spec = _spec(runner, params.name)
-    if spec.name == REDIS and runner.conductor.run is not None:
+    if spec.name == REDIS and runner.run_manager.run is not None:
         raise Refused(
             ErrorCode.NOT_NOW, "Nothing can go on without Redis.", "Stop the run first: soulsgui run stop"
         )
@@ -45,7 +45,7 @@ async def restart(runner: "Runner", params: ServiceParams) -> dict[str, Any]:
 
 async def local_clients(runner: "Runner", params: LocalClientsParams) -> dict[str, Any]:
     """Start or stop clients of the server's own until there are so many."""
-    await runner.conductor.set_clients(params.count)
+    await runner.run_manager.set_clients(params.count)
     return {"count": params.count}
 
 
@@ -54,13 +54,13 @@ def _spec(runner: "Runner", name: str) -> ServiceSpec:
         spec = runner.supervisor.spec_of(name)
     except ServiceError as error:
         raise Refused(ErrorCode.NOT_FOUND, error.message, error.remedy) from error
-    if name != REDIS and runner.conductor.crew is None:
+    if name != REDIS and runner.run_manager.session is None:
         raise no_run()
     return spec
 
 
 def _refuse_at_the_end(runner: "Runner") -> None:
-    if runner.conductor.ending:
+    if runner.run_manager.ending:
         raise Refused(ErrorCode.NOT_NOW, "The run is being ended.", "Wait for that: soulsgui status")
 
 

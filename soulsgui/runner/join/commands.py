@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from soulsgui.runner.base import Handler
+from soulsgui.runner.base import RUNNER, Handler
 from soulsgui.runner.commands import history, server
 from soulsgui.runner.history import log_lines
 from soulsgui.runner.join import servers
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.services import RUNNER
 from soulsgui.wire.control import (
     ClientParams,
     ClientPauseParams,

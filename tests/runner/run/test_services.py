@@ -3,6 +3,8 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -12,13 +14,13 @@ from soulsgui.config.paths import Folders, RunFolder
 from soulsgui.errors import UsageError
 from soulsgui.process import SUPERVISED_ENV, child_env, own_command
 from soulsgui.runner.family import Family
-from soulsgui.runner.services import RunServices, client_health, client_name, node_health
+from soulsgui.runner.run.services import RunServices, client_health, client_name, node_health
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.heartbeat import Heartbeat
 from soulsgui.wire.messages.node import NodeState
 
 
-class FakeView:
+class FakeKnowledge:
     """Knows one node, one client, one pid."""
 
     def __init__(self) -> None:
@@ -37,10 +39,10 @@ class FakeView:
 
 
 def test_node_is_ready_once_it_has_said_something() -> None:
-    view = FakeView()
-    check = node_health("trainer", view)
+    knowledge = FakeKnowledge()
+    check = node_health("trainer", knowledge)
     assert not check().ready
-    view.state = NodeState(
+    knowledge.state = NodeState(
         name="trainer", instance=Instance(), tick=5, phase="saving", detail="d", error="e", farewell="f"
     )
     health = check()
@@ -49,15 +51,17 @@ def test_node_is_ready_once_it_has_said_something() -> None:
 
 
 def test_client_is_ready_when_its_own_process_beats() -> None:
-    view = FakeView()
-    check = client_health("client-1", view)
+    knowledge = FakeKnowledge()
+    check = client_health("client-1", knowledge)
     assert not check().ready
-    view.last_beat = Heartbeat(client="client-1", instance=Instance(pid=1), counter=3)
+    knowledge.last_beat = Heartbeat(client="client-1", instance=Instance(pid=1), counter=3)
     assert not check().ready
-    view.last_beat = Heartbeat(client="client-1", instance=Instance(pid=os.getpid()), counter=3, leaving=True)
+    knowledge.last_beat = Heartbeat(
+        client="client-1", instance=Instance(pid=os.getpid()), counter=3, leaving=True
+    )
     health = check()
     assert (health.ready, health.tick, bool(health.farewell)) == (True, 3, True)
-    view.process = None
+    knowledge.process = None
     assert not check().ready
 
 
@@ -72,30 +76,43 @@ def test_family_is_the_process_and_its_children() -> None:
     assert not family.includes(os.getpid(), 2**22 + 1)
 
 
+def services_of(root: Path) -> RunServices:
+    nothing: Any = None
+    context: Any = SimpleNamespace(
+        folders=Folders(root / "c", root / "d"),
+        supervisor=nothing,
+        bus=nothing,
+        knowledge=FakeKnowledge(),
+        let_in=nothing,
+    )
+    return RunServices(context, RunFolder(root / "d" / "runs" / "r"), [client_name(2)], evaluates=True)
+
+
 def test_command_lines_hold_no_secret_and_name_run_and_server(tmp_path: Path) -> None:
-    folders, run = Folders(tmp_path / "c", tmp_path / "d"), RunFolder(tmp_path / "d" / "runs" / "r")
-    services = RunServices(folders, run, FakeView())
-    expected = ("--run", str(run.root), "--server-file", str(folders.server / "redis.json"))
-    assert services.trainer().argv == (sys.executable, "-P", "-m", "soulsgui", "trainer", *expected)
-    assert services.telemetry().argv == (sys.executable, "-P", "-m", "soulsgui", "telemetry", *expected)
-    client = services.client(client_name(2))
-    own = str(folders.server / "local" / "client-2.json")
-    assert client.argv[4:] == ("client", "--name", "client-2", "--server-file", own)
-    assert client.log_path == run.logs / "client-2.log"
-    assert client.tier > services.trainer().tier
+    services, server = services_of(tmp_path), tmp_path / "d" / "server"
+    run = tmp_path / "d" / "runs" / "r"
+    expected = ("--run", str(run), "--server-file", str(server / "redis.json"))
+    assert services.names == ["trainer", "telemetry", "evaluator", "client-2"]
+    for node in ("trainer", "telemetry", "evaluator"):
+        assert services.spec(node).argv == (sys.executable, "-P", "-m", "soulsgui", node, *expected)
+    client = services.spec("client-2")
+    assert client.argv[4:] == (
+        "client", "--name", "client-2", "--server-file", str(server / "local" / "client-2.json")
+    )  # fmt: skip
+    assert client.log_path == run / "logs" / "client-2.log"
+    assert client.tier > services.spec("trainer").tier
 
 
 def test_nodes_refuse_settings_for_good_and_clients_are_tried_again(tmp_path: Path) -> None:
-    services = RunServices(Folders(tmp_path, tmp_path), RunFolder(tmp_path), FakeView())
-    nodes = (services.trainer(), services.telemetry(), services.evaluator())
+    services = services_of(tmp_path)
+    nodes = [services.spec(name) for name in ("trainer", "telemetry", "evaluator")]
     assert {spec.refusal_code for spec in nodes} == {UsageError.exit_code, ConfigError([]).exit_code}
-    assert services.client(client_name(1)).refusal_code is None
+    assert services.spec("client-2").refusal_code is None
 
 
 def test_all_that_is_started_knows_that_a_runner_keeps_the_list_of_clients(tmp_path: Path) -> None:
-    services = RunServices(Folders(tmp_path, tmp_path), RunFolder(tmp_path), FakeView())
-    started = (services.trainer(), services.telemetry(), services.evaluator(), services.client("client-1"))
-    assert all(spec.env.items() >= SUPERVISED_ENV.items() for spec in started)
+    services = services_of(tmp_path)
+    assert all(services.spec(name).env.items() >= SUPERVISED_ENV.items() for name in services.names)
 
 
 def test_frozen_program_is_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from soulsgui.config.schema import Settings
 from soulsgui.config.settings_info import all_settings
 from soulsgui.errors import UsageError
 from soulsgui.runner.library import Library, public_values
-from soulsgui.runner.opening import override_layer
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.run import END_WORDS, RunRecord
+from soulsgui.runner.run.record import END_WORDS, RunRecord
+from soulsgui.runner.run.start import override_layer
 from soulsgui.wire.control import ErrorCode, RunResumeParams
 
 _GOALS = ("stop.mean_return", "stop.env_steps")
@@ -59,14 +59,7 @@ class Resumption:
 
 
 def resumption(library: Library, params: RunResumeParams) -> Resumption:
-    """Return how a run is to go on; nothing is changed by that.
-
-    Raises:
-        ConfigError: Its configuration is damaged, or can't be with the values that were asked for.
-        CheckpointError: The chosen checkpoint is missing.
-        Refused: There is no such run, or it would end again at once.
-        UsageError: A setting can't change any more.
-    """
+    """Return how a run is to go on; nothing is changed by that."""
     run = library.find(params.run)
     record, checkpoint, steps = library.record(run), params.checkpoint, None
     if checkpoint:
@@ -102,12 +95,7 @@ def of_the_runner(overrides: Layer) -> tuple[Layer, dict[str, Any]]:
 
 
 def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> Settings:
-    """Return the settings of a run with the values that were asked for.
-
-    Raises:
-        ConfigError: They have mistakes, or do not go with the others.
-        UsageError: Some can't change any more.
-    """
+    """Return the settings of a run with the values that were asked for."""
     if not params.overrides:
         return before
     settings = combine([run_layer(run.config), override_layer(params.overrides)])
@@ -130,11 +118,7 @@ def _with_values(run: RunFolder, before: Settings, params: RunResumeParams) -> S
 
 
 def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[str]) -> None:
-    """Refuse goals that contradict `without_goal`, or that a schedule of the run is spread over.
-
-    Raises:
-        UsageError: There are such.
-    """
+    """Refuse goals that contradict `without_goal`, or that a schedule of the run is spread over."""
     wished = [key for key in _GOALS if params.overrides.get(key) is not None]
     if params.without_goal and wished:
         raise UsageError(
@@ -151,11 +135,7 @@ def _refuse_other_goal(before: Settings, params: RunResumeParams, changing: set[
 
 
 def _without_goal(settings: Settings) -> Settings:
-    """Return the settings of a run without its goals.
-
-    Raises:
-        Refused: Another setting needs them.
-    """
+    """Return the settings of a run without its goals."""
     without = settings.model_copy(
         update={"stop": settings.stop.model_copy(update={"mean_return": None, "env_steps": None})}
     )
@@ -169,11 +149,7 @@ def _without_goal(settings: Settings) -> Settings:
 
 
 def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> None:
-    """Refuse to go on with a run that would end at once, unless its goal is another one now.
-
-    Raises:
-        Refused: It has reached its goal.
-    """
+    """Refuse to go on with a run that would end at once, unless its goal is another one now."""
     old, new = before.stop, after.stop
     if record.reached == "mean_return":
         judged = (new.judged_by, new.window) == (old.judged_by, old.window)
@@ -193,11 +169,7 @@ def _refuse_reached(record: RunRecord, before: Settings, after: Settings) -> Non
 
 
 def _refuse_steps_made(changes: Sequence[Change], steps: int) -> None:
-    """Refuse a new goal of fewer steps than the run goes on from.
-
-    Raises:
-        UsageError: It would end at once.
-    """
+    """Refuse a new goal of fewer steps than the run goes on from."""
     for change in changes:
         if change.key == "stop.env_steps" and change.after is not None and change.after <= steps:
             raise UsageError(

@@ -2,19 +2,19 @@
 
 import pytest
 
-from soulsgui.runner.run import (
-    BestModel,
+from soulsgui.runner.run.record import (
     Reached,
     RunRecord,
     RunView,
     ended,
     goal_reached,
     interrupted,
+    loss_words,
     new_attempt_words,
     run_state,
     with_progress,
 )
-from soulsgui.wire.control import RunState, ServiceState, ServiceStatus
+from soulsgui.wire.control import CheckpointInfo, RunState, ServiceState, ServiceStatus
 from soulsgui.wire.messages.base import Instance
 from soulsgui.wire.messages.metrics import AttemptRow
 from soulsgui.wire.messages.node import NodePhase, NodeState, Verdict
@@ -160,54 +160,6 @@ def test_interrupted_run_is_stopped_with_a_reason() -> None:
     assert "without stopping" in record.error
 
 
-def test_best_model_is_due_once_per_change_and_one_at_a_time() -> None:
-    best = BestModel()
-    first, second = Verdict(best_model_id=1, best_score=5.0), Verdict(best_model_id=2, best_score=6.0)
-    assert best.due(None, 0.0) is None
-    assert best.due(Verdict(), 0.0) is None
-    assert best.due(first, 0.0) == (1, 5.0)
-    assert best.due(second, 10.0) is None
-    best.answered(delivered=True)
-    assert best.due(first, 20.0) is None
-    assert best.due(second, 20.0) == (2, 6.0)
-
-
-def test_best_model_keeps_a_gap_unless_the_run_ends() -> None:
-    best = BestModel()
-    assert best.due(Verdict(best_model_id=1, best_score=5.0), 0.0) == (1, 5.0)
-    best.answered(delivered=True)
-    better = Verdict(best_model_id=2, best_score=6.0)
-    assert best.due(better, 0.5) is None
-    assert best.due(better, 0.5, hurry=True) == (2, 6.0)
-
-
-def test_last_best_model_does_not_wait_for_the_one_before() -> None:
-    best = BestModel()
-    first = Verdict(best_model_id=1, best_score=5.0)
-    assert best.due(first, 0.0) == (1, 5.0)
-    assert best.due(first, 10.0, hurry=True) is None
-    assert best.due(Verdict(best_model_id=2, best_score=6.0), 10.0, hurry=True) == (2, 6.0)
-
-
-def test_best_model_is_due_again_when_nobody_answered() -> None:
-    best = BestModel()
-    verdict = Verdict(best_model_id=1, best_score=5.0)
-    assert best.due(verdict, 0.0) == (1, 5.0)
-    best.answered(delivered=False)
-    assert best.due(verdict, 5.0) == (1, 5.0)
-
-
-def test_best_model_that_an_earlier_attempt_saved_is_not_due() -> None:
-    assert BestModel((1, 5.0)).due(Verdict(best_model_id=1, best_score=5.0), 0.0) is None
-
-
-def test_best_model_of_weights_that_another_process_held_is_not_due() -> None:
-    best = BestModel((1, 5.0))
-    best.oldest = 8
-    assert best.due(Verdict(best_model_id=7, best_score=6.0), 0.0, hurry=True) is None
-    assert best.due(Verdict(best_model_id=8, best_score=7.0), 0.0) == (8, 7.0)
-
-
 @pytest.mark.parametrize(
     ("begins_at", "words"),
     [
@@ -223,3 +175,32 @@ def test_best_model_of_weights_that_another_process_held_is_not_due() -> None:
 def test_a_new_attempt_says_what_is_lost(begins_at: int, words: str) -> None:
     row = AttemptRow(run_id="r", attempt=2, update=1, env_steps=begins_at, episodes=1, model_id=9, time=0.0)
     assert new_attempt_words(34_816, row) == words
+
+
+RECORD = RunRecord(id="r", updates=100, env_steps=6400)
+
+
+def held(attempt: int, updates: int, resumable: bool = True) -> CheckpointInfo:
+    return CheckpointInfo(
+        id="c", kind="current", path="/c", model_id=1, attempt=attempt, env_steps=updates * 64,
+        updates=updates, created=1.0, size_bytes=1, valid=True, resumable=resumable,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "words"),
+    [
+        ([held(1, 100)], ""),
+        ([held(1, 90), held(1, 100)], ""),
+        ([held(1, 99)], "the last 1 update (64 steps) are lost: full"),
+        ([held(1, 100, resumable=False), held(1, 90)], "the last 10 updates (640 steps) are lost: full"),
+        ([held(1, 100), held(2, 80)], "the last 20 updates (1,280 steps) are lost: full"),
+        ([], "the last 100 updates (6,400 steps) are lost: full"),
+    ],
+)
+def test_what_no_checkpoint_holds_is_said(checkpoints: list[CheckpointInfo], words: str) -> None:
+    assert loss_words(RECORD, checkpoints, "full") == words
+
+
+def test_a_run_that_was_never_updated_has_nothing_to_lose() -> None:
+    assert loss_words(RunRecord(id="r", env_steps=50), [], "full") == ""

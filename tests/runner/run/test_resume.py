@@ -13,8 +13,8 @@ from soulsgui.config.settings_info import all_settings
 from soulsgui.errors import UsageError
 from soulsgui.runner.library import Library
 from soulsgui.runner.refusal import Refused
-from soulsgui.runner.resuming import Resumption, of_the_runner, resumption
-from soulsgui.runner.run import RunRecord
+from soulsgui.runner.run.record import RunRecord
+from soulsgui.runner.run.resume import Resumption, of_the_runner, resumption
 from soulsgui.wire.control import RunResumeParams
 from tests.runner.fake_program import save
 

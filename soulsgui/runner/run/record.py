@@ -1,13 +1,16 @@
-"""What a run is and in which state: told from its services and nodes. Pure: time is passed in."""
+"""What is known of a run, and in which state it is: told from its services and nodes. Time is passed in."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
 
-from soulsgui.wire.control import RunState, RunStatus, ServiceStatus
+from soulsgui.runner.words import count_words
+from soulsgui.wire.control import CheckpointInfo, RunState, RunStatus, ServiceStatus
+from soulsgui.wire.messages.base import Message
 from soulsgui.wire.messages.metrics import AttemptRow
-from soulsgui.wire.messages.node import NodeState, Verdict
+from soulsgui.wire.messages.node import NodeState
 
 Reached = Literal["", "mean_return", "env_steps", "stopped", "failed"]
 
@@ -28,7 +31,23 @@ END_WORDS: dict[Reached, str] = {
 
 CHECKING = "checking the environment"
 
-_BEST_SAVE_GAP_S = 1.0
+_TOLD_BY_TRAINER = (
+    "model_id",
+    "env_steps",
+    "updates",
+    "episodes",
+    "env_steps_per_s",
+    "updates_per_s",
+    "policy_lag",
+    "learns_on",
+    "learner_waits",
+    "clients_wait",
+    "lost_chunks",
+    "rejected",
+    "staleness",
+    "error",
+    "checkpoint_env_steps",
+)
 
 
 class RunRecord(RunStatus):
@@ -52,6 +71,32 @@ class RunRecord(RunStatus):
     def title(self) -> str:
         """What it is called where a person reads of it."""
         return self.name or self.id
+
+
+class ActiveRun(Message):
+    """`active_run.json`: which run goes on, for the runner after a crash of this one.
+
+    Attributes:
+        run_id: The run.
+        clients: Names of the clients the server starts itself.
+        began: When this attempt began, seconds since the epoch.
+        seconds_before: How long the run had gone on before it.
+        ending: Why it is being ended; empty while it is not.
+        error: What is wrong with it, when that is why.
+        saves: Whether it is saved at its end.
+    """
+
+    run_id: str
+    clients: list[str]
+    began: float = 0.0
+    seconds_before: float = 0.0
+    ending: Reached = ""
+    error: str = ""
+    saves: bool = True
+
+    def seconds(self, wall_time: float) -> float:
+        """Return how long the run has gone on; a clock that was set back counts as nothing."""
+        return self.seconds_before + max(wall_time - self.began, 0.0)
 
 
 @dataclass(frozen=True)
@@ -81,11 +126,11 @@ class RunView:
 
 def run_state(view: RunView) -> tuple[RunState, str]:
     """Return the state of a run that goes on, and in words what it waits for or does."""
-    trainer = view.trainer
+    trainer, node = view.trainer, view.node
+    loading = (node.detail if node is not None else "") or "the trainer is loading"
     if view.stopping:
-        if view.evaluating:
-            return "saving", "evaluating its last weights"
-        return "saving", "saving and ending its services"
+        doing = "evaluating its last weights" if view.evaluating else "saving and ending its services"
+        return "saving", doing
     if not view.server_up:
         return "waiting", "for Redis"
     if view.disk_full:
@@ -93,28 +138,16 @@ def run_state(view: RunView) -> tuple[RunState, str]:
     if trainer is None:
         return "starting", CHECKING + (f": {view.check}" if view.check else "")
     if trainer.state == "starting":
-        return "starting", _loading(view)
+        return "starting", loading
     if trainer.state == "failed":
         return "failed", f"The trainer failed: {trainer.outcome}"
     if trainer.state in ("stopped", "stopping"):
         return "waiting", "the trainer is stopped"
     if trainer.state == "backoff":
         return "starting", f"the trainer is started again ({trainer.outcome})"
-    return _by_phase(view)
-
-
-def _loading(view: RunView) -> str:
-    detail = view.node.detail if view.node is not None else ""
-    return detail or "the trainer is loading"
-
-
-def _by_phase(view: RunView) -> tuple[RunState, str]:
-    node = view.node
     if node is None or node.phase == "loading":
-        return "starting", _loading(view)
-    if node.phase == "waiting":
-        return "waiting", node.detail
-    if node.phase in ("paused", "frozen"):
+        return "starting", loading
+    if node.phase in ("waiting", "paused", "frozen"):
         return node.phase, node.detail
     if node.phase == "stopping":
         return "saving", node.detail
@@ -134,35 +167,13 @@ def goal_reached(trainer: NodeState | None, telemetry: NodeState | None) -> Reac
 def with_progress(
     record: RunRecord, trainer: NodeState | None, telemetry: NodeState | None, wall_time: float
 ) -> RunRecord:
-    """Return the record with the numbers of its nodes; what a node does not tell stays as it is.
-
-    Args:
-        record: The record so far.
-        trainer: The trainer's newest state in this run.
-        telemetry: Telemetry's newest state in this run.
-        wall_time: Seconds since the epoch, for the age of the checkpoint.
-    """
+    """Return the record with the numbers of its nodes; what a node does not tell stays as it is."""
     changes: dict[str, object] = {"env_steps_per_s": 0.0, "updates_per_s": 0.0}
     if trainer is not None and trainer.run_id == record.id:
-        changes |= {
-            "attempt": max(trainer.attempt, record.attempt),
-            "model_id": trainer.model_id,
-            "env_steps": trainer.env_steps,
-            "updates": trainer.updates,
-            "episodes": trainer.episodes,
-            "env_steps_per_s": trainer.env_steps_per_s,
-            "updates_per_s": trainer.updates_per_s,
-            "policy_lag": trainer.policy_lag,
-            "learns_on": trainer.learns_on,
-            "learner_waits": trainer.learner_waits,
-            "clients_wait": trainer.clients_wait,
-            "lost_chunks": trainer.lost_chunks,
-            "rejected": trainer.rejected,
-            "staleness": trainer.staleness,
-            "error": trainer.error,
-            "checkpoint_env_steps": trainer.checkpoint_env_steps,
-            "checkpoint_age_s": _age(trainer.checkpoint_time, wall_time),
-        }
+        changes |= {name: getattr(trainer, name) for name in _TOLD_BY_TRAINER}
+        changes["attempt"] = max(trainer.attempt, record.attempt)
+        saved = trainer.checkpoint_time
+        changes["checkpoint_age_s"] = None if saved is None else max(wall_time - saved, 0.0)
     if telemetry is not None and telemetry.run_id == record.id:
         changes["episodes"] = telemetry.episodes
         judge = telemetry.judged_by or record.goal_judged_by
@@ -178,22 +189,6 @@ def with_progress(
         if telemetry.best_mean_return is not None:
             changes["best_mean_return"] = telemetry.best_mean_return
     return record.model_copy(update=changes)
-
-
-def seen_as(record: RunRecord, view: RunView, seconds: float) -> RunRecord:
-    """Return the record with its state.
-
-    Args:
-        record: The record so far.
-        view: What is known of the run now.
-        seconds: How long it has gone on.
-    """
-    state, detail = run_state(view)
-    return record.model_copy(update={"state": state, "detail": detail, "seconds": seconds})
-
-
-def _age(moment: float | None, wall_time: float) -> float | None:
-    return None if moment is None else max(wall_time - moment, 0.0)
 
 
 def ended(record: RunRecord, reached: Reached, error: str = "") -> RunRecord:
@@ -236,12 +231,7 @@ def interrupted(record: RunRecord) -> RunRecord:
 
 
 def new_attempt_words(steps_before: int, row: AttemptRow) -> str:
-    """Say where the trainer goes on after it had ended, and what that cost.
-
-    Args:
-        steps_before: Environment steps it had made when it was last heard of.
-        row: The beginning of its new attempt.
-    """
+    """Say where the trainer goes on after it had ended at some steps, and what that cost."""
     lost = max(steps_before - row.env_steps, 0)
     begins = f"The trainer goes on at {row.env_steps:,} steps (attempt {row.attempt})"
     if not lost:
@@ -251,42 +241,15 @@ def new_attempt_words(steps_before: int, row: AttemptRow) -> str:
     return f"{begins}: {lost:,} steps after the last checkpoint are lost"
 
 
-class BestModel:
-    """Decides when the best model is to be saved: once per change, one save at a time.
-
-    Args:
-        saved: Model id and score of the one that is saved already.
-
-    Attributes:
-        oldest: Id of the oldest weights that the trainer may still hold: those of earlier attempts are gone.
-    """
-
-    def __init__(self, saved: tuple[int, float] | None = None) -> None:
-        self.oldest = float("-inf")
-        self._saved = saved
-        self._outstanding: tuple[int, float] | None = None
-        self._last_at = float("-inf")
-
-    def due(self, verdict: Verdict | None, now: float, hurry: bool = False) -> tuple[int, float] | None:
-        """Return (model id, score) to save now, or None; what is returned counts as being saved.
-
-        Args:
-            verdict: What telemetry says.
-            now: Monotonic time, seconds.
-            hurry: Whether the run ends: this one is the last, and waits neither for a gap nor for an answer.
-        """
-        if verdict is None or verdict.best_model_id is None or verdict.best_score is None:
-            return None
-        best = (verdict.best_model_id, verdict.best_score)
-        if best in (self._saved, self._outstanding) or verdict.best_model_id < self.oldest:
-            return None
-        if not hurry and (self._outstanding is not None or now - self._last_at < _BEST_SAVE_GAP_S):
-            return None
-        self._outstanding, self._last_at = best, now
-        return best
-
-    def answered(self, delivered: bool) -> None:
-        """Note that the save was answered (or that nobody will answer)."""
-        if delivered:
-            self._saved = self._outstanding
-        self._outstanding = None
+def loss_words(record: RunRecord, checkpoints: Iterable[CheckpointInfo], why: str) -> str:
+    """Say what of a run that has ended no checkpoint holds; empty when everything is saved."""
+    newest = max(
+        (info for info in checkpoints if info.resumable),
+        key=lambda info: (info.attempt, info.updates),
+        default=None,
+    )
+    updates = record.updates - (newest.updates if newest is not None else 0)
+    if updates <= 0:
+        return ""
+    steps = max(record.env_steps - (newest.env_steps if newest is not None else 0), 0)
+    return f"the last {count_words(updates, 'update')} ({count_words(steps, 'step')}) are lost: {why}"

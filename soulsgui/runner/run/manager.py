@@ -1,0 +1,425 @@
+"""Begins, resumes, takes over and ends the runs of a server: one at a time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from soulsgui.config.errors import ConfigError
+from soulsgui.config.layers import Layer
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.errors import ServiceError
+from soulsgui.runner.library import Library
+from soulsgui.runner.refusal import Refused, no_run
+from soulsgui.runner.run.record import ActiveRun, Reached, RunRecord, interrupted
+from soulsgui.runner.run.resume import Resumption, resumption
+from soulsgui.runner.run.services import READY_LIMIT_S, RunContext
+from soulsgui.runner.run.session import RunSession
+from soulsgui.runner.run.start import effective_settings, goals, new_run, refuse_without_torch
+from soulsgui.system import atomic_write
+from soulsgui.wire.control import ErrorCode, RunResumeParams, RunStartParams
+from soulsgui.wire.messages.metrics import Row
+from soulsgui.wire.messages.node import NodeState
+
+logger = logging.getLogger(__name__)
+
+OPEN_LIMIT_S = 30.0
+"""With `READY_LIMIT_S` less than a command may take."""
+
+_ACTIVE_FILE = "active_run.json"
+_WRITE_AGAIN_S = 5.0
+
+
+def remember_active(folders: Folders, active: ActiveRun | None) -> None:
+    """Write down which run goes on; None when none does."""
+    path = folders.server / _ACTIVE_FILE
+    if active is None:
+        path.unlink(missing_ok=True)
+    else:
+        atomic_write(path, active.to_json().encode())
+
+
+def left_run(folders: Folders, library: Library) -> tuple[ActiveRun, RunFolder, Settings] | None:
+    """Return the run that went on when the last runner ended, None when none did or it can't be read."""
+    try:
+        left = ActiveRun.read((folders.server / _ACTIVE_FILE).read_bytes())
+        run = RunFolder(folders.runs / left.run_id) if left is not None else None
+        if left is None or run is None or not run.run.exists():
+            return None
+        return left, run, library.settings(run)
+    except FileNotFoundError:
+        return None
+    except ConfigError as error:
+        logger.error("the run that went on can't be taken over: %s", error)
+        return None
+
+
+class RunManager:
+    """The run of a server: the one that goes on, or the last one.
+
+    Args:
+        context: What a run needs of the runner.
+        base: Settings the runner was started with.
+
+    Attributes:
+        session: The run that goes on, None when there is none.
+        over: Set while no run goes on.
+        loss: What of the run that ended last no checkpoint holds, in words; empty when everything is saved.
+        begun: Ids of the runs that were begun, resumed or taken over here.
+    """
+
+    def __init__(self, context: RunContext, base: Layer) -> None:
+        self.session: RunSession | None = None
+        self.over = asyncio.Event()
+        self.over.set()
+        self.loss = ""
+        self.begun: set[str] = set()
+        self._context = context
+        self._base = base
+        self._last: RunRecord = context.library.last_record()
+        self._owed: RunSession | None = None
+        self._owed_at = float("-inf")
+        self._opening: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def record(self) -> RunRecord:
+        """The run that goes on, or the last one."""
+        return self.session.record if self.session is not None else self._last
+
+    @property
+    def run(self) -> RunFolder | None:
+        """The run that goes on, None when there is none."""
+        return self.session.run if self.session is not None else None
+
+    @property
+    def ending(self) -> bool:
+        """Whether the run is being ended."""
+        return self.session is not None and bool(self.session.ending)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether something is about to change that somebody waits for."""
+        return self.ending or (self.session is not None and self.record.state == "starting")
+
+    def node(self, name: str) -> NodeState | None:
+        """Return what a node of the run that goes on, or of the last one, has said last."""
+        return self._context.knowledge.node_of(name, self.record.id)
+
+    # --- which run goes on -------------------------------------------------------------------------
+
+    def _begin(
+        self, run: RunFolder, settings: Settings, record: RunRecord, left: ActiveRun | None = None
+    ) -> RunSession:
+        """Make a run the one that goes on; none of its services is started yet."""
+        self._context.knowledge.forget_nodes()
+        session = RunSession(self._context, run, settings, record, left)
+        self.begun.add(run.run_id)
+        self.session, self._owed = session, None
+        self.over.clear()
+        self._remember()
+        session.note_record()
+        return session
+
+    def _leave(self, session: RunSession) -> None:
+        """Note that the run goes on no longer."""
+        self.session, self._last = None, session.record
+        self._owed = session if session.owes_record else None
+        try:
+            self._remember()
+        finally:
+            self.over.set()
+
+    def _remember(self) -> None:
+        """Write down which run goes on, for the runner after a crash of this one."""
+        try:
+            left = self.session.left() if self.session is not None else None
+            remember_active(self._context.folders, left)
+        except Exception:
+            # Only that runner would read it.
+            logger.exception("which run goes on can't be written down")
+
+    # --- beginning ---------------------------------------------------------------------------------
+
+    async def start(self, params: RunStartParams) -> RunFolder:
+        """Begin a new run and return it once it is ready to train."""
+        refuse_without_torch()
+        settings = effective_settings(self._context.folders, params, self._base)
+        await self._make_room(params.if_active)
+        run, record = new_run(self._context.library, settings, params, time.time())
+        session = self._begin(run, settings, record)
+        await self._open(session, self._start(session))
+        return run
+
+    async def resume(self, params: RunResumeParams) -> RunFolder:
+        """Go on with a run as a new attempt and return it once it is ready to train."""
+        refuse_without_torch()
+        library = self._context.library
+        resumption(library, params)  # refused before anything is stopped
+        await self._make_room(params.if_active)
+        resumed = resumption(library, params)  # what was stopped may be this run
+        run, settings = resumed.run, resumed.settings
+        again: dict[str, Any] = {"state": "starting", "detail": "", "reached": "", "error": ""}
+        record = library.record(run).model_copy(update=again | goals(settings))
+        before = run.config.read_bytes() if resumed.changes else b""
+        if before:
+            library.write_settings(run, settings)
+        session = self._begin(run, settings, record)
+        await self._open(session, self._resume(session, resumed, before))
+        return run
+
+    async def _make_room(self, if_active: str) -> None:
+        if self.session is None:
+            return
+        if if_active == "refuse":
+            raise Refused(
+                ErrorCode.NOT_NOW,
+                f"The run {self.session.run.run_id} goes on.",
+                "Stop it first: soulsgui run stop",
+            )
+        await self.stop()
+        if self.session is not None:
+            raise Refused(ErrorCode.NOT_NOW, "Another run was begun at the same moment.", "Try again later.")
+
+    async def _open(self, session: RunSession, work: Coroutine[Any, Any, None]) -> None:
+        """Begin a run in a task of its own, which `stop` may cancel; return once it is ready to train.
+
+        A game that is slow to be checked goes on being checked after the answer: `opened` waits for that.
+        """
+        self._opening = asyncio.create_task(work)
+        # What goes wrong is told as an event.
+        self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        done, _ = await asyncio.wait({self._opening}, timeout=OPEN_LIMIT_S)
+        if not done:
+            raise _not_ready(session, OPEN_LIMIT_S)
+        await self.opened()
+        try:
+            ready = await session.services.until_ready()
+        except ServiceError as error:
+            raise Refused(ErrorCode.FAILED, error.message, error.remedy) from error
+        if session.ending == "stopped":
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+        if not ready and not session.ending:
+            raise _not_ready(session, READY_LIMIT_S)
+
+    async def opened(self) -> None:
+        """Return once the services of the run that is being begun are started, or raise what hindered it."""
+        if self._opening is None:
+            return
+        await asyncio.wait({self._opening})
+        if self._opening.cancelled():
+            raise Refused(ErrorCode.NOT_NOW, "The run was stopped before it had begun.")
+        await self._opening
+
+    async def _start(self, session: RunSession) -> None:
+        title = session.record.title
+        try:
+            await session.start()
+        except BaseException as error:
+            self._leave(session)
+            self._last = self._context.library.last_record()
+            if not isinstance(error, asyncio.CancelledError):
+                # Whoever asked for it may have been answered long ago.
+                session.tell("error", f"Run {title} could not be begun", str(error))
+            raise
+        session.tell("info", f"Run {title} was started")
+
+    async def _resume(self, session: RunSession, resumed: Resumption, before: bytes) -> None:
+        try:
+            await session.resume(resumed.checkpoint)
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            session.end_because("stopped" if cancelled else "failed", str(error))
+            self._finish(session)
+            if before:  # nothing was learned with its changes
+                atomic_write(session.run.config, before)
+            raise
+        session.tell("info", f"Run {session.record.title} was resumed{resumed.words}")
+
+    # --- after a crash of the runner ---------------------------------------------------------------
+
+    async def adopt(self) -> bool:
+        """Go on with the run that an earlier runner left; return whether anything of one lives."""
+        found = left_run(self._context.folders, self._context.library)
+        if found is None or not await self._adopt(*found):
+            await self._context.bus.let_clients_rest()
+            return False
+        return True
+
+    async def _adopt(self, left: ActiveRun, run: RunFolder, settings: Settings) -> bool:
+        session = self._begin(run, settings, self._context.library.record(run), left)
+        adopted = await session.adopt(left)
+        if adopted:
+            self._remember()
+            session.tell(
+                "warning",
+                f"Run {session.record.title} was taken over",
+                f"The runner had ended without stopping it; {', '.join(adopted)} had gone on.",
+            )
+            if left.ending:
+                self._spawn(self._end(session))
+        elif left.ending:
+            await self._conclude(session)
+        else:
+            session.record = interrupted(session.record)
+            session.note_record()
+            self._leave(session)
+            session.tell(
+                "error",
+                f"Run {session.record.title} was interrupted",
+                "The runner and every service of the run ended without being asked to.",
+                f"Go on with it: soulsgui run resume {run.run_id}",
+            )
+        return bool(adopted)
+
+    # --- while it goes on --------------------------------------------------------------------------
+
+    def turn(self, now: float, wall_time: float) -> None:
+        """Look at what the nodes say, and do what follows from it."""
+        session = self.session
+        if session is None:
+            self._write_what_is_owed(now)
+        elif (end := session.look(now, wall_time)) is not None:
+            self._end_because(session, *end)
+            self._spawn(self._end(session))
+
+    def _write_what_is_owed(self, now: float) -> None:
+        if self._owed is None or now - self._owed_at < _WRITE_AGAIN_S:
+            return
+        self._owed_at = now
+        if self._owed.write_record() is None:  # it was told when it failed first
+            logger.info("the record of run %s is written", self._owed.run.run_id)
+            self._owed = None
+
+    def take_rows(self, rows: Sequence[Row]) -> None:
+        """Look at new rows of the curves."""
+        if self.session is not None:
+            self.session.take_rows(rows)
+
+    def edit(self, run: RunFolder, changes: dict[str, Any]) -> None:
+        """Change name or note of a run."""
+        known = self.record if self.run == run else self._context.library.record(run)
+        self._context.library.write_record(run, known.model_copy(update=changes))
+        if self.session is not None and self.run == run:
+            self.session.record = self.session.record.model_copy(update=changes)
+        elif self._last.id == run.run_id:
+            self._last = self._last.model_copy(update=changes)
+
+    async def set_clients(self, count: int) -> None:
+        """Start or stop clients of our own until there are so many."""
+        async with self._changing:
+            session = self.session
+            if session is None or session.ending:
+                raise no_run()
+            await session.set_clients(count)
+            self._remember()
+
+    async def pause(self) -> bool:
+        """Let the run rest until `go_on`; return whether it rests already."""
+        return await self._not_ending().pause()
+
+    async def go_on(self) -> bool:
+        """Let the run go on; return whether it goes on already."""
+        return await self._not_ending().go_on()
+
+    def _not_ending(self) -> RunSession:
+        if self.session is None:
+            raise no_run()
+        if self.session.ending:
+            raise Refused(ErrorCode.NOT_NOW, "The run is being ended.", "Wait for that: soulsgui status")
+        return self.session
+
+    # --- ending ------------------------------------------------------------------------------------
+
+    async def stop(self, save: bool = True, evaluate: bool = True) -> RunFolder:
+        """End the run and return it; its last weights are evaluated as far as there is time.
+
+        Raises:
+            Refused: No run goes on, or it was not saved though it should be.
+        """
+        session = self.session
+        if session is None:
+            raise no_run()
+        if self._opening is not None and not self._opening.done():
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        session.evaluates &= evaluate
+        if self.session is session:
+            if session.ending:
+                await self.over.wait()
+            else:
+                self._end_because(session, "stopped", "", save)
+                await self._end(session)
+        if session.loss:
+            raise Refused(
+                ErrorCode.FAILED,
+                f"Run {session.run.run_id} has ended, but was not saved: {session.loss}.",
+                "Mend the cause (a full disk: free some space there), then go on from its last checkpoint: "
+                f"soulsgui run resume {session.run.run_id}",
+            )
+        return session.run
+
+    def hurry(self) -> None:
+        """Note that nobody waits for the end of the run to be saved any more."""
+        if self.session is not None:
+            self.session.hurry()
+
+    async def fail(self, error: str) -> None:
+        """Save and end the run because it can't reach what it was begun for; nothing happens without one."""
+        session = self.session
+        if session is not None and not session.ending:
+            self._end_because(session, "failed", error)
+            await self._end(session)
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end_because(self, session: RunSession, reached: Reached, error: str, saves: bool = True) -> None:
+        """Note that a run is to be ended, also for the runner after a crash of this one."""
+        session.end_because(reached, error, saves)
+        self._remember()
+
+    async def _end(self, session: RunSession) -> None:
+        """End the services of a run of which it was noted that it is to be ended, and what became of it."""
+        async with self._changing:
+            try:
+                await session.end()
+            finally:
+                await self._conclude(session)
+
+    async def _conclude(self, session: RunSession) -> None:
+        """Note the end of a run whose services have ended, and what of it was not saved."""
+        try:
+            await session.find_loss()
+        finally:
+            self._finish(session)
+
+    def _finish(self, session: RunSession) -> None:
+        self.loss = session.loss
+        try:
+            session.finish()
+        finally:
+            self._leave(session)
+        session.tell_the_end()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("a task of the run failed", exc_info=task.exception())
+
+
+def _not_ready(session: RunSession, after_s: float) -> Refused:
+    return Refused(
+        ErrorCode.NO_ANSWER,
+        f"Run {session.run.run_id} is not ready after {after_s:.0f} s; it goes on starting.",
+        "Watch it: soulsgui status",
+    )

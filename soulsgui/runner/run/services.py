@@ -1,0 +1,321 @@
+"""The services of one run: trainer, telemetry, evaluator, and the clients the server starts itself."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import redis
+
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.errors import ServiceError, UsageError
+from soulsgui.process import SUPERVISED_ENV, child_env, own_command
+from soulsgui.runner.bus import ANSWER_LIMIT_S, Bus
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.family import Family
+from soulsgui.runner.knowledge import Knowledge
+from soulsgui.runner.library import Library
+from soulsgui.runner.local_clients import local_address_file
+from soulsgui.runner.probe import Probe
+from soulsgui.runner.refusal import Refused
+from soulsgui.runner.service import Health, ServiceSpec
+from soulsgui.runner.supervisor import Supervisor
+from soulsgui.runner.words import waits_words
+from soulsgui.wire.commands import NodeCommand
+from soulsgui.wire.connection import AWAY
+from soulsgui.wire.control import ServiceStatus
+from soulsgui.wire.keys import EVALUATOR, TELEMETRY, TRAINER
+
+logger = logging.getLogger(__name__)
+
+LetIn = Callable[[list[str]], Awaitable[None]]
+
+READY_LIMIT_S = 55.0
+
+EVALUATOR_HURRIED_GRACE_S = 7.0
+"""What the evaluation at the end of a run that was stopped may take; `_EVALUATOR_GRACE_S` at a goal."""
+
+_NODES = (TRAINER, TELEMETRY)
+"""Without them there is no training."""
+
+# An update of a large network is not interrupted.
+_TRAINER_GRACE_S = 10.0
+_SAVE_GRACE_S = 60.0
+_TELEMETRY_GRACE_S = 30.0
+_LOAD_LIMIT_S = 120.0
+
+# A single step of a game may take long.
+_EVALUATOR_LIVE_S = 120.0
+# Longer than the evaluation at the end of a run may take.
+_EVALUATOR_GRACE_S = 13.0
+
+_LOOK_EVERY_S = 0.25
+_REST_LIMIT_S = 2.0
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a run needs of its runner.
+
+    Attributes:
+        folders: The user's folders.
+        library: The runs.
+        supervisor: Runs the services.
+        bus: Writes to the server.
+        knowledge: What is read from it.
+        events: Where to note what happened.
+        probe: Tells the spaces of an environment.
+        let_in: Makes the server know its own clients, before they are started.
+    """
+
+    folders: Folders
+    library: Library
+    supervisor: Supervisor
+    bus: Bus
+    knowledge: Knowledge
+    events: EventLog
+    probe: Probe
+    let_in: LetIn
+
+
+def client_name(number: int) -> str:
+    """Return the name of a client the server starts itself, counted from 1."""
+    return f"client-{number}"
+
+
+def _binding(address_file: Path) -> str:
+    """Return what tells the server that children find in their address file from every other one."""
+    return hashlib.sha256(address_file.read_bytes()).hexdigest() if address_file.exists() else ""
+
+
+def node_health(name: str, knowledge: Knowledge) -> Callable[[], Health]:
+    """Return the check of a node: its key, written by the very process that is supervised."""
+
+    def check() -> Health:
+        state = knowledge.node(name)
+        if state is None:
+            return Health(ready=False)
+        return Health(
+            ready=True,
+            tick=state.tick,
+            phase=state.phase,
+            detail=state.detail or waits_words(state.learner_waits, state.clients_wait),
+            error=state.error,
+            farewell=state.farewell,
+        )
+
+    return check
+
+
+def client_health(name: str, knowledge: Knowledge) -> Callable[[], Health]:
+    """Return the check of a client: its heartbeat, from the very process that is supervised."""
+    family = Family()
+
+    def check() -> Health:
+        beat = knowledge.beat(name)
+        if beat is None or not family.includes(knowledge.pid(name), beat.instance.pid):
+            return Health(ready=False)
+        return Health(
+            ready=True,
+            tick=beat.counter,
+            detail=beat.phase,
+            error=beat.error,
+            farewell="said goodbye" if beat.leaving else "",
+        )
+
+    return check
+
+
+class RunServices:
+    """Knows the services of a run as the supervisor wants them, and starts and ends them together.
+
+    Attributes:
+        clients: Names of the clients the server starts itself.
+    """
+
+    def __init__(self, context: RunContext, run: RunFolder, clients: list[str], evaluates: bool) -> None:
+        self.clients = clients
+        self._evaluator = [EVALUATOR] if evaluates else []
+        self._run = run
+        self._folders = context.folders
+        self._supervisor = context.supervisor
+        self._bus = context.bus
+        self._knowledge = context.knowledge
+        self._let_in = context.let_in
+        self._server = _binding(self._folders.server_address)
+
+    @property
+    def names(self) -> list[str]:
+        """Every service of the run."""
+        return [*_NODES, *self._evaluator, *self.clients]
+
+    def spec(self, name: str) -> ServiceSpec:
+        """Return a service of the run."""
+        if name == TRAINER:
+            return replace(
+                self._node(name),
+                grace_s=_TRAINER_GRACE_S,
+                save_grace_s=_SAVE_GRACE_S,
+                start_limit_s=_LOAD_LIMIT_S,
+            )
+        if name == TELEMETRY:
+            return replace(self._node(name), grace_s=_TELEMETRY_GRACE_S)
+        if name == EVALUATOR:
+            return replace(
+                self._node(name), tier=2, grace_s=_EVALUATOR_GRACE_S, live_limit_s=_EVALUATOR_LIVE_S
+            )
+        # It knows its own secret alone.
+        address_file = local_address_file(self._folders.server, name)
+        return ServiceSpec(
+            name=name,
+            kind="client",
+            argv=(*own_command("client"), "--name", name, "--server-file", str(address_file)),
+            tier=2,
+            log_path=self._run.logs / f"{name}.log",
+            health=client_health(name, self._knowledge),
+            binding=_binding(address_file),
+            env=child_env() | SUPERVISED_ENV,
+        )
+
+    def _node(self, name: str) -> ServiceSpec:
+        server_file = str(self._folders.server_address)
+        return ServiceSpec(
+            name=name,
+            kind=name,
+            argv=(*own_command(name), "--run", str(self._run.root), "--server-file", server_file),
+            tier=1,
+            log_path=self._run.logs / f"{name}.log",
+            health=node_health(name, self._knowledge),
+            # Nodes read the settings of their run, which no other try would change. Clients are tried again:
+            # what they refuse may be put right meanwhile, by another run or by their owner.
+            refusal_code=UsageError.exit_code,
+            binding=self._server,
+            env=child_env() | SUPERVISED_ENV,
+        )
+
+    async def start(self) -> None:
+        """Start all of them; each waits by itself for what it needs."""
+        passing = ("client", "evaluator")
+        known = [status.name for status in self._supervisor.statuses() if status.kind in passing]
+        await self._supervisor.remove(*(name for name in known if name not in self.names))
+        await self._enlist()
+        for name in self.names:
+            await self._supervisor.start(self.spec(name))
+
+    async def _enlist(self) -> None:
+        """Put our own clients on the roster before they beat, so that the trainer need not wait for that."""
+        roster = self._knowledge.roster
+        roster.set_local(self.clients)
+        await self._let_in(self.clients)
+        await self._bus.call(roster.forgetting_former())
+        await self._bus.call(roster.without_wish(*self.clients))
+        await self._bus.call(roster.listing(self.clients))
+
+    async def adopt(self, start_others: bool) -> list[str]:
+        """Take over those that live on from an earlier runner, and return their names.
+
+        Those that can't be taken over, because they work for a server at another address, are ended and
+        started anew; with `start_others`, and if any lives, so are those that don't live.
+        """
+        self._knowledge.roster.set_local(self.clients)
+        await self._let_in(self.clients)
+        specs = [self.spec(name) for name in self.names]
+        adopted = [spec.name for spec in specs if await self._supervisor.adopt(spec)]
+        left = {record.name for record in self._supervisor.orphans()}
+        living = [spec.name for spec in specs if spec.name in adopted or spec.name in left]
+        if living and start_others:
+            for spec in specs:
+                if spec.name not in adopted:
+                    await self._start_missing(spec)
+        return living
+
+    async def _start_missing(self, spec: ServiceSpec) -> None:
+        try:
+            await self._supervisor.start(spec)
+        except ServiceError as error:
+            # Those that live must not end for the sake of this one, which shows as failed.
+            logger.error("%s", error)
+
+    async def until_ready(self) -> bool:
+        """Return once trainer and telemetry are ready; False when that took too long, or one was stopped."""
+        for name in _NODES:
+            if not await self._supervisor.wait_ready(name, READY_LIMIT_S):
+                return False
+        return True
+
+    async def end_clients(self, evaluator_grace_s: float | None) -> None:
+        """End clients and evaluator; the trainer takes nothing of them any more, telemetry all that came.
+
+        The evaluator, which plays with the last weights, is given that time; None gives it its own.
+        """
+        if self._supervisor.running(TRAINER):
+            await self._ask_to_rest()
+        await asyncio.gather(
+            self._supervisor.stop(*self.clients),
+            self._supervisor.stop(*self._evaluator, grace_s=evaluator_grace_s),
+        )
+
+    async def _ask_to_rest(self) -> None:
+        """Let the trainer take nothing in any more: what comes after the end is no fault of the clients."""
+        try:
+            await self._bus.ask(TRAINER, NodeCommand(command="rest"), _REST_LIMIT_S)
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.info("the trainer does not rest before the end: %s", error)
+
+    async def end(self, save: bool) -> None:
+        """End all of them: telemetry after what the trainer said last."""
+        others = self._supervisor.stop(*self.clients, *self._evaluator)
+        await asyncio.gather(self._end_trainer(save), others)
+        await self._supervisor.stop(TELEMETRY)
+
+    async def _end_trainer(self, save: bool) -> None:
+        if not save:
+            await self._supervisor.stop(TRAINER, grace_s=0.0)
+            return
+        if self._supervisor.running(TRAINER):
+            await self._ask_to_stop()
+        await self._supervisor.stop(TRAINER)
+
+    async def _ask_to_stop(self) -> None:
+        """Let the trainer save and end by itself; whatever comes in between, it is stopped afterwards."""
+        asking = asyncio.create_task(self._bus.ask(TRAINER, NodeCommand(command="stop"), ANSWER_LIMIT_S))
+        while not asking.done() and self._supervisor.running(TRAINER):
+            await asyncio.wait({asking}, timeout=_LOOK_EVERY_S)
+        asking.cancel()
+        try:
+            await asking
+        except asyncio.CancelledError:
+            logger.info("the trainer ended before it answered")
+        except (Refused, redis.RedisError, *AWAY) as error:
+            logger.warning("the trainer did not stop when asked to: %s", error)
+
+    async def abandon(self) -> None:
+        """Kill and forget all of them."""
+        await self._supervisor.stop(*self.names, grace_s=0.0)
+        await self._supervisor.remove(*self.names)
+        self._knowledge.roster.set_local([])
+
+    async def set_clients(self, count: int) -> None:
+        """Start or stop clients until there are so many."""
+        wanted = [client_name(number) for number in range(1, count + 1)]
+        surplus = [name for name in self.clients if name not in wanted]
+        missing = [name for name in wanted if name not in self.clients]
+        await self._supervisor.stop(*surplus)
+        await self._supervisor.remove(*surplus)
+        self.clients = wanted
+        await self._enlist()
+        for name in missing:
+            await self._supervisor.start(self.spec(name))
+
+    def trainer_status(self) -> ServiceStatus | None:
+        """Return how the trainer is; None before it was ever started."""
+        return next((status for status in self._supervisor.statuses() if status.name == TRAINER), None)
+
+    def restarts(self) -> dict[str, int]:
+        """Return how often each of them was started again after a failure."""
+        known = set(self.names)
+        return {
+            status.name: status.restarts for status in self._supervisor.statuses() if status.name in known
+        }

@@ -1,0 +1,133 @@
+"""The end of a run is written down as soon as that is possible, whatever was in the way."""
+
+import logging
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from soulsgui.config.layers import Layer
+from soulsgui.config.paths import Folders, RunFolder
+from soulsgui.config.schema import Settings
+from soulsgui.runner.events import EventLog
+from soulsgui.runner.knowledge import Knowledge
+from soulsgui.runner.library import Library
+from soulsgui.runner.roster import Roster
+from soulsgui.runner.run.manager import RunManager, remember_active
+from soulsgui.runner.run.record import ActiveRun, RunRecord
+from soulsgui.runner.run.services import RunContext
+from soulsgui.runner.run.session import RunSession
+from soulsgui.runner.run.start import choose_checkpoint, chosen_checkpoint
+from soulsgui.wire.keys import Keys
+
+
+async def nobody(*_: Any) -> None:
+    """Nothing lives, nobody is let in, nobody is told."""
+
+
+@pytest.fixture
+def context(folders: Folders) -> RunContext:
+    """What a run needs of a runner that finds no process of an earlier one."""
+    folders.server.mkdir(parents=True)
+    supervisor: Any = SimpleNamespace(
+        adopt=nobody, orphans=list, statuses=list, outcome_of=lambda _: None, running=lambda _: False
+    )
+    bus: Any = SimpleNamespace(let_clients_rest=nobody)
+    probe: Any = nobody
+    knowledge = Knowledge(Roster(Keys("test:")), lambda _: None)
+    events = EventLog(folders.server / "events.jsonl", lambda _: None)
+    library = Library(folders.runs)
+    return RunContext(folders, library, supervisor, bus, knowledge, events, probe, nobody)
+
+
+@pytest.fixture
+def run(context: RunContext) -> RunFolder:
+    """A run that an earlier runner was ending."""
+    run = context.library.create("one", 0.0)
+    context.library.write_settings(run, Settings())
+    context.library.write_record(run, RunRecord(id=run.run_id, state="running"))
+    remember_active(context.folders, ActiveRun(run_id=run.run_id, clients=[], ending="stopped"))
+    return run
+
+
+@pytest.fixture
+def manager(context: RunContext, run: RunFolder) -> RunManager:
+    return RunManager(context, Layer("--set"))
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("trouble", [OSError("full"), ValueError("a defect")], ids=str)
+async def test_what_is_owed_is_tried_again_until_it_is_written(
+    context: RunContext,
+    run: RunFolder,
+    manager: RunManager,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    trouble: Exception,
+) -> None:
+    caplog.set_level(logging.INFO)
+    choose_checkpoint(run, "checkpoint")
+    write = context.library.write_record
+
+    def fail_at_the_end(run: RunFolder, record: RunRecord) -> None:
+        if record.reached:
+            raise trouble
+        write(run, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(context.library, "write_record", fail_at_the_end)
+        assert not await manager.adopt()
+        assert manager.over.is_set()
+        assert (manager.session, manager.record.reached) == (None, "stopped")
+        for now in (0.0, 10.0):
+            manager.turn(now, 0.0)
+    assert caplog.text.count("can't be written") == 1
+    assert not context.library.record(run).reached
+    manager.turn(20.0, 0.0)
+    assert context.library.record(run).reached == "stopped"
+    assert chosen_checkpoint(run) is None
+    assert "is written" in caplog.text
+
+
+@pytest.mark.allow_warnings
+async def test_a_choice_that_could_not_be_taken_back_is_taken_back_later(
+    context: RunContext, run: RunFolder, manager: RunManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_checkpoint(run, "checkpoint")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise PermissionError("in use")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", fail)
+        await manager.adopt()
+    assert manager.over.is_set()
+    assert chosen_checkpoint(run) is not None
+    manager.turn(20.0, 0.0)
+    assert chosen_checkpoint(run) is None
+    assert context.library.record(run).reached == "stopped"
+
+
+async def test_a_run_of_which_nothing_lives_was_interrupted_and_is_so_once(
+    context: RunContext, run: RunFolder, manager: RunManager
+) -> None:
+    remember_active(context.folders, ActiveRun(run_id=run.run_id, clients=[]))
+    assert not await manager.adopt()
+    record = context.library.record(run)
+    assert (record.state, record.reached) == ("stopped", "stopped")
+    assert "without stopping" in record.error
+    (event,) = context.events.since(0)
+    assert (event.level, event.what) == ("error", f"Run {run.run_id} was interrupted")
+    assert not await manager.adopt()
+    assert context.events.since(0) == [event]
+
+
+def test_a_run_that_begins_in_the_middle_of_a_turn_has_gone_on_for_no_time(
+    context: RunContext, run: RunFolder
+) -> None:
+    turn = time.monotonic()
+    session = RunSession(context, run, Settings(), RunRecord(id=run.run_id, seconds=5.0))
+    assert session.look(turn, 0.0) is None
+    assert session.record.seconds == 5.0
