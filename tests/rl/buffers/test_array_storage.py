@@ -13,7 +13,7 @@ from soulsgui.environments.parts import Part
 from soulsgui.environments.spaces import BoxSpec, ObservationSpec, PartsSpec
 from soulsgui.errors import MemoryGoneError, StorageError
 from soulsgui.frame_stacks import FrameStacks, Pictures
-from soulsgui.rl.buffers import room
+from soulsgui.rl.buffers import array_storage
 from soulsgui.rl.buffers.array_storage import ArrayStorage, FileStorage
 from soulsgui.rl.buffers.replay import UniformReplay
 
@@ -170,7 +170,7 @@ def test_an_empty_memory_comes_back_as_one() -> None:
 def test_a_disk_that_is_too_small_is_said_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_free_bytes", lambda folder: 1000)
+    monkeypatch.setattr(array_storage, "_free_bytes", lambda folder: 1000)
     ring = memory(WHOLE, tmp_path / "replay")
     with pytest.raises(StorageError, match=r"0\.3 GB .* 0\.0 GB are free.*learner\.memory_limit"):
         fill(ring, WHOLE, 0, 1)

@@ -8,7 +8,7 @@ from safetensors.numpy import load, save
 
 from soulsgui.environments.spaces import BoxSpec
 from soulsgui.errors import CheckpointError
-from soulsgui.rl.buffers.memory import Memory, StepSegments, WindowReplay
+from soulsgui.rl.buffers.memory import ReplayMemory, StepSegments, WindowReplay
 from soulsgui.rl.buffers.replay import NStepBatch, UniformReplay
 
 BOX = BoxSpec((1,), "float32")
@@ -54,7 +54,7 @@ def by_step(replay: WindowReplay) -> dict[int, tuple[float, float, float]]:
 
 @pytest.mark.parametrize("alpha", [None, 0.6])
 def test_windows_reach_over_segments_and_end_with_their_episode(alpha: float | None) -> None:
-    replay: Memory = memory(alpha=alpha)
+    replay: ReplayMemory = memory(alpha=alpha)
     replay.add(segment(0, 2))
     replay.add(segment(2, 2, terminated=True))
     assert by_step(replay) == {  # type: ignore[arg-type]

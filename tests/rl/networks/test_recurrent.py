@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from soulsgui.rl.networks.mlp import fan_in_, recurrent
+from soulsgui.rl.networks import recurrent
+from soulsgui.rl.networks.mlp import fan_in_
 from soulsgui.rl.networks.recurrent import CellName, RecurrentTorso, unroll_with_burn_in
 from soulsgui.rl.networks.torsos import perceptron
 
