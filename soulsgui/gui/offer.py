@@ -3,17 +3,20 @@
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
 
 from soulsgui.gui import text
 from soulsgui.gui.colours import Tone
 from soulsgui.gui.i18n import tr
 from soulsgui.gui.icons import dress, make_primary
+from soulsgui.gui.widgets.flow_layout import FlowLayout
 from soulsgui.gui.widgets.labels import IconLabel
 from soulsgui.wire.control import RunStatus
 
 NEXT_PRESET = "lunarlander_ppo"
 _FIRST_ENVIRONMENT = "CartPole"
+_WORDS_PX = 220
+"""Where the words would get less than this beside the buttons, these go on below."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class OfferBar(QFrame):
         self.words = QLabel(self)
         self.words.setProperty("heading", "0")
         self.words.setWordWrap(True)
+        self.words.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.words.setMinimumWidth(_WORDS_PX)
         self.train_next = QPushButton(self.tr("Train LunarLander"), self)
         make_primary(self.train_next)
         dress(self.train_next, "play")
@@ -93,9 +98,11 @@ class OfferBar(QFrame):
         row.setContentsMargins(12, 6, 6, 6)
         row.setSpacing(8)
         row.addWidget(mark)
-        row.addWidget(self.words, 1)
-        for button in (self.train_next, self.go_on, self.open_run, self.close_button):
-            row.addWidget(button, 0, Qt.AlignmentFlag.AlignVCenter)
+        flow = FlowLayout(8)
+        for part in (self.words, self.train_next, self.go_on, self.open_run):
+            flow.addWidget(part)
+        row.addLayout(flow, 1)
+        row.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignVCenter)
         self.hide()
 
     def make(self, offer: Offer) -> None:

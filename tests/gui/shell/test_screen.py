@@ -32,6 +32,7 @@ from soulsgui.gui.dialogs.settings import SettingsDialog
 from soulsgui.gui.dialogs.update import UpdateDialog
 from soulsgui.gui.main_window import MainWindow
 from soulsgui.gui.models.updating import UpdateSteps
+from soulsgui.gui.offer import Offer, OfferBar
 from soulsgui.gui.pages import table
 from soulsgui.gui.preferences import Preferences
 from soulsgui.gui.settings_form.form import SettingsForm
@@ -215,3 +216,16 @@ def test_the_form_of_the_settings_is_never_scrolled_sideways(qtbot: QtBot, theme
     for width in (1100, 860, 690, 480):
         form.resize(width, 400)
         qtbot.waitUntil(lambda: area.horizontalScrollBar().maximum() == 0)
+
+
+@pytest.mark.parametrize("width", [480, 1280])
+def test_the_words_of_what_is_offered_next_are_never_cut(qtbot: QtBot, theme: Theme, width: int) -> None:
+    bar = OfferBar()
+    qtbot.addWidget(bar)
+    bar.resize(width, 40)
+    bar.make(Offer("run", "401,408 environment steps are done after 47 s.", "lunarlander_ppo"))
+    buttons = (bar.train_next, bar.go_on, bar.open_run)
+    qtbot.waitUntil(lambda: all(button.width() >= button.sizeHint().width() for button in buttons))
+    assert bar.words.height() >= bar.words.heightForWidth(bar.words.width())
+    in_one_line = len({button.geometry().center().y() for button in (*buttons, bar.words)}) == 1
+    assert in_one_line is (width == 1280)
