@@ -15,7 +15,7 @@ from soulsgui.gui.models.client_server import server_words, trial_words
 from soulsgui.gui.widgets.command_button import CommandButton, Words
 from soulsgui.gui.widgets.fitting_button import FittingButton
 from soulsgui.gui.widgets.fitting_row import FittingRow
-from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel
+from soulsgui.gui.widgets.labels import ElidedLabel, StateLabel, keep_place
 from soulsgui.wire.control import SavedServer, ServerTest, Status
 
 _GAP_PX = 8
@@ -67,9 +67,7 @@ class ServerLine(FittingRow):
         for button in buttons:
             self.row.addWidget(button)
         self.let_give_way(buttons)
-        policy = self.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.setSizePolicy(policy)
+        keep_place(self)
 
     @property
     def place(self) -> str:
